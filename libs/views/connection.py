@@ -147,8 +147,25 @@ async def open_connection(redis: Redis) -> Connection:
 
     Raises `OSError`, and `ViewsUnavailable` if the server refuses the user or the database.
     """
-    loop = asyncio.get_running_loop()
     settings = redis.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+    try:
+        connection = await _connect(settings)
+    except OSError as error:
+        place = settings.path if isinstance(settings, UnixSettings) else f"{settings.host}:{settings.port}"
+        raise ConnectionError(f"cannot connect to {place}: {error}") from error
+    try:
+        if settings.username or settings.password:
+            await connection.execute("AUTH", settings.username or "default", settings.password or "")
+        if settings.db:
+            await connection.execute("SELECT", settings.db)
+    except BaseException:
+        connection.abort("the log-in failed")
+        raise
+    return connection
+
+
+async def _connect(settings: Any) -> Connection:
+    loop = asyncio.get_running_loop()
     connection = Connection(loop)
     if isinstance(settings, UnixSettings):
         await loop.create_unix_connection(lambda: connection, settings.path)
@@ -160,12 +177,4 @@ async def open_connection(redis: Redis) -> Connection:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in cast("Mapping[int, int]", settings.socket_keepalive_options).items():
             opened.setsockopt(socket.IPPROTO_TCP, option, value)
-    try:
-        if settings.username or settings.password:
-            await connection.execute("AUTH", settings.username or "default", settings.password or "")
-        if settings.db:
-            await connection.execute("SELECT", settings.db)
-    except BaseException:
-        connection.abort("the log-in failed")
-        raise
     return connection
