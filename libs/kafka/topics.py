@@ -70,15 +70,22 @@ async def create_unbegun(settings: KafkaSettings, topics: Sequence[Topic]) -> No
 async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
     """Switch to the required broker timestamps (LogAppendTime); existing records keep theirs.
 
-    Idempotent. Raises `LogUnavailable`.
+    Returns when the settings are in force, which Kafka applies only after its answer. Idempotent. Raises
+    `LogUnavailable`.
     """
     wanted = required_settings(settings.kafka_replication_factor)
-    resources = [ConfigResource(ConfigResourceType.TOPIC, topic.name, wanted) for topic in topics]
+    names = [topic.name for topic in topics]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, wanted) for name in names]
+    deadline = time.monotonic() + CREATION_TIMEOUT_S
     async with _admin(settings) as admin:
         for answer in await admin.alter_configs(resources):
             for code, message, _, name in answer.resources:
                 if for_code(code) is not NoError:
                     raise WrongTopic(f"topic {name} cannot be altered: {message}", topic=name)
+        while any(values != wanted for values in (await _settings_of(admin, names, wanted)).values()):
+            if time.monotonic() > deadline:
+                raise LogUnavailable("The topics' settings have not been applied in time.", retry_after_s=1)
+            await asyncio.sleep(POLL_S)
 
 
 async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[str, FoundTopic]:

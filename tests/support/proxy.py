@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 
@@ -18,6 +19,7 @@ class Proxy:
         self._passing = asyncio.Event()
         self._passing.set()
         self._through: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Future[Any]] = set()
         self.address = ""
         self.refused = 0
         """Connections that were refused while it was shut."""
@@ -49,7 +51,16 @@ class Proxy:
             return
         theirs, ours = await asyncio.open_connection(self._host, self._port)
         self._through |= {writer, ours}
-        await asyncio.gather(pump(reader, ours, self._passing), pump(theirs, writer, self._passing))
+        serving = asyncio.gather(pump(reader, ours, self._passing), pump(theirs, writer, self._passing))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+        await serving
+
+    async def end(self) -> None:
+        """Close all connections, and wait until they are."""
+        self.open()
+        self.shut()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -65,9 +76,8 @@ async def proxy(server: str) -> AsyncIterator[Proxy]:
     try:
         yield proxy
     finally:
-        proxy.open()
-        proxy.shut()
         listener.close()
+        await proxy.end()
 
 
 async def pump(

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -11,10 +12,19 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic, topics_of, votes_topic
+from libs.kafka import topics
 from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import check_topics, create_topics, examine_topics, required_settings
+from libs.kafka.topics import (
+    GIVEN_TIMES,
+    check_topics,
+    create_topics,
+    create_unbegun,
+    examine_topics,
+    required_settings,
+    take_append_times,
+)
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
@@ -29,11 +39,11 @@ async def read(reader: LogReader, topic: Topic, ranges: dict[int, Extent]) -> di
 
 
 async def test_a_namespace_is_created_once_and_found_right_again(settings: KafkaSettings, namespace: str) -> None:
-    topics = topics_of(namespace, 3)
-    await create_topics(settings, topics)
-    await create_topics(settings, topics)
+    created = topics_of(namespace, 3)
+    await create_topics(settings, created)
+    await create_topics(settings, created)
     async with LogReader(settings) as reader:
-        for topic in topics:
+        for topic in created:
             assert set((await reader.end_offsets(topic.name, range(topic.partitions))).values()) == {1}
 
 
@@ -73,6 +83,24 @@ async def test_a_wrong_setting_is_refused_by_name(
         "found": wrong,
         "wanted": REQUIRED_SETTINGS[setting],
     }
+
+
+async def test_altered_settings_are_in_force_when_the_call_returns(
+    settings: KafkaSettings, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka shows the former ones for a while after its answer."""
+    topic, looks = votes_topic(namespace, 1), list[bool]()
+    await create_unbegun(settings, [topic])
+    current = topics._settings_of
+
+    async def late(admin: Any, names: Any, wanted: Any) -> dict[str, dict[str, str]]:
+        looks.append(True)
+        found = await current(admin, names, wanted)
+        return dict.fromkeys(found, GIVEN_TIMES) if len(looks) < 3 else found
+
+    monkeypatch.setattr(topics, "_settings_of", late)
+    await take_append_times(settings, [topic])
+    assert len(looks) >= 3
 
 
 async def test_another_number_of_partitions_is_refused(settings: KafkaSettings, topic: Topic) -> None:
