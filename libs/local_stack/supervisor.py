@@ -160,8 +160,7 @@ class Supervisor:
         self._held.discard(name)
 
     async def _start(self) -> None:
-        port = self._choose_port()
-        self.base_url = description.base_url(self._settings.host, port)
+        self._choose_port()  # a port in use is an error before anything starts
         await self._servers.start()
         description.remove(self.data_dir)
         given = self._settings.storage_url
@@ -174,6 +173,9 @@ class Supervisor:
         }
         partitions = self._settings.partitions
         await self._preparation.prepare(partitions=partitions, **place)
+        # only now: another process could take a free one while the servers start
+        port = self._choose_port()
+        self.base_url = description.base_url(self._settings.host, port)
         remembered = ports.remembered(self.data_dir / "ports.json", ("metrics", "operations"))
         metrics_port, operations_port = remembered["metrics"], self._settings.operations_port
         if not operations_port and not is_loopback(self._settings.host):
