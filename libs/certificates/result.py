@@ -4,7 +4,7 @@ from operator import attrgetter
 
 from libs.contracts.certificates import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
 from libs.results.counts import NO_RATINGS, Counts
-from libs.results.ranking import places, rank_key
+from libs.results.ranking import places, rank_keys
 from libs.results.results import Results, SourceFigures
 from libs.tally.counts import RatingSums, VoteSums
 
@@ -13,9 +13,7 @@ def certified(contest_type: str, counts: Counts, results: Results) -> Result:
     """Return the certified result; `results` were computed from `counts`."""
     totals, keys = results.totals, sorted(results.participants)
     rated = contest_type == "rating"
-    order = {
-        key: rank_key(totals[key].count, counts.ratings.get(key, NO_RATINGS) if rated else None) for key in keys
-    }
+    order = rank_keys(contest_type, counts, results)
     ranks = places(order.values())
     return Result(
         contest_type=contest_type,

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from libs.results.counts import NO_RATINGS, Counts
+from libs.results.results import Results
 from libs.tally.contest import MILLION
 from libs.tally.counts import RatingSums
 
@@ -29,6 +31,15 @@ def rank_key(votes: int, rating: RatingSums | None) -> RankKey:
         return RankKey(0, votes)
     mean = average(rating.count, rating.total)
     return RankKey(-1 if mean is None else mean, votes)
+
+
+def rank_keys(contest_type: str, counts: Counts, results: Results) -> dict[str, RankKey]:
+    """Return the key of each participant of `results`, which were computed from `counts`."""
+    rated = contest_type == "rating"
+    return {
+        key: rank_key(results.totals[key].count, counts.ratings.get(key, NO_RATINGS) if rated else None)
+        for key in results.participants
+    }
 
 
 def entry_rank_key(entry: Mapping[str, Any]) -> RankKey:

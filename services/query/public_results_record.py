@@ -5,8 +5,7 @@ from typing import Any
 from libs.catalogue.contests.participant_order import listed
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
-from libs.results.counts import NO_RATINGS
-from libs.results.ranking import RankKey, places, rank_key
+from libs.results.ranking import places, rank_keys
 from libs.tally.contest import MILLION
 from libs.tally.time import timestamp
 from services.query.responses import Answer, encoded
@@ -27,21 +26,15 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
 
     While `hidden` nothing in it depends on votes: `updated` is then the last change to the contest's records.
     """
-    totals, ratings = snapshot.results.totals, snapshot.counts.ratings
-    rated = snapshot.contest.contest_type == "rating"
-    order: dict[str, RankKey] | None = None
-    if not hidden:
-        order = {
-            key: rank_key(totals[key].count, ratings.get(key, NO_RATINGS) if rated else None)
-            for key in snapshot.results.participants
-        }
+    totals, kind = snapshot.results.totals, snapshot.contest.contest_type
+    order = None if hidden else rank_keys(kind, snapshot.counts, snapshot.results)
     rules = snapshot.record.contest_config
     ranks = places((order or {}).values())
 
     def entry(stored: Stored) -> dict[str, Any]:
         participant = Participant.model_validate(stored.document)
         key = None if order is None else order[stored.key]
-        shown = {} if not rated else {"average": None if key is None or key.average < 0 else key.average / MILLION}
+        average = None if key is None or key.average < 0 else key.average / MILLION
         return {
             "participant_key": stored.key,
             "title": participant.title,
@@ -49,7 +42,7 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
             "rank": None if key is None else ranks[key],
             "count": None if key is None else key.votes,
             "share": None if key is None else key.votes / max(1, totals[""].count),
-            **shown,
+            **({"average": average} if kind == "rating" else {}),
         }
 
     entries = [] if rules.participant_visibility == "owner_only" else listed(snapshot.approved, rules, order)
