@@ -1,9 +1,11 @@
 """Errors with a stable code, a message for people, and data. Only `libs.web` maps them to HTTP."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from libs.tally.time import timestamp
+
+RECOVERING: Final = "Temporarily unavailable while the service recovers; retry shortly."
 
 
 class TallyError(Exception):

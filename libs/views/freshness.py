@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from libs.contracts.log_records import Position
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.client import Valkey
 from libs.views.generations import Prefix
-
-RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."
 
 
 class Freshness(NamedTuple):

@@ -9,12 +9,11 @@ from contextvars import Context
 from itertools import islice
 
 from libs.metrics.table import RESERVE_SECONDS
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
 from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.votes import VoteViews
 from libs.voting.protocol.effects import AddressTaken
-from libs.voting.protocol.outcomes import RECOVERING
 
 CALL_REQUESTS = 64
 """Requests decided by one call: about 1 ms of Valkey's time."""

@@ -14,7 +14,7 @@ from libs.contracts.topics import Topic
 from libs.contracts.vote_states import VoteName
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
-from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
+from libs.tally.errors import RECOVERING, LogUnavailable, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
 from libs.tally.reservations import RemovalAnswer
 from libs.tally.voter_ledger import VoteStatus
@@ -26,7 +26,6 @@ from libs.voting.batching import AddressBatcher, ConfirmationBatcher, Reservatio
 from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_watch import PartitionWatch, Undecided
 from libs.voting.protocol import effects
-from libs.voting.protocol.outcomes import RECOVERING
 from libs.voting.record_reader import CastReader
 from libs.voting.timeouts import GATE_WAIT_S, LOOK_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
 

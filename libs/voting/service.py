@@ -16,7 +16,7 @@ from libs.tally.events import Actor
 from libs.tally.reservations import Stale
 from libs.voting.contest_cache import ContestCache
 from libs.voting.driver import Driver
-from libs.voting.protocol import casting, recording, removal
+from libs.voting.protocol import casting, removal, stale_contests
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.outcomes import Outcome, Removed
 
@@ -81,7 +81,7 @@ class VotingService:
         """Load a stale contest again, and put it in force in the voter's partition. Raises `ViewsUnavailable`."""
         partition = self.topic.partition_of(voter)
         of = RemoveVote(contest.key, voter, "")
-        fresh: Contest = await self._result(recording.refresh(contest, stale), account, of, partition)
+        fresh: Contest = await self._result(stale_contests.refresh(contest, stale), account, of, partition)
         return fresh
 
     async def _result(

@@ -8,13 +8,12 @@ from libs.catalogue.contests.mapper import status_of
 from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.errors import LedgerCatchingUp, NotFound
+from libs.tally.errors import RECOVERING, LedgerCatchingUp, NotFound
 from libs.tally.events import Source
 from libs.tally.rules import remaining, voting_limits
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue import CatalogueViews
-from libs.views.freshness import RECOVERING
 from libs.views.votes import VoteViews
 from libs.voting.service import VotingService
 from services.ingestion.forms import (

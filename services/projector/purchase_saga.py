@@ -16,8 +16,7 @@ from libs.contracts.purchases import (
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.votes import paid_vote
 from libs.tally.commands import CastVote
-from libs.tally.errors import NotFound, SecretErased, TallyError, ViewsUnavailable
-from libs.views.freshness import RECOVERING
+from libs.tally.errors import RECOVERING, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.voting.metrics import count
 from libs.voting.service import VotingService
 

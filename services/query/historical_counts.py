@@ -8,8 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from libs.contracts.log_records import Position
-from libs.tally.errors import ViewsUnavailable
-from libs.views.freshness import RECOVERING
+from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.replies import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS
 from services.query.counts import sum_of

@@ -7,6 +7,7 @@ from libs.contracts.vote_states import Progress, VoteState
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
+    RECOVERING,
     AppendUnknown,
     ContestNotRunning,
     IdempotencyKeyReused,
@@ -32,9 +33,9 @@ from libs.tally.reservations import (
 )
 from libs.tally.rules import Selection, judge
 from libs.tally.voter_ledger import VoteStatus
-from libs.voting.protocol import recording
+from libs.voting.protocol import stale_contests, unknown_appends
 from libs.voting.protocol.effects import AddressTaken, AwaitGate, GiveAddress, Reserve, Steps, TakeAddress
-from libs.voting.protocol.outcomes import RECOVERING, Accepted, Outcome
+from libs.voting.protocol.outcomes import Accepted, Outcome
 
 Sign = Callable[[int], str]
 """Returns the receipt of the vote if it is accepted at a time (microseconds since 1970 UTC)."""
@@ -66,7 +67,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
         match answer:
             case Granted():
                 event = cast_of(command, answer, sign(answer.accepted_at))
-                recorded: recording.Recorded = yield from recording.record(event, is_folded)
+                recorded: unknown_appends.Recorded = yield from unknown_appends.record(event, is_folded)
                 if isinstance(recorded, int):
                     return _accepted(command, answer, event.receipt, partition, recorded)
                 if recorded is None:
@@ -85,7 +86,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
                 # a reservation may be held, but this attempt never records it
                 return LogUnavailable("The vote was not recorded.", retry_after_s=1) if fenced else answer
             case Stale():
-                contest_or_error = yield from recording.refresh(contest, answer)
+                contest_or_error = yield from stale_contests.refresh(contest, answer)
                 if isinstance(contest_or_error, Contest):
                     contest = contest_or_error
                     continue

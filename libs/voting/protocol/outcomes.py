@@ -6,8 +6,6 @@ from libs.tally.commands import CastVote
 from libs.tally.errors import TallyError
 from libs.tally.events import Choices
 
-RECOVERING = "Temporarily unavailable while the service recovers; retry shortly."
-
 
 @dataclass(frozen=True, slots=True)
 class Accepted:

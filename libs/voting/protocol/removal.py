@@ -4,6 +4,7 @@ from libs.contracts.vote_states import Progress, VoteState
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
+    RECOVERING,
     ContestNotRunning,
     LedgerCatchingUp,
     LogUnavailable,
@@ -25,9 +26,9 @@ from libs.tally.reservations import (
     Unknown,
 )
 from libs.tally.voter_ledger import VoteStatus
-from libs.voting.protocol import recording
+from libs.voting.protocol import stale_contests, unknown_appends
 from libs.voting.protocol.effects import AwaitGate, AwaitVote, GiveAddress, ReadVote, ReserveRemoval, Steps
-from libs.voting.protocol.outcomes import RECOVERING, Removed
+from libs.voting.protocol.outcomes import Removed
 
 UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED
 """Statuses of a vote whose removal is not folded yet."""
@@ -54,7 +55,7 @@ def remove_vote(
         match answer:
             case RemovalGranted():
                 event = event_of(command, answer, cast, actor)
-                recorded: recording.Recorded = yield from recording.record(event, is_removed)
+                recorded: unknown_appends.Recorded = yield from unknown_appends.record(event, is_removed)
                 if isinstance(recorded, TallyError):
                     return recorded
                 if recorded is None:
@@ -82,7 +83,7 @@ def remove_vote(
                     return LedgerCatchingUp(undecided, retry_after_s=1)
                 seen = state.progress
             case Stale() if contest is not None:
-                refreshed = yield from recording.refresh(contest, answer)
+                refreshed = yield from stale_contests.refresh(contest, answer)
                 if isinstance(refreshed, TallyError):
                     return refreshed
                 contest = refreshed

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from libs.contracts.log_records import Position
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.catalogue import Mark
 from libs.views.connection import NO_ANSWER
-from libs.views.freshness import RECOVERING
 
 LOOK_S: Final = 2.0
 """Time after which the views count as unavailable."""

@@ -16,7 +16,7 @@ from libs.tally.fold import ContestTally
 from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.replies import ClosingState
-from libs.voting.protocol import casting, recording, removal
+from libs.voting.protocol import casting, removal, unknown_appends
 from tests.libs.views.simulation.book import Book, Reservation
 from tests.libs.views.simulation.model import ModelLedger
 from tests.libs.views.simulation.projectors import may_close
@@ -206,21 +206,21 @@ CLOSING_MUTATIONS: dict[str, dict[str, Any]] = {
 }
 
 PROTOCOL_MUTATIONS: dict[str, tuple[ModuleType, list[tuple[str, str]]]] = {
-    "no confirmation": (recording, [("confirmed = yield Confirm(event.incarnation)", "confirmed = True")]),
+    "no confirmation": (unknown_appends, [("confirmed = yield Confirm(event.incarnation)", "confirmed = True")]),
     "confirmed before the append": (
-        recording,
+        unknown_appends,
         [
             ("appended = yield Append", "early = yield Confirm(event.incarnation)\n    appended = yield Append"),
             ("confirmed = yield Confirm(event.incarnation)", "confirmed = early"),
         ],
     ),
-    "a lost confirmation confirms": (recording, [("confirmed is True", "confirmed is not False")]),
+    "a lost confirmation confirms": (unknown_appends, [("confirmed is True", "confirmed is not False")]),
     "the offset of a batch that may be a duplicate": (
-        recording,
+        unknown_appends,
         [("appended.offset if appended.exact else None", "appended.offset")],
     ),
     "a record in doubt is given up": (
-        recording,
+        unknown_appends,
         [
             ("if isinstance(appended, NotAppended)", "if not isinstance(appended, Appended)"),
             ("        return appended\n", "        return NotAppended('gone')\n"),

@@ -1,22 +1,20 @@
-"""Steps that casts and removals share: recording what is reserved, and following the configuration in force."""
+"""Appends a reserved event, and resolves an unknown append by the fold or a fence, after which it may be retried.
+
+The steps are shared by casts and removals. `casting.py` and `removal.py` reserve again after a fence.
+"""
 
 from libs.contracts.log_records import Appended
 from libs.contracts.vote_states import VoteState
-from libs.tally.contest import Contest
-from libs.tally.errors import LedgerCatchingUp, NotAppended, TallyError
+from libs.tally.errors import NotAppended
 from libs.tally.events import VoteCast, VoteRemoved
-from libs.tally.reservations import Stale
 from libs.voting.protocol.effects import (
     Append,
     AwaitRecord,
     Confirm,
     IsDecided,
-    LoadContest,
-    PutInForce,
     Release,
     Steps,
 )
-from libs.voting.protocol.outcomes import RECOVERING
 
 Recorded = int | VoteState | NotAppended | None
 """The confirmed record's offset, or the state that decided a record in doubt, or the error of a record that is not
@@ -41,22 +39,3 @@ def record(event: VoteCast | VoteRemoved, is_decided: IsDecided) -> Steps[Record
             return offset
     state: VoteState | None = yield AwaitRecord(is_decided, event.incarnation, offset)
     return state
-
-
-def refresh(former: Contest, stale: Stale) -> Steps[Contest | TallyError]:
-    """Load the contest again, and put it in force where none or an older version is.
-
-    Where no version is in force, the load starts after the ledger's answer, and is in force only under the fence
-    epoch of that answer.
-    """
-    contest = yield LoadContest(former, stale.in_force)
-    if isinstance(contest, TallyError):
-        return contest
-    if stale.in_force is None or stale.in_force < contest.version:
-        done = yield PutInForce(contest, stale.incarnation)
-        if isinstance(done, TallyError):
-            return done
-        if not done:
-            return LedgerCatchingUp(RECOVERING, retry_after_s=1)
-    assert isinstance(contest, Contest)
-    return contest
