@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from libs.local_stack.child_process import Reaper
-from libs.local_stack.ports import free_ports
 from libs.local_stack.valkey import NativeValkey
 from libs.tally.errors import ViewsUnavailable
 from libs.views import client
@@ -20,6 +18,7 @@ from libs.views.client import Coalescer, Valkey, connect
 from libs.views.connection import NotExecuted, NotPermitted
 from libs.views.settings import ValkeySettings
 from tests.support.eventually import eventually
+from tests.support.own_valkey import own_valkey
 from tests.support.proxy import pump
 from tests.support.secured import Certificates, terminator
 from tests.support.stopped import stopped
@@ -37,20 +36,10 @@ end)
 
 
 @pytest.fixture(scope="module")
-async def reaper() -> AsyncIterator[Reaper]:
-    reaper = Reaper()
-    yield reaper
-    reaper.close()
-
-
-@pytest.fixture(scope="module")
-async def server(reaper: Reaper, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NativeValkey]:
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NativeValkey]:
     """A server of its own; each test leaves it running."""
-    folder, (port,) = tmp_path_factory.mktemp("valkey"), free_ports(1)
-    server = NativeValkey(port, folder, folder / "log", reaper, fsync="no")
-    await server.start()
-    yield server
-    await server.kill()
+    async with own_valkey(tmp_path_factory.mktemp("valkey")) as server:
+        yield server
 
 
 @pytest.fixture

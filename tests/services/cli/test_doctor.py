@@ -15,17 +15,19 @@ from libs.deployment.deployment import Deployment
 from libs.local_stack import description
 from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
-from libs.views.functions import libraries, load_functions
+from libs.views.functions import libraries
 from services.cli.__main__ import app
 from services.cli.commands.doctor import machine
 from services.cli.commands.doctor.finding import Finding
 from services.cli.commands.doctor.servers import check_servers
 from tests.support.folded_log import FoldedLog, folded_log
+from tests.support.own_valkey import own_valkey
 
 
 @pytest.fixture
-async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
-    async with folded_log(kafka, valkey_address, namespace) as log:
+async def log(kafka: str, tmp_path: Path, namespace: str) -> AsyncIterator[FoldedLog]:
+    """Open a log whose views are in a Valkey of the test's own, as it replaces functions there."""
+    async with own_valkey(tmp_path) as server, folded_log(kafka, server.address, namespace) as log:
         yield log
 
 
@@ -93,5 +95,4 @@ async def test_it_sees_shut_gates_and_functions_of_another_version(log: FoldedLo
     source = dict(libraries())["tally_purchases"]
     await log.valkey.call("FUNCTION", "LOAD", "REPLACE", f"{source}\n-- of another version")
     found = await by_name(log)
-    await load_functions(log.valkey)
     assert "tally_purchases" in found["functions"].detail
