@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.contracts.topics import catalogue_topic, legacy_test_namespace
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace, votes_topic
 from libs.deployment.guard import ServiceGuard, open_guard
+from libs.kafka.reader import LogReader
 from libs.legacy.reads import LegacyReads
 from libs.legacy.routes.contest_reads import contest_reads_router
 from libs.storage.secret_rings import SecretRing
@@ -33,6 +34,7 @@ from services.query.streams.change_detector import ChangeDetector
 from services.query.streams.endpoints import CountStream, PublicStream
 from services.query.streams.hub import StreamHub
 from services.query.streams.keyless_quota import KeylessQuota
+from services.query.streams.lag import LagMeter
 from services.query.streams.routes import count_stream_route, public_stream_route
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import ContestTimeline
@@ -89,7 +91,9 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
     changes = ChangeDetector(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
-    streams = StreamHub(production.auth, production.snapshots, changes, catalogue_topic(settings.namespace))
+    log = LogReader(settings)
+    meter = LagMeter(log, votes_topic(settings.namespace, settings.partitions))
+    streams = StreamHub(production.auth, production.snapshots, changes, meter, catalogue_topic(settings.namespace))
 
     quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
@@ -118,4 +122,5 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
                 refusal=guard.refusal,
             )
     finally:
+        await log.close()
         await valkey.close()

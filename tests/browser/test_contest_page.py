@@ -93,6 +93,27 @@ async def test_it_says_at_once_that_the_connection_is_lost_and_goes_on_by_itself
         await expect(count).to_have_text(str(before + 1), timeout=SOON_MS)
 
 
+async def test_it_says_how_many_votes_wait_while_nobody_counts_them(
+    api: Api, visit: Visit, stack: Supervisor
+) -> None:
+    contest = await api.contest()
+    await contest.vote(0, "before")
+    page = await visit(page_of(contest))
+    await is_live(page)
+    await expect(page.locator("#rate")).not_to_have_text("–")
+    await stack.kill("projector", restart=False)
+    for voter in range(3):
+        assert (await contest.vote(0, f"during {voter}")).status_code == 201
+    live = page.locator("#live")
+    await expect(live).to_have_text(re.compile(r"Counting is \d+ votes behind"), timeout=SOON_MS)
+    await expect(live).to_have_class("chip warn")
+    await expect(page.locator("#rate")).to_have_text("–")
+    await expect(page.locator("#count")).to_have_text("1")
+    await stack.restart("projector")
+    await is_live(page)
+    await expect(page.locator("#count")).to_have_text("4")
+
+
 async def insist(contest: Contest, voter: str) -> None:
     """The same vote until it is taken: servers come back one by one."""
     for _ in range(100):

@@ -67,7 +67,8 @@ function received(event, data) {
     state.ahead = Date.parse(data.server_time) - Date.now();
     if (data.hidden) forget();
     else if (state.standing?.hidden !== false) past.refresh();
-    if (state.standing) readContest();
+    if (state.standing && !data.lag?.seconds) readContest();
+    if (data.lag?.seconds) rate.forget();
     state.standing = data;
   } else if (event === "counts") {
     state.counts = data;
@@ -115,12 +116,15 @@ function showTime() {
   if (link !== "live" && state.seen) element("age").textContent = `As of ${words.time(state.seen)}, ${words.ago(now() - state.seen)}`;
   else if (counts) element("age").textContent = `Last change ${words.ago(now() - Date.parse(counts.updated))}`;
   else element("age").textContent = "";
-  const votes = link === "live" ? rate.value : null;
+  const votes = link === "live" && !isLate() ? rate.value : null;
   write("rate", votes === null ? "–" : words.decimal(votes));
 }
 
+/** Returns whether votes wait to be counted for longer than usual. */
+const isLate = () => state.link === "live" && state.standing?.lag?.seconds > 0;
+
 function showLink() {
-  const [text, kind] = {
+  const [text, kind] = isLate() ? [`Counting is ${words.plural(state.standing.lag.records, "vote", "votes")} behind`, "warn"] : {
     connecting: ["Connecting …", ""],
     live: ["Live", "good"],
     stale: ["Paused", "warn"],

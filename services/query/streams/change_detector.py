@@ -64,6 +64,15 @@ class ChangeDetector:
         self._marks |= found
         return moved
 
+    @property
+    def positions(self) -> dict[int, int]:
+        """The last known positions of votes: next offsets by partition."""
+        return {
+            partition: 0 if mark.position is None else mark.position.offset
+            for (topic, partition), mark in self._marks.items()
+            if topic == "votes"
+        }
+
     async def _of_votes(self, partition: int) -> tuple[View, Mark]:
         return ("votes", partition), Mark(await self._views.position(partition), 0)
 

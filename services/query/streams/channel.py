@@ -10,6 +10,7 @@ from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, ViewsUnavailable
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
+from services.query.streams.lag import NO_LAG, Lag
 from services.query.streams.renderers import View
 from services.query.streams.subscriber import Subscriber
 from services.query.streams.updates import ENDED, GONE, NOTHING, STALE, stale
@@ -41,6 +42,7 @@ class Channel:
         self._has_new = self._is_missing = False
         self._read_at = self._sent_at = now()
         self._changes_at: int | None = None
+        self._lag = NO_LAG
 
     @property
     def is_over(self) -> bool:
@@ -51,17 +53,20 @@ class Channel:
         self.subscribers.add(subscriber)
         self._has_new = True
 
-    def is_due(self, moment: int) -> bool:
+    def is_due(self, moment: int, lag: Lag) -> bool:
         """Return whether to refresh though no position changed."""
         is_open = self._snapshot is None or self._is_missing
-        return is_open or self._has_new or self._has_changed(moment) or moment >= self._read_at + ANYWAY_US
+        is_late = lag != self._lag
+        return (
+            is_open or is_late or self._has_new or self._has_changed(moment) or moment >= self._read_at + ANYWAY_US
+        )
 
-    async def refresh(self) -> None:
-        """Read the contest. Raises nothing: errors become updates."""
+    async def refresh(self, lag: Lag) -> None:
+        """Read the contest, counted with this lag. Raises nothing: errors become updates."""
         recipients, has_new = tuple(self.subscribers), self._has_new
         self._has_new = False
         try:
-            self._take(await self._snapshots.newest(self.account, self._contest), now())
+            self._take(await self._snapshots.newest(self.account, self._contest), now(), lag)
         except NotFound:
             # confirmed by the next refresh, after the views' positions: emptied views do not mean a deletion
             self._latest = GONE if self._is_missing else self._latest
@@ -115,10 +120,10 @@ class Channel:
                 await asyncio.sleep(0)
         return sent
 
-    def _take(self, snapshot: Snapshot, moment: int) -> None:
-        if snapshot is not self._snapshot or self._has_changed(moment):
-            self._snapshot = snapshot
-            self._latest = self._view(snapshot.at(moment), moment)
+    def _take(self, snapshot: Snapshot, moment: int, lag: Lag) -> None:
+        if snapshot is not self._snapshot or lag != self._lag or self._has_changed(moment):
+            self._snapshot, self._lag = snapshot, lag
+            self._latest = self._view(snapshot.at(moment), moment, lag)
             contest = snapshot.contest
             ahead = [at for at in (contest.publish, contest.start, contest.end) if at is not None and at > moment]
             self._changes_at = min(ahead, default=None)

@@ -7,6 +7,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from libs.tally.contest import Phase
 from libs.tally.time import timestamp
+from services.query.streams.lag import Lag
 
 RETRY: Final = format_sse_event(retry=2000)
 """Sets the client's reconnection time, in ms."""
@@ -15,7 +16,10 @@ GONE: Final = format_sse_event(event="gone", data_str="{}")
 
 
 class PhaseState(NamedTuple):
-    """The data of a `phase` event without the server time; start and end in microseconds since 1970."""
+    """The data of a `phase` event without the server time; start and end in microseconds since 1970.
+
+    `lag` is None for readers from whom the counts are hidden: it would show them how many votes come in.
+    """
 
     phase: Phase
     start: int | None
@@ -23,11 +27,13 @@ class PhaseState(NamedTuple):
     final: bool
     sealed: bool
     hidden: bool
+    lag: Lag | None
 
 
 def phase(state: PhaseState, now: int) -> bytes:
     times = {"start": timestamp(state.start), "end": timestamp(state.end), "server_time": timestamp(now)}
-    return _event("phase", state._asdict() | times)
+    lag = None if state.lag is None else state.lag._asdict()
+    return _event("phase", state._asdict() | {"lag": lag} | times)
 
 
 def stale(since: int) -> bytes:

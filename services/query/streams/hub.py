@@ -25,6 +25,7 @@ from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams import events
 from services.query.streams.change_detector import ChangeDetector
 from services.query.streams.channel import Channel
+from services.query.streams.lag import NO_LAG, LagMeter
 from services.query.streams.renderers import View
 from services.query.streams.subscriber import Credentials, Subscriber
 from services.query.streams.updates import ENDED, Seen
@@ -53,11 +54,18 @@ class StreamHub:
     """Routes subscribers to channels. They are served while `running` is entered; `end` ends all streams."""
 
     def __init__(
-        self, auth: Authenticator, snapshots: SnapshotCache, changes: ChangeDetector, catalogue: Topic
+        self,
+        auth: Authenticator,
+        snapshots: SnapshotCache,
+        changes: ChangeDetector,
+        meter: LagMeter,
+        catalogue: Topic,
     ) -> None:
         self._auth = auth
         self._snapshots = snapshots
         self._changes = changes
+        self._meter = meter
+        self._lag = NO_LAG
         self._catalogue = catalogue
         self._channels: dict[Name, Channel] = {}
         self._wanted = asyncio.Event()
@@ -66,14 +74,16 @@ class StreamHub:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the loop as a task until the context ends."""
-        running = asyncio.create_task(self._run())
+        """Run the loop and the meter as tasks until the context ends."""
+        tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._meter.watch(self._wanted))]
         try:
             yield
         finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
 
     def end(self) -> None:
         """End all streams; later ones end at once."""
@@ -89,7 +99,7 @@ class StreamHub:
         If it `is_keyed`, it ends when the key is revoked.
         """
         moment = now()
-        update = view(snapshot.at(moment), moment)
+        update = view(snapshot.at(moment), moment, self._lag)
         message = update.delta(Seen(None, header(scope["headers"], b"last-event-id")))
         assert message is not None
         await send(
@@ -141,8 +151,9 @@ class StreamHub:
             for channel in channels:
                 channel.mark_stale()
         else:
-            due = tuple(channel for channel in channels if moved or channel.is_due(moment))
-            await asyncio.gather(*(channel.refresh() for channel in due))
+            lag = self._lag = self._meter.lag(self._changes.positions, moment)
+            due = tuple(channel for channel in channels if moved or channel.is_due(moment, lag))
+            await asyncio.gather(*(channel.refresh(lag) for channel in due))
         sent = [await channel.publish() for channel in due]
         for channel in channels:
             await channel.ping()

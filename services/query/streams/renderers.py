@@ -10,11 +10,12 @@ from services.query.responses import Answer
 from services.query.snapshot import Snapshot
 from services.query.streams import events
 from services.query.streams.events import PhaseState
+from services.query.streams.lag import Lag
 from services.query.streams.updates import GONE, Seen, Update
 from services.query.vote_count_record import count_answer, count_answer_by_source
 
-View = Callable[[Snapshot, int], Update]
-"""Renders a snapshot at a time (microseconds since 1970). Equal views render the same."""
+View = Callable[[Snapshot, int, Lag], Update]
+"""Renders a snapshot at a time (microseconds since 1970), with the lag then. Equal views render the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,10 @@ class KeyView:
     by_source: bool
     sees_hidden: bool
 
-    def __call__(self, snapshot: Snapshot, now: int) -> Update:
+    def __call__(self, snapshot: Snapshot, now: int, lag: Lag) -> Update:
         hidden = snapshot.hides(now) and not self.sees_hidden
         render = count_answer_by_source if self.by_source else count_answer
-        return _update(snapshot, now, hidden, "counts", None if hidden else snapshot.answer(render))
+        return _update(snapshot, now, lag, hidden, "counts", None if hidden else snapshot.answer(render))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,17 @@ class PublicView:
 
     has_voted: bool
 
-    def __call__(self, snapshot: Snapshot, now: int) -> Update:
+    def __call__(self, snapshot: Snapshot, now: int, lag: Lag) -> Update:
         if snapshot.phase is Phase.SETUP:
             return GONE
         hidden = snapshot.hides_from_public(now, self.has_voted)
-        return _update(snapshot, now, hidden, "results", public_answer(snapshot, hidden))
+        return _update(snapshot, now, lag, hidden, "results", public_answer(snapshot, hidden))
 
 
-def _update(snapshot: Snapshot, now: int, hidden: bool, name: str, answer: Answer | None) -> Update:
+def _update(snapshot: Snapshot, now: int, lag: Lag, hidden: bool, name: str, answer: Answer | None) -> Update:
     contest = snapshot.contest
     final, sealed = snapshot.results.final, is_sealed(snapshot.stored.document)
-    state = PhaseState(snapshot.phase, contest.start, contest.end, final, sealed, hidden)
+    state = PhaseState(snapshot.phase, contest.start, contest.end, final, sealed, hidden, None if hidden else lag)
     status = events.phase(state, now)
     if answer is None:
         return Update(Seen(state, None), status)

@@ -22,11 +22,13 @@ LastEventId = Annotated[
 ]
 EVENTS: Final = """
 Sends server-sent events. The first is `phase`, sent again on every change: `{"phase", "start", "end", "final",
-"sealed", "hidden", "server_time"}`, where `hidden` is true while this caller may not see the counts. Then comes
-`%s`: its data is the body of the plain read, its `id` the version (the ETag without quotes). It is sent again on
-changes, at most ten times a second, always with the latest state. `stale` has the time since when the data may be
-outdated; on recovery all events are sent again. `gone` ends the stream of a deleted contest. A stream that ends
-without it may be opened again.
+"sealed", "hidden", "lag", "server_time"}`. `hidden` is true while this caller may not see the counts. `lag` is
+`{"records", "seconds"}`: while counting is late, the events of all contests that wait to be counted, and the
+time that the oldest has waited; zeros below 2 seconds, null while hidden. Then comes `%s`: its data is the body of
+the plain read, its `id` the version (the ETag without quotes). It is sent again on changes, at most ten times a
+second, always with the latest state. `stale` has the time since when the data may be outdated; on recovery all
+events are sent again. `gone` ends the stream of a deleted contest. A stream that ends without it may be opened
+again.
 """
 EVENT: Final[Schema] = {
     COMPONENT: "schemas/StreamEvent",
@@ -91,7 +93,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
 def _stream(name: str) -> Schema:
     example = (
         'retry: 2000\n\nevent: phase\ndata: {"phase":"running","start":"2026-09-01T18:00:00.000000Z","end":null,'
-        '"final":false,"sealed":false,"hidden":false,"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
+        '"final":false,"sealed":false,"hidden":false,"lag":{"records":0,"seconds":0},"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'
     )
     content = {"text/event-stream": {"schema": EVENT, "example": example}}

@@ -1,0 +1,94 @@
+"""Lag of the counting: records that the log has, the views have not counted, and clients should know about."""
+
+import asyncio
+import logging
+from collections import defaultdict, deque
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from libs.contracts.topics import Topic
+from libs.tally.contest import MILLION
+from libs.tally.errors import LogUnavailable
+from services.query.snapshot_cache import now
+
+logger = logging.getLogger(__name__)
+
+READ_S: Final = 1.0
+"""Interval of the reads of the log's ends."""
+LATE_US: Final = 2 * MILLION
+"""Records uncounted for less are on their way: no lag."""
+MOST_ENDS: Final = 600
+"""Ends kept per partition; later ones then count as old as the last of them."""
+
+
+class Lag(NamedTuple):
+    """Records of all contests that wait to be counted, and for how many whole seconds the oldest has waited."""
+
+    records: int
+    seconds: int
+
+
+NO_LAG: Final = Lag(0, 0)
+
+
+class LogEnds(Protocol):
+    """Interface of the log's reader."""
+
+    async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]: ...
+
+
+class _End(NamedTuple):
+    """An end of a partition, and when it was first observed."""
+
+    offset: int
+    at: int
+
+
+class LagMeter:
+    """Compares positions of the views with the log's ends, which are read once a second.
+
+    A record's age counts from the first read that included it, so `seconds` is at most that and a second less than
+    the truth. While Kafka is unavailable, the last ends stay.
+    """
+
+    def __init__(self, log: LogEnds, topic: Topic) -> None:
+        self._log = log
+        self._topic = topic
+        self._ends: defaultdict[int, deque[_End]] = defaultdict(deque)
+
+    async def watch(self, wanted: asyncio.Event) -> None:
+        """Read the ends at intervals while `wanted` is set, for ever."""
+        while True:
+            await wanted.wait()
+            try:
+                moment = now()
+                self.observe(await self._log.end_offsets(self._topic.name, range(self._topic.partitions)), moment)
+            except LogUnavailable:
+                pass  # votes are not accepted either
+            except Exception:
+                logger.exception("the ends of the log cannot be read")
+            await asyncio.sleep(READ_S)
+
+    def observe(self, ends: Mapping[int, int], moment: int) -> None:
+        """Take over ends read at `moment` (microseconds since 1970)."""
+        for partition, offset in ends.items():
+            known = self._ends[partition]
+            if known and offset <= known[-1].offset:
+                continue
+            if len(known) < MOST_ENDS:
+                known.append(_End(offset, moment))
+            else:
+                known[-1] = _End(offset, known[-1].at)
+
+    def lag(self, positions: Mapping[int, int], moment: int) -> Lag:
+        """Return the lag of views at `positions`, next offsets by partition; none below `LATE_US`."""
+        records, since = 0, moment
+        for partition, position in positions.items():
+            known = self._ends[partition]
+            while len(known) > 1 and known[0].offset <= position:
+                known.popleft()
+            if known and known[0].offset > position:
+                records += known[-1].offset - position
+                since = min(since, known[0].at)
+        late = moment - since
+        return Lag(records, late // MILLION) if late >= LATE_US else NO_LAG

@@ -1,0 +1,85 @@
+"""How far the counting lags, as streams carry it."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from libs.contracts.topics import votes_topic
+from libs.kafka.security import connection
+from libs.kafka.topics import create_unbegun
+from libs.tally.contest import MILLION
+from services.query.streams import lag
+from services.query.streams.lag import MOST_ENDS, NO_LAG, Lag, LagMeter
+from tests.services.query.streams.listening import COUNTS, PUBLIC, served
+from tests.services.query.world import PARTITIONS, contest, open_world
+
+LATE = 3 * MILLION
+
+
+class NoLog:
+    async def end_offsets(self, topic: str, partitions: object) -> dict[int, int]:
+        raise AssertionError
+
+
+@pytest.fixture
+def meter() -> LagMeter:
+    return LagMeter(NoLog(), votes_topic("test", 2))
+
+
+def test_a_record_counts_as_late_from_the_first_look_that_saw_it(meter: LagMeter) -> None:
+    meter.observe({0: 10, 1: 10}, 0)
+    meter.observe({0: 15, 1: 10}, MILLION)
+    meter.observe({0: 17, 1: 10}, 2 * MILLION)
+    assert meter.lag({0: 10, 1: 10}, 2 * MILLION) == NO_LAG
+    assert meter.lag({0: 10, 1: 10}, LATE) == Lag(7, 2)
+    assert meter.lag({0: 10, 1: 4}, LATE) == Lag(13, 3)
+    assert meter.lag({0: 15, 1: 10}, LATE) == NO_LAG
+    assert meter.lag({0: 15, 1: 10}, 2 * LATE) == Lag(2, 4)
+    assert meter.lag({0: 17, 1: 10}, 2 * LATE) == NO_LAG
+    assert meter.lag({0: 99, 1: 10}, 2 * LATE) == NO_LAG
+
+
+def test_a_long_standstill_keeps_its_age_and_number(meter: LagMeter) -> None:
+    for second in range(2 * MOST_ENDS):
+        meter.observe({0: second + 1}, second * MILLION)
+    assert meter.lag({0: 0}, 2 * MOST_ENDS * MILLION) == Lag(2 * MOST_ENDS, 2 * MOST_ENDS)
+
+
+async def test_streams_tell_how_many_records_wait_until_they_are_counted(
+    valkey_address: str, kafka: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lag, "LATE_US", 0)
+    monkeypatch.setattr(lag, "READ_S", 0.05)
+    topic = votes_topic(namespace, PARTITIONS)
+    async with (
+        open_world(valkey_address, namespace, kafka_bootstrap_servers=kafka) as world,
+        served(world) as service,
+    ):
+        await create_unbegun(world.settings, [topic])
+        for name, visibility in (("song", "shown"), ("secret", "hidden")):
+            await world.production.create("contests", name, contest(vote_visibility=visibility))
+        await world.production.enter("song", "a")
+        reader = await world.production.key(permissions=("results:read",))
+        casts = [world.cast("a", voter=f"v{number}") for number in range(3)]
+        async with (
+            service.listen(f"{COUNTS}/stream", reader) as stream,
+            service.listen(f"{PUBLIC}/stream") as public,
+            service.listen("/contests/secret/vote_updates/stream", reader) as hidden,
+        ):
+            for each in (stream, public):
+                assert (await each.next("phase")).data["lag"] == {"records": 0, "seconds": 0}
+            assert (await hidden.next("phase")).data["lag"] is None
+            async with AIOKafkaProducer(**connection(world.settings)) as producer:
+                for cast in casts:
+                    await producer.send_and_wait(topic.name, b"vote", partition=topic.partition_of(cast.voter))
+            for each in (stream, public):
+                while (await each.next("phase")).data["lag"]["records"] < len(casts):
+                    pass
+            for cast in casts:
+                await world.fold(cast)
+            for each in (stream, public):
+                while (await each.next("phase")).data["lag"]["records"]:
+                    pass
+            with pytest.raises(TimeoutError):
+                await hidden.next(within_s=0.2)
