@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from libs.audit.historical_counts import EVER, fold_until
 from libs.audit.log_fold import LogFold
-from libs.catalogue.contests.closing import is_sealed
+from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig
 from libs.contracts.position_token import encode_positions

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
-from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.contracts.catalogue import (
     ACCOUNT_PATTERN,
     NO_RULES,
@@ -55,11 +55,11 @@ class KeyReader(Protocol):
 
 
 async def issue_key(
-    writer: CatalogueWriter, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
+    writer: CommandWriter, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
 ) -> IssuedKey:
     """Issue a key of 256 random bits; the first key creates its account.
 
-    Raises `ValidationFailed` for an invalid name, permission or rule, and the errors of `CatalogueWriter.record`.
+    Raises `ValidationFailed` for an invalid name, permission or rule, and the errors of `CommandWriter.record`.
     """
     rules = _checked(rules, writer.now())
     granted = tuple(dict.fromkeys(permissions))
@@ -102,8 +102,8 @@ async def find_key(views: KeyReader, key_id: str) -> KeyRow:
     return row
 
 
-async def revoke_key(writer: CatalogueWriter, views: KeyReader, key_id: str) -> None:
-    """Revoke a key. Raises `UnknownKey`, and the errors of `CatalogueWriter.record`."""
+async def revoke_key(writer: CommandWriter, views: KeyReader, key_id: str) -> None:
+    """Revoke a key. Raises `UnknownKey`, and the errors of `CommandWriter.record`."""
     row = await find_key(views, key_id)
     request = WriteRequest.once()
     outcome = await writer.record(

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from libs.catalogue.outcome_errors import Refs
-from libs.catalogue.resource import Resource, Table
+from libs.catalogue.resource_definition import Resource, Table
 from libs.contracts.catalogue import Ref, Stored
 
 

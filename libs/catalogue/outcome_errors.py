@@ -1,7 +1,7 @@
 """Maps rejected writes to API errors."""
 
 from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
-from libs.catalogue.resource import Resource
+from libs.catalogue.resource_definition import Resource
 from libs.contracts.catalogue import Outcome, OutcomeKind, Ref
 from libs.contracts.validation import Problem
 from libs.tally.errors import NotFound, TallyError

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from libs.catalogue.outcome_errors import Refs, has_changed, no_such
-from libs.catalogue.resource import Document, Resource, Table
+from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.base import checked
 from libs.contracts.catalogue import (
     REF_KEY_PATTERN,

@@ -9,14 +9,14 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.merge_patch import keep_item_members, merge_patch
 from libs.catalogue.outcome_errors import exists, has_changed, no_such
 from libs.catalogue.pagination import ListRequest, Page, read_page
 from libs.catalogue.record_builder import KEY_BYTES, Fits, RecordBuilder, Target
 from libs.catalogue.record_writer import Change, Guard, Reader, RecordWriter, Written
-from libs.catalogue.resource import Document, Resource, Table
+from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.base import UNKNOWN_MEMBER, unknown_members
-from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 
@@ -24,12 +24,12 @@ from libs.contracts.validation import Problem, ValidationFailed
 class RecordService:
     """The records of one environment. Other accounts' records are not found.
 
-    `guards` check deletions, by resource name. Every write is a `CatalogueWriter.write`: after a lost race, the
+    `guards` check deletions, by resource name. Every write is a `CommandWriter.write`: after a lost race, the
     given functions are called again with the records as they are then.
     """
 
     def __init__(
-        self, table: Table, views: Reader, writer: CatalogueWriter, guards: Mapping[str, Guard] | None = None
+        self, table: Table, views: Reader, writer: CommandWriter, guards: Mapping[str, Guard] | None = None
     ) -> None:
         self.table = table
         self._builder = RecordBuilder(table)
@@ -69,7 +69,7 @@ class RecordService:
         """Create a record, with a random key unless `key` is given; `owned` are the server's members.
 
         Raises `ValidationFailed`, `NotFound` (the parent), `IdempotencyKeyReused`, `VersionConflict` (a given key
-        exists), and what `CatalogueWriter.record` raises.
+        exists), and what `CommandWriter.record` raises.
         """
 
         def compose(target: Target) -> Document:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
+from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.cross_account_refs import OwnerReader, without_shared
 from libs.catalogue.outcome_errors import Refs, no_such, refusal
 from libs.catalogue.pagination import ListReader
@@ -19,8 +20,7 @@ from libs.catalogue.record_builder import (
     event_of,
     event_together,
 )
-from libs.catalogue.resource import Document, Resource, Table
-from libs.catalogue.writer import CatalogueWriter, WriteRequest
+from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.contracts.catalogue import CatalogueCommand, Outcome, OutcomeKind, RecordDeleted, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 
@@ -54,7 +54,7 @@ class Attempt(NamedTuple):
 class RecordWriter:
     """Writes the records of one environment."""
 
-    def __init__(self, table: Table, views: Reader, writer: CatalogueWriter) -> None:
+    def __init__(self, table: Table, views: Reader, writer: CommandWriter) -> None:
         self._table = table
         self._builder = RecordBuilder(table)
         self._views = views

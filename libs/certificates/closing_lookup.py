@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from libs.catalogue.contests.closing import Closing, closing_of
+from libs.catalogue.contests.closing_record import Closing, closing_of
 from libs.catalogue.errors import NotClosed
 from libs.contracts.catalogue import ContestClosing, catalogue_codec, contests_of
 from libs.contracts.certificates import Decision

@@ -3,7 +3,7 @@
 import asyncio
 from typing import NamedTuple
 
-from libs.catalogue.contests.closing import Seal, seal_of
+from libs.catalogue.contests.closing_record import Seal, seal_of
 from libs.certificates.store import FOLDER
 from libs.storage.store import Store
 from libs.views.catalogue import CatalogueViews

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from libs.catalogue.contests.closing import Closing, Seal, closing_of, sealed, unsealed, without_grace
+from libs.catalogue.contests.closing_record import Closing, Seal, closing_of, sealed, unsealed, without_grace
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resources import CONTESTS
+from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue import Stored
 from libs.tally.errors import ViewsUnavailable

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
+from libs.catalogue.command_writer import CommandWriter
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resources import CONTESTS, RESOURCES
-from libs.catalogue.writer import CatalogueWriter
+from libs.catalogue.resource_table import CONTESTS, RESOURCES
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.writer import LogWriter
@@ -37,9 +37,9 @@ class Catalogue:
         self.key_uses = KeyUses(valkey, namespace)
         self._open_log = open_log
 
-    async def writer(self, *, check: bool = True) -> CatalogueWriter:
+    async def writer(self, *, check: bool = True) -> CommandWriter:
         """Return a writer of commands; raises as `Deployment.log`."""
-        return CatalogueWriter(self.topic, await self._open_log(check), self.views, AppendUnknown)
+        return CommandWriter(self.topic, await self._open_log(check), self.views, AppendUnknown)
 
     async def record_service(self) -> RecordService:
         return RecordService(RESOURCES, self.views, await self.writer())

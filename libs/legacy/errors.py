@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from libs.catalogue.resource import Resource
+from libs.catalogue.resource_definition import Resource
 from libs.tally.errors import NotFound, TallyError
 
 NAMES: Final[Mapping[str, str]] = {"feeds": "articlefeed"}

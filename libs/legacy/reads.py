@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from libs.catalogue.pagination import ListReader, ListRequest, read_page
-from libs.catalogue.resources import CONTESTS, PARTICIPANTS
+from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue import Stored
 from libs.legacy.errors import NoPermission, Owners, missing_record
 from libs.legacy.records import PAGE

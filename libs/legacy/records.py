@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.errors import UnknownReferences
 from libs.catalogue.pagination import ListRequest, Page
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resource import Document, Resource
-from libs.catalogue.writer import WriteRequest
+from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.errors import Owners, missing_record

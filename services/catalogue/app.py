@@ -7,11 +7,11 @@ from functools import partial
 from typing import Literal
 
 from libs.catalogue.api_key_cache import ApiKeyCache
+from libs.catalogue.command_writer import CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Guard
-from libs.catalogue.resources import FILES, PARTICIPANTS, RESOURCES
-from libs.catalogue.writer import CatalogueWriter
+from libs.catalogue.resource_table import FILES, PARTICIPANTS, RESOURCES
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.writer import LogWriter
@@ -57,7 +57,7 @@ class Environment:
     """Components of one environment: production, or the legacy test environment with a namespace of its own."""
 
     views: CatalogueViews
-    writer: CatalogueWriter
+    writer: CommandWriter
     record_service: RecordService
     keys: ApiKeyCache
     auth: Authenticator
@@ -84,7 +84,7 @@ def environment_of(
     sessions: Sessions | None = None,
 ) -> Environment:
     views = CatalogueViews(valkey, namespace)
-    writer = CatalogueWriter(catalogue_topic(namespace), log, views, AppendUnknown)
+    writer = CommandWriter(catalogue_topic(namespace), log, views, AppendUnknown)
     keys = ApiKeyCache(views, KeyUses(valkey, namespace))
     return Environment(
         views,

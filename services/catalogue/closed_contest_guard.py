@@ -2,7 +2,7 @@
 
 import asyncio
 
-from libs.catalogue.contests.closing import Closing, closing_of
+from libs.catalogue.contests.closing_record import Closing, closing_of
 from libs.contracts.catalogue import Stored
 from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response, StreamingResponse
 
-from libs.catalogue.resources import FILES
+from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
-from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.storage.store import StorageUnavailable

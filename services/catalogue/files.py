@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import FILES
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
-from libs.catalogue.writer import WriteRequest
 from libs.contracts.catalogue import Stored
 from libs.media.clamd import Scanner
 from libs.media.content_sniffing import TypeCheck

@@ -13,7 +13,7 @@ import orjson
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.media import Image
 from libs.contracts.validation import Problem

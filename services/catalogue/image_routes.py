@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.record_writer import Written
-from libs.catalogue.resources import IMAGES
+from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
-from libs.catalogue.writer import WriteRequest
 from libs.contracts.validation import Problem
 from libs.web.auth import Authenticator, require
 from libs.web.errors import MethodNotAllowed, allow

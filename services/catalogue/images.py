@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import IO, Final
 
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.record_builder import KEY_BYTES, Fits, validated
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import IMAGES
-from libs.catalogue.writer import WriteRequest
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner

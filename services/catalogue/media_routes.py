@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
-from libs.catalogue.resources import IMAGES
+from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.image_store import SIZES, ImageStore, Kept

@@ -8,7 +8,7 @@ from fastapi.security import HTTPBearer
 from pydantic import WithJsonSchema
 
 from libs.catalogue.api_keys import PERMISSIONS
-from libs.catalogue.resource import Resource
+from libs.catalogue.resource_definition import Resource
 from libs.web.openapi import (
     BAD_BODY,
     COMPONENT,

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from libs.catalogue.contests.reopening import Reopener
-from libs.catalogue.resources import CONTESTS
+from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.tally.time import microseconds
 from libs.web.auth import Authenticator, require

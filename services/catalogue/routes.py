@@ -11,12 +11,12 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.pagination import ListRequest
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
-from libs.catalogue.resource import Document, Resource, Table
-from libs.catalogue.writer import WriteRequest
+from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable

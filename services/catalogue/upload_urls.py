@@ -5,7 +5,7 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import Any
 
-from libs.catalogue.resources import FILES
+from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import upload_id
 from libs.contracts.catalogue import Stored
 from libs.storage.secret_rings import SecretRing

@@ -4,7 +4,7 @@ from libs.catalogue.contests.mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resources import VOTE_SOURCES
+from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, VoteSource
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer

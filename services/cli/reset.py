@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple, TypeVar
 
-from libs.catalogue.writer import CatalogueWriter, WriteRequest
+from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.contracts.catalogue import (
     OutcomeKind,
     RecordChanged,
@@ -45,7 +45,7 @@ class RecordName(NamedTuple):
 class Contents:
     """Records of one environment; the caller opens and closes the connections."""
 
-    def __init__(self, topic: Topic, reader: LogReader, views: CatalogueViews, writer: CatalogueWriter) -> None:
+    def __init__(self, topic: Topic, reader: LogReader, views: CatalogueViews, writer: CommandWriter) -> None:
         self._topic = topic
         self._reader = reader
         self._views = views

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
 
-from libs.catalogue.writer import CatalogueWriter
+from libs.catalogue.command_writer import CommandWriter
 from libs.contracts.topics import Topic, catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
 from libs.deployment.guard import DeploymentGuard
 from libs.deployment.identity import check_deployment
@@ -101,7 +101,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         catalogue_views,
         vote_views,
         writer,
-        CatalogueWriter(catalogue, writer, catalogue_views, AppendUnknown),
+        CommandWriter(catalogue, writer, catalogue_views, AppendUnknown),
         assigned=lambda: catalogue_projector.assigned,
         source_grace_s=settings.source_grace_s,
     )

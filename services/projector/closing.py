@@ -25,9 +25,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from libs.catalogue.contests.closing import Closing, closed, closing_of
+from libs.catalogue.command_writer import CommandWriter, RecordTooLarge
+from libs.catalogue.contests.closing_record import Closing, closed, closing_of
 from libs.catalogue.contests.mapper import contest_of, sources_of
-from libs.catalogue.writer import CatalogueWriter, RecordTooLarge
 from libs.contracts.catalogue import ContestClosing
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
@@ -86,7 +86,7 @@ class ClosingManager:
         catalogue: CatalogueViews,
         votes: VoteViews,
         log: Log,
-        writer: CatalogueWriter,
+        writer: CommandWriter,
         assigned: Callable[[], Collection[int]],
         source_grace_s: float,
     ) -> None:

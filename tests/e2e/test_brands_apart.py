@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.contests.vote_sources import source_key
-from libs.catalogue.resource import Resource
-from libs.catalogue.resources import CONTESTS, FEEDS, RESOURCES, VOTE_SOURCES
-from libs.catalogue.writer import WriteRequest
+from libs.catalogue.resource_definition import Resource
+from libs.catalogue.resource_table import CONTESTS, FEEDS, RESOURCES, VOTE_SOURCES
 from libs.contracts import topics
 from libs.contracts.catalogue import Stored
 from libs.local_stack.supervisor import Supervisor

@@ -12,9 +12,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.catalogue.contests.closing import erased
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import CONTESTS
+from libs.catalogue.contests.closing_record import erased
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.secrets import contest_secret

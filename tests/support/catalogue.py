@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resource import Table
-from libs.catalogue.resources import RESOURCES
-from libs.catalogue.writer import CatalogueWriter, WriteRequest
+from libs.catalogue.resource_definition import Table
+from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.catalogue import Stored
 from libs.contracts.topics import Topic, catalogue_topic
 from libs.kafka.settings import KafkaSettings
@@ -38,7 +38,7 @@ class Catalogue:
     valkey: Coalescer
     log: LogWriter
     views: CatalogueViews
-    writer: CatalogueWriter
+    writer: CommandWriter
     record_service: RecordService
     raised: dict[str, int] = field(default_factory=dict)
     """Contest versions that would have been sent to the votes views."""
@@ -67,7 +67,7 @@ class Catalogue:
 
     def another_record_service(self, table: Table = RESOURCES) -> RecordService:
         """Return another record service, as in another process."""
-        return RecordService(table, self.views, CatalogueWriter(self.topic, self.log, self.views, AppendUnknown))
+        return RecordService(table, self.views, CommandWriter(self.topic, self.log, self.views, AppendUnknown))
 
     async def create(self, resource: str, account: str, body: dict[str, Any], parent: str = "") -> Stored:
         row = self.record_service.table[resource]
@@ -94,7 +94,7 @@ async def open_catalogue(
     try:
         await load_functions(valkey)
         views = CatalogueViews(valkey, namespace)
-        writer = CatalogueWriter(topic, log, views, AppendUnknown)
+        writer = CommandWriter(topic, log, views, AppendUnknown)
         record_service = RecordService(table, views, writer)
         yield Catalogue(namespace, topic, settings, valkey, log, views, writer, record_service)
     finally:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from libs.catalogue.contests.closing import Closing, closing_of, is_erased, reopened_of
+from libs.catalogue.contests.closing_record import Closing, closing_of, is_erased, reopened_of
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote

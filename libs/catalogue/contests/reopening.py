@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from libs.catalogue.contests.closing import reopened, reopened_of
+from libs.catalogue.contests.closing_record import reopened, reopened_of
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resources import CONTESTS
+from libs.catalogue.resource_table import CONTESTS
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable

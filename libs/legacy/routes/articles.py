@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, get_args
 
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import ARTICLES
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import ARTICLES
 from libs.catalogue.schemas.content import ArticleType
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed

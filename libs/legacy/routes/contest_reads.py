@@ -4,7 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.legacy.reads import LegacyReads
 from libs.legacy.routes.routing import NEXT, Call, LegacyRoutes
 from libs.legacy.translators.contests import SHAPE as CONTEST

@@ -4,10 +4,10 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.contests.mapper import contest_of
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import CONTESTS, PARTICIPANTS
-from libs.catalogue.writer import WriteRequest
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
 from libs.legacy.translators.contests import CONTEST, SHAPE, ContestPage, contest_read, contest_written
 from libs.legacy.translators.participants import PARTICIPANT, images_of

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import CONVENTIONS
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import CONVENTIONS
 from libs.contracts.catalogue import Stored
 from libs.legacy.routes.handlers import UPDATE, ResourceHandlers
 from libs.legacy.routes.routing import Call

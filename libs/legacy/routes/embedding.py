@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import CONTESTS, PARTICIPANTS, SURVEYS
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS, SURVEYS
 from libs.contracts.catalogue import Stored
 from libs.legacy.routes.contests import contest_shape
 from libs.legacy.routes.routing import Call, LegacyEnvironment

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 from libs.catalogue.feed_pages import Pages
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import ARTICLES, FEEDS
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import ARTICLES, FEEDS
 from libs.catalogue.schemas.base import MAX_LIMIT
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue import Stored

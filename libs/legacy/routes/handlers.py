@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from libs.catalogue.resource import Document, Resource
+from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue import Stored
 from libs.legacy.records import Filter
 from libs.legacy.routes.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes

@@ -6,10 +6,10 @@ from typing import IO, Any, Final
 
 from starlette.datastructures import UploadFile
 
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.cross_account_refs import find_usable
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import IMAGES
-from libs.catalogue.writer import WriteRequest
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.errors import missing_record

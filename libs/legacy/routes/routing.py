@@ -10,11 +10,11 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
-from libs.catalogue.resource import Document, Resource
-from libs.catalogue.writer import WriteRequest
+from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue import Stored
 from libs.legacy.records import LegacyRecords
 from libs.legacy.routes.bodies import request_body

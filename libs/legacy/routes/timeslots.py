@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import TIMESLOTS
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import TIMESLOTS
 from libs.contracts.catalogue import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.records import Change

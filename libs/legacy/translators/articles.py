@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
 from libs.contracts.catalogue import Ref, Stored
 from libs.legacy.translators.contests import SHAPE as CONTEST

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from libs.catalogue.contests.participant_order import listed
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from libs.catalogue.feed_pages import Page, Pages
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue import Stored
 from libs.legacy.translators.articles import SHAPE as ARTICLE

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import Record, checked
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.web.openapi import COMPONENT, json_schema, named

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import IMAGES
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.catalogue import Stored
 from libs.legacy.translators.fields import Field, JsonSchema, Translator

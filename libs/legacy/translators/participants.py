@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from libs.catalogue.cross_account_refs import OwnerReader, find_usable
-from libs.catalogue.resources import IMAGES
+from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue import Stored
 from libs.legacy.translators.fields import Field, Translator

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.style import StyleObject
 from libs.contracts.validation import Problem, ValidationFailed

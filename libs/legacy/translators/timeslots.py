@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.convention import Timeslot
 from libs.contracts.catalogue import Stored
 from libs.legacy.translators.conventions import SEARCH_HELP, missing

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from libs.catalogue.contests.closing import erased
-from libs.catalogue.resources import CONTESTS
+from libs.catalogue.contests.closing_record import erased
+from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.storage.secrets import erase_contest_secret
 from libs.tally.time import timestamp

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from libs.catalogue.contests.closing import closing_of
+from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.contests.reopening import Reopener
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from libs.audit.log_fold import without_gc
-from libs.catalogue.contests.closing import Seal, seal_of
+from libs.catalogue.contests.closing_record import Seal, seal_of
 from libs.catalogue.errors import NotSealed
 from libs.certificates.store import save
 from libs.contracts.certificates import Certificate

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.catalogue.contests.closing import is_sealed
+from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
 from services.query.public_results import public_answer
 from services.query.responses import Answer

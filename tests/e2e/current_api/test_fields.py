@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.catalogue.resources import RESOURCES
+from libs.catalogue.resource_table import RESOURCES
 from tests.e2e.current_api.kinds import ITEMS, PART, SERVER
 from tests.e2e.current_api.proofs import Proof, prove
 from tests.e2e.current_api.records import Document, Records, at, leaves

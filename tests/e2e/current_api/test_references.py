@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.catalogue.resources import PARTICIPANTS, RESOURCES
+from libs.catalogue.resource_table import PARTICIPANTS, RESOURCES
 from tests.e2e.current_api.kinds import Key
 from tests.e2e.current_api.records import Records, leaves
 from tests.e2e.current_api.specification import FIELDS

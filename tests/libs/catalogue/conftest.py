@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from pydantic import Field
 
-from libs.catalogue.resource import Offer, Reference, Resource, Table
-from libs.catalogue.resources import CONTESTS, PARTICIPANTS
+from libs.catalogue.resource_definition import Offer, Reference, Resource, Table
+from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.catalogue.schemas.base import FreeForm, Record
 from libs.local_stack.servers import Servers
 from tests.support.catalogue import Catalogue, open_catalogue

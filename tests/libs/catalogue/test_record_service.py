@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.writer import CatalogueWriter, WriteRequest
 from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, Stored
 from libs.contracts.log_records import Appended
 from libs.contracts.validation import ValidationFailed
@@ -381,7 +381,7 @@ class TroubledLog:
 
 def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> RecordService:
     log = TroubledLog(catalogue, error, takes=takes)
-    writer = CatalogueWriter(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=5 if takes else 0.3)
+    writer = CommandWriter(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=5 if takes else 0.3)
     return RecordService(TABLE, catalogue.views, writer)
 
 

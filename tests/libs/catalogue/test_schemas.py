@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from libs.catalogue.resources import RESOURCES
+from libs.catalogue.resource_table import RESOURCES
 from libs.catalogue.schemas.app import CloudSettings
 from libs.catalogue.schemas.base import Members, checked
 from libs.catalogue.schemas.contest import Contest

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.catalogue.feed_pages import Pages
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import Record
 from libs.catalogue.schemas.content import Article, Feed
 from libs.catalogue.schemas.contest import Contest

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.catalogue.contests.closing import closed
+from libs.catalogue.contests.closing_record import closed
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.contracts.catalogue import ContestConfig, Stored
 from libs.contracts.codec import vote_codec

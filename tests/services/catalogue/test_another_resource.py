@@ -11,8 +11,8 @@ from pydantic import Field
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
-from libs.catalogue.resource import Offer, Reference, Resource, Table
-from libs.catalogue.resources import RESOURCES
+from libs.catalogue.resource_definition import Offer, Reference, Resource, Table
+from libs.catalogue.resource_table import RESOURCES
 from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title
 from libs.local_stack.servers import Servers
 from libs.web.asgi import Front

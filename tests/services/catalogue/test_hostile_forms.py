@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.catalogue.record_builder import validated
-from libs.catalogue.resources import IMAGES
+from libs.catalogue.resource_table import IMAGES
 from libs.legacy.routes.forms import FORMS, from_form, read_parameters
 from libs.legacy.routes.images import MOST_FIELDS
 from libs.legacy.translators.contests import CONTEST

@@ -11,9 +11,9 @@ import httpx
 import orjson
 import pytest
 
+from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resources import IMAGES, RESOURCES
-from libs.catalogue.writer import CatalogueWriter, WriteRequest
+from libs.catalogue.resource_table import IMAGES, RESOURCES
 from libs.local_stack.servers import Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import Fetcher
@@ -422,7 +422,7 @@ async def test_a_picture_stays_where_its_record_may_yet_come(
     addresses = servers.addresses
     async with open_catalogue(addresses.kafka, addresses.valkey, namespace) as unfolded:
         place.environments["unfolded"] = unfolded
-        writer = CatalogueWriter(unfolded.topic, unfolded.log, unfolded.views, AppendUnknown, deadline_s=0.2)
+        writer = CommandWriter(unfolded.topic, unfolded.log, unfolded.views, AppendUnknown, deadline_s=0.2)
         images = Images(
             RecordService(RESOURCES, unfolded.views, writer), place.image_store("unfolded"), NO_FETCHER
         )

@@ -11,7 +11,7 @@ import pytest
 
 from libs.catalogue.feed_pages import PAGE, Pages
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resources import FEEDS
+from libs.catalogue.resource_table import FEEDS
 from libs.contracts.catalogue import Stored
 from tests.services.catalogue.conftest import Place
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import orjson
 
-from libs.catalogue.contests.closing import closed
+from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.contests.closing_record import closed
 from libs.catalogue.contests.mapper import sources_of
 from libs.catalogue.contests.vote_sources import source_key
-from libs.catalogue.resources import VOTE_SOURCES
-from libs.catalogue.writer import WriteRequest
+from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.contracts.catalogue import ContestClosing
 from libs.tally.contest import Contest
 from libs.tally.events import Event

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from libs.catalogue.contests.closing import closing_of
+from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.contests.mapper import sources_of
-from libs.catalogue.resources import CONTESTS, PARTICIPANTS
+from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue import OutcomeKind, catalogue_codec
 from libs.contracts.validation import ValidationFailed
 from libs.projection import fencing

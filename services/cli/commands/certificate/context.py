@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from libs.catalogue.contests.closing import closing_of, reopened_of, seal_of
+from libs.catalogue.contests.closing_record import closing_of, reopened_of, seal_of
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.resource import Document
-from libs.catalogue.resources import CONTESTS
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import CONTESTS
 from libs.certificates.builder import Sealing
 from libs.certificates.service import SealingService
 from libs.certificates.store import load

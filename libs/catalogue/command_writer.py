@@ -1,6 +1,6 @@
 """Appends commands to the catalogue log and waits until the fold has decided them.
 
-All writes that depend on records are optimistic (`CatalogueWriter.write`): read, derive a command that carries the
+All writes that depend on records are optimistic (`CommandWriter.write`): read, derive a command that carries the
 versions read, append it; if another write came in between, the fold rejects the command, and the attempt repeats.
 Only fresh views are read (`libs/views/freshness.py`), and none before the position of an outcome read earlier: a
 repeated attempt is computed from the write that it lost against, or from a later one.
@@ -86,7 +86,7 @@ class Prepared(Protocol):
 P = TypeVar("P", bound=Prepared)
 
 
-class CatalogueWriter:
+class CommandWriter:
     """Appends commands of one environment. One partition orders all commands of an account."""
 
     def __init__(

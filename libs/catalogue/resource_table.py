@@ -1,6 +1,6 @@
 """The table of resources. To add one: write its schema in `schemas/` and a row here.
 
-Routes, documentation, lists, references and cascades derive from the row; `resource.py` explains its members.
+Routes, documentation, lists, references and cascades derive from the row; `resource_definition.py` explains its members.
 
 Only the references in this table are enforced. All others are neither checked nor block a DELETE:
 - keys in free-form members (an article's `content`, a feed's `header`, an app's `screens`, every `navigation`):
@@ -13,10 +13,10 @@ Only the references in this table are enforced. All others are neither checked n
 from typing import Final
 
 from libs.catalogue import nested_items
-from libs.catalogue.contests import closing
+from libs.catalogue.contests import closing_record
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.examples import EXAMPLES
-from libs.catalogue.resource import OPERATIONS, Document, Offer, Reference, Resource, Table
+from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.catalogue.schemas.app import App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
 from libs.catalogue.schemas.contest import Contest
@@ -115,9 +115,9 @@ CONTESTS: Final = Resource(
     schema=Contest,
     example=EXAMPLES["contests"],
     contest="self",
-    due=closing.due,
+    due=closing_record.due,
     references=(Reference("/shop/key", "shops"), IMAGE),
-    judge=closing.judge_change,
+    judge=closing_record.judge_change,
     refusals={"PATCH": ("contest_final",)},
 )
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed, NotSealed
-from libs.catalogue.resource import Document
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.tally.contest import Contest, finish
 from libs.tally.errors import ContestFinal
