@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
 from libs.audit.partition_merge import Entry, extracts, in_order
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     CatalogueCommand,
     CatalogueEvent,
     ContestClosing,
@@ -20,7 +20,7 @@ from libs.contracts.catalogue import (
     catalogue_codec,
 )
 from libs.contracts.codec import Codec, E, Undecodable, vote_codec
-from libs.contracts.purchases import PurchaseRecorded, PurchaseRefunded, PurchasesEvent, purchases_codec
+from libs.contracts.purchase_events import PurchaseRecorded, PurchaseRefunded, PurchasesEvent, purchases_codec
 from libs.contracts.topics import Topic
 from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment

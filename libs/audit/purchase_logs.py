@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from libs.audit.log_fold import LogFold, slices
 from libs.contracts.codec import Undecodable
-from libs.contracts.purchases import Purchase, purchases_codec
+from libs.contracts.purchase_events import Purchase, purchases_codec
 from libs.contracts.topics import Topic
 from libs.kafka.reader import Extent, LogReader
 from libs.purchases.fold import PurchaseFold

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from libs.audit.purchase_logs import PurchasesLog, VoteName, VoteOrphan, read_paid_votes
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchasedVotes,
     PurchaseRecorded,

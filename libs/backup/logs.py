@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from libs.contracts.catalogue import catalogue_codec
+from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.codec import Codec, vote_codec
-from libs.contracts.purchases import purchases_codec
+from libs.contracts.purchase_events import purchases_codec
 from libs.contracts.topics import Topic, catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
 
 CODECS: Final[dict[str, Codec[Any]]] = {

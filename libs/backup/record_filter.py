@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 from libs.backup.logs import CODECS
 from libs.backup.manifest import ExportedPartition, Request
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
     KeyIssued,
@@ -21,7 +21,7 @@ from libs.contracts.catalogue import (
 )
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     PurchaseCast,
     PurchaseRecorded,
     PurchaseRefunded,

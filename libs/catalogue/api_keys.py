@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     ACCOUNT_PATTERN,
     NO_RULES,
     KeyIssued,

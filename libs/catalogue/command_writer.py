@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from libs.catalogue.outcome_poll import OutcomePoll, OutcomeReader
 from libs.contracts.actors import CURRENT
-from libs.contracts.catalogue import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
+from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic
 from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, TallyError, ViewsUnavailable

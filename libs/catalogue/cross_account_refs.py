@@ -5,7 +5,7 @@ from typing import Protocol
 
 from libs.catalogue.outcome_errors import Refs
 from libs.catalogue.resource_definition import Resource, Table
-from libs.contracts.catalogue import Ref, Stored
+from libs.contracts.catalogue_events import Ref, Stored
 
 
 class OwnerReader(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from libs.contracts.catalogue import Ref
+from libs.contracts.catalogue_events import Ref
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import TallyError
 

@@ -2,7 +2,7 @@
 
 from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
 from libs.catalogue.resource_definition import Resource
-from libs.contracts.catalogue import Outcome, OutcomeKind, Ref
+from libs.contracts.catalogue_events import Outcome, OutcomeKind, Ref
 from libs.contracts.validation import Problem
 from libs.tally.errors import NotFound, TallyError
 

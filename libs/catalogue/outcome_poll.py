@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from libs.contracts.catalogue import Outcome
+from libs.contracts.catalogue_events import Outcome
 from libs.tally.errors import ViewsUnavailable
 
 POLL_S: Final = 0.005

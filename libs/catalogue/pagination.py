@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 
 Order = Literal["created", "updated"]

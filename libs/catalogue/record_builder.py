@@ -10,7 +10,7 @@ import orjson
 from libs.catalogue.outcome_errors import Refs, has_changed, no_such
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.base import checked
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     REF_KEY_PATTERN,
     RecordChanged,
     RecordCreated,

@@ -17,7 +17,7 @@ from libs.catalogue.record_builder import KEY_BYTES, Fits, RecordBuilder, Target
 from libs.catalogue.record_writer import Change, Guard, Reader, RecordWriter, Written
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.base import UNKNOWN_MEMBER, unknown_members
-from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
+from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 
 

@@ -21,7 +21,7 @@ from libs.catalogue.record_builder import (
     event_together,
 )
 from libs.catalogue.resource_definition import Document, Resource, Table
-from libs.contracts.catalogue import CatalogueCommand, Outcome, OutcomeKind, RecordDeleted, Stored
+from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, RecordDeleted, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 
 Compose = Callable[[Target], Document]

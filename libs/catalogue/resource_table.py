@@ -25,7 +25,7 @@ from libs.catalogue.schemas.media import Access, File, Image, PublicAccess, is_s
 from libs.catalogue.schemas.participant import Participant
 from libs.catalogue.schemas.shop import Package, Shop
 from libs.catalogue.schemas.vote_source import StoredVoteSource
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.time import timestamp
 

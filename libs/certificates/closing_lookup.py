@@ -7,7 +7,7 @@ import orjson
 
 from libs.catalogue.contests.closing_record import Closing, closing_of
 from libs.catalogue.errors import NotClosed
-from libs.contracts.catalogue import ContestClosing, catalogue_codec, contests_of
+from libs.contracts.catalogue_events import ContestClosing, catalogue_codec, contests_of
 from libs.contracts.certificates import Decision
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord

@@ -9,7 +9,7 @@ from libs.catalogue.errors import NotClosed
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.time import microseconds, timestamp
 from libs.views.replies import ClosingState

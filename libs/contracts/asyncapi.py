@@ -7,8 +7,8 @@ from faststream.kafka import KafkaBroker
 from faststream.specification import AsyncAPI
 from pydantic import Field
 
-from libs.contracts.catalogue import CatalogueEvent
-from libs.contracts.purchases import PurchasesEvent
+from libs.contracts.catalogue_events import CatalogueEvent
+from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
 from libs.contracts.upcasters import OldEvent
 from libs.tally.events import Event

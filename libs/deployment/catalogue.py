@@ -6,7 +6,7 @@ from enum import StrEnum
 from libs.catalogue.command_writer import CommandWriter
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import CONTESTS, RESOURCES
-from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import AppendUnknown, NotFound

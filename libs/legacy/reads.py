@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from libs.catalogue.pagination import ListReader, ListRequest, read_page
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.errors import NoPermission, Owners, missing_record
 from libs.legacy.records import PAGE
 from libs.legacy.translators.contests import ContestPage, contest_read

@@ -10,7 +10,7 @@ from libs.catalogue.errors import UnknownReferences
 from libs.catalogue.pagination import ListRequest, Page
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_definition import Document, Resource
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.errors import Owners, missing_record
 from libs.legacy.translators.fields import Translator

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from libs.contracts.catalogue import CatalogueEvent, catalogue_codec, contests_of
+from libs.contracts.catalogue_events import CatalogueEvent, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.purchases import purchases_codec
+from libs.contracts.purchase_events import purchases_codec
 from libs.contracts.topics import Topic
 from libs.views.purchases import PurchaseViews
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
     PurchaseEvent,

@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.contracts.person_ids import Identity
-from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded, Subscription
+from libs.contracts.purchase_events import PurchasedVotes, PurchaseRecorded, Subscription
 from libs.purchases.encryption import AccountCipher, Buyer
 from libs.tally.time import microseconds
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from libs.contracts.purchases import Purchase, PurchaseStatus
+from libs.contracts.purchase_events import Purchase, PurchaseStatus
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.unreadable import report
 from libs.tally.time import timestamp

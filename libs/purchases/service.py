@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from libs.contracts.actors import CURRENT
 from libs.contracts.log_records import Appended
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchaseEvent,
     PurchaseRefunded,

@@ -1,7 +1,7 @@
 """Builds the vote of a purchase; it is the same for every attempt, so casting is idempotent."""
 
 from libs.contracts.pseudonyms import pseudonym
-from libs.contracts.purchases import PurchasedVotes, PurchaseRecorded
+from libs.contracts.purchase_events import PurchasedVotes, PurchaseRecorded
 from libs.purchases.encryption import AccountCipher
 from libs.tally.commands import CastVote
 from libs.voting.content_hash import content_of

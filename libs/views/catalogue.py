@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, assert_never
 import msgpack
 import orjson
 
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
     ContestConfig,

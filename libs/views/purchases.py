@@ -9,7 +9,7 @@ import msgpack
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Place,
     Purchase,
     PurchaseCast,

@@ -11,7 +11,7 @@ from libs.catalogue.contests.mapper import ContestReader, sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig, mapped, source_name, source_of
 from libs.catalogue.schemas.vote_source import Mode
 from libs.contracts.actors import CURRENT
-from libs.contracts.catalogue import ContestConfig
+from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.pseudonyms import content_hash

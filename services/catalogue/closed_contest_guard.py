@@ -3,7 +3,7 @@
 import asyncio
 
 from libs.catalogue.contests.closing_record import Closing, closing_of
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.views.catalogue import CatalogueViews

@@ -18,7 +18,7 @@ from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.media.clamd import Scanner
 from libs.media.content_sniffing import TypeCheck
 from libs.storage.store import StorageUnavailable, Store, environment_files

@@ -17,7 +17,7 @@ from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner
 from libs.media.fetcher import Fetcher, NotFetched

@@ -8,7 +8,7 @@ from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.catalogue.resource_table import IMAGES
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.image_store import SIZES, ImageStore, Kept
 from libs.media.pictures import FORMATS

@@ -17,7 +17,7 @@ from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_definition import Document, Resource, Table
-from libs.contracts.catalogue import OWN_KEY_PATTERN, Stored
+from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.time import microseconds, parse_timestamp

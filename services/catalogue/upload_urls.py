@@ -7,7 +7,7 @@ from typing import Any
 
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import upload_id
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import Store
 from libs.views.catalogue import CatalogueViews

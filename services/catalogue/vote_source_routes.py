@@ -11,7 +11,7 @@ from libs.catalogue.contests.vote_sources import source_name, source_of
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.tally.time import timestamp
 from libs.web.auth import Authenticator, require
 from libs.web.etags import etag, not_modified, precondition_fails

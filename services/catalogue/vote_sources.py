@@ -6,7 +6,7 @@ from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, VoteSource
-from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
 

@@ -7,7 +7,7 @@ import orjson
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
-from libs.contracts.catalogue import KeyRules
+from libs.contracts.catalogue_events import KeyRules
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment

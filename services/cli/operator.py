@@ -9,7 +9,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 from libs.contracts.actors import CURRENT
-from libs.contracts.catalogue import OperatorActed, catalogue_codec
+from libs.contracts.catalogue_events import OperatorActed, catalogue_codec
 from libs.deployment.deployment import Deployment
 from libs.tally.events import Actor
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Final, NamedTuple, TypeVar
 
 from libs.catalogue.command_writer import CommandWriter, WriteRequest
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     OutcomeKind,
     RecordChanged,
     RecordCreated,

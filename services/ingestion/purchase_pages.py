@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.purchases import Place, Purchase
+from libs.contracts.purchase_events import Place, Purchase
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.responses import PurchaseShown
 from libs.views.purchases import Listed, Unreadable

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from libs.contracts.purchases import Purchase
+from libs.contracts.purchase_events import Purchase
 from libs.purchases.encryption import SecretLost
 from libs.purchases.requests import PurchaseForm, RefundForm, parse_purchase, parse_refund
 from libs.purchases.responses import PurchaseShown, RefundShown, show, show_all

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
     PurchaseEvent,

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, NamedTuple
 
-from libs.contracts.purchases import Purchase, PurchaseEvent, PurchaseStatus, purchases_codec
+from libs.contracts.purchase_events import Purchase, PurchaseEvent, PurchaseStatus, purchases_codec
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
 from libs.metrics.table import PURCHASES_SET_ASIDE

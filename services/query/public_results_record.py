@@ -4,7 +4,7 @@ from typing import Any
 
 from libs.catalogue.contests.participant_order import listed
 from libs.catalogue.schemas.participant import Participant
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.results.ranking import places, rank_keys
 from libs.tally.contest import MILLION
 from libs.tally.time import timestamp

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.results.counts import Counts
 from libs.results.results import Results, results_of
 from libs.tally.contest import Contest, Phase

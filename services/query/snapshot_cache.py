@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from libs.catalogue.contests.mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.concurrency.single_flight import SingleFlight
-from libs.contracts.catalogue import ContestConfig
+from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.topics import Topic
 from libs.tally.errors import NotFound
 from libs.views.catalogue import Mark

@@ -14,7 +14,7 @@ import httpx
 import orjson
 
 from libs.catalogue.examples import EXAMPLES
-from libs.contracts.catalogue import RecordCreated, catalogue_codec
+from libs.contracts.catalogue_events import RecordCreated, catalogue_codec
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter

@@ -21,7 +21,7 @@ from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource_definition import Resource
 from libs.catalogue.resource_table import CONTESTS, FEEDS, RESOURCES, VOTE_SOURCES
 from libs.contracts import topics
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.voting import new_id

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.log_records import Appended
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
     PurchaseEvent,

@@ -12,7 +12,7 @@ from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_definition import Table
 from libs.catalogue.resource_table import RESOURCES
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.topics import Topic, catalogue_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchasedVotes,
     PurchaseEvent,

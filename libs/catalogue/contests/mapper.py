@@ -7,7 +7,7 @@ from libs.catalogue.contests.closing_record import Closing, closing_of, is_erase
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
-from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, RatingScale, Renewal
 from libs.tally.time import microseconds
 

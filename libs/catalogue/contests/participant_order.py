@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from libs.catalogue.schemas.contest import ContestConfig
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 
 Comparable = int | tuple[int, ...]
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from libs.catalogue.contests.closing_record import reopened, reopened_of
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import CONTESTS
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 

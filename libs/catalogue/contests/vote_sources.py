@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple, Protocol
 
 from libs.catalogue.schemas.vote_source import Mode, StoredVoteSource
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.tally.counts import VoteSums
 
 Reason = Literal["unmapped", "decrease"]

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, get_args
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ARTICLES
 from libs.catalogue.schemas.content import ArticleType
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.records import Filter
 from libs.legacy.routes.embedding import shown_articles

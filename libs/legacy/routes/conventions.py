@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONVENTIONS
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.routes.handlers import UPDATE, ResourceHandlers
 from libs.legacy.routes.routing import Call
 from libs.legacy.translators.conventions import CONVENTION, REQUIRED, SHAPE, convention_read, convention_written

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS, SURVEYS
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.routes.contests import contest_shape
 from libs.legacy.routes.routing import Call, LegacyEnvironment
 from libs.legacy.translators.articles import Embedded, article_read, named_by

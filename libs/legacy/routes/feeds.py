@@ -9,7 +9,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ARTICLES, FEEDS
 from libs.catalogue.schemas.base import MAX_LIMIT
 from libs.catalogue.schemas.content import Feed
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.routes.embedding import shown_articles
 from libs.legacy.routes.handlers import ResourceHandlers

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from libs.catalogue.resource_definition import Document, Resource
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.records import Filter
 from libs.legacy.routes.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes
 from libs.legacy.translators.fields import JsonSchema, Translator

@@ -10,7 +10,7 @@ from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.cross_account_refs import find_usable
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.errors import missing_record
 from libs.legacy.routes.forms import FORMS, from_form

@@ -15,7 +15,7 @@ from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_definition import Document, Resource
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.records import LegacyRecords
 from libs.legacy.routes.bodies import request_body
 from libs.legacy.routes.forms import FORMS, read_parameters

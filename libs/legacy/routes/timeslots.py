@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import TIMESLOTS
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.records import Change
 from libs.legacy.routes.handlers import ResourceHandlers

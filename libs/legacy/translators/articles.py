@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
-from libs.contracts.catalogue import Ref, Stored
+from libs.contracts.catalogue_events import Ref, Stored
 from libs.legacy.translators.contests import SHAPE as CONTEST
 from libs.legacy.translators.fields import Field, JsonSchema, Translator, shape_of
 from libs.legacy.translators.participants import IMAGE_OR_NULL, Images, image_read

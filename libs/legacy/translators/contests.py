@@ -11,7 +11,7 @@ from libs.catalogue.contests.participant_order import listed
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.translators.fields import Field, JsonSchema, Translator
 from libs.legacy.translators.participants import (

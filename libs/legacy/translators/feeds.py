@@ -7,7 +7,7 @@ from typing import Any, Final
 from libs.catalogue.feed_pages import Page, Pages
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.content import Feed
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.translators.articles import SHAPE as ARTICLE
 from libs.legacy.translators.fields import Field, JsonSchema, Translator
 from libs.legacy.translators.shapes import INTEGER, TEXT, TEXT_OR_NULL, TIMES, array, described, of, or_null, shape

@@ -7,7 +7,7 @@ from typing import Any, Final
 from libs.catalogue.cross_account_refs import OwnerReader, find_usable
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.participant import Participant
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.translators.fields import Field, Translator
 from libs.legacy.translators.shapes import (
     COUNT,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.convention import Timeslot
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.translators.conventions import SEARCH_HELP, missing
 from libs.legacy.translators.fields import Field, JsonSchema, Translator
 from libs.legacy.translators.participants import IMAGE_OR_NULL, Images, image_read

@@ -10,7 +10,7 @@ import typer
 
 from libs.catalogue import api_keys
 from libs.catalogue.api_keys import IssuedKey
-from libs.contracts.catalogue import KeyRow, KeyRules
+from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
 from libs.tally.time import timestamp

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from libs.catalogue.api_keys import list_keys, revoke_key
-from libs.contracts.catalogue import KeyRow
+from libs.contracts.catalogue_events import KeyRow
 from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
 from libs.storage.store import environment_files

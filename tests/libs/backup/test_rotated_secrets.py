@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKey
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.pseudonyms import receipt
 from libs.storage.secret_rings import AHEAD_S, SecretRing, rotate
 from libs.storage.store import Store

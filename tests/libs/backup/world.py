@@ -14,10 +14,10 @@ from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner, Result
 
 from libs.backup.logs import topics_by_kind
-from libs.contracts.catalogue import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
+from libs.contracts.catalogue_events import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.contracts.purchases import PurchaseEvent, PurchaseRefunded, purchases_codec
+from libs.contracts.purchase_events import PurchaseEvent, PurchaseRefunded, purchases_codec
 from libs.contracts.topics import catalogue_topic
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import LogReader

@@ -9,7 +9,7 @@ import pytest
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key, list_keys, revoke_key
 from libs.catalogue.errors import UnknownKey
-from libs.contracts.catalogue import KeyRow, KeyRows, KeyRules
+from libs.contracts.catalogue_events import KeyRow, KeyRows, KeyRules
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import ViewsUnavailable

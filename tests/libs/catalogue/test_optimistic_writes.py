@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from libs.contracts.catalogue import OutcomeKind, RecordChanged, Stored
+from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, Stored
 from libs.tally.errors import ViewsUnavailable
 from tests.libs.catalogue.conftest import CRATES, TABLE
 from tests.support.catalogue import Catalogue

@@ -3,7 +3,7 @@
 import pytest
 
 from libs.catalogue.pagination import ListRequest
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 from tests.libs.catalogue.conftest import TABLE

@@ -7,7 +7,7 @@ import pytest
 from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
 from libs.catalogue.record_service import RecordService
-from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated, Stored
+from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, RecordCreated, Stored
 from libs.contracts.log_records import Appended
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import (

@@ -8,7 +8,7 @@ import pytest
 
 from libs.catalogue.errors import UnknownReferences
 from libs.catalogue.resource_definition import Document
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
 from tests.libs.catalogue.conftest import CRATES, TABLE, TAGS

@@ -9,7 +9,13 @@ from typing import Any
 import orjson
 
 from libs.certificates.builder import Batches, Sealing
-from libs.contracts.catalogue import CatalogueEvent, ContestClosing, RecordChanged, RecordCreated, catalogue_codec
+from libs.contracts.catalogue_events import (
+    CatalogueEvent,
+    ContestClosing,
+    RecordChanged,
+    RecordCreated,
+    catalogue_codec,
+)
 from libs.contracts.certificates import Certificate
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from libs.contracts.asyncapi import asyncapi_document
-from libs.contracts.catalogue import CatalogueEvent
+from libs.contracts.catalogue_events import CatalogueEvent
 from libs.contracts.codec import vote_codec
 from libs.contracts.upcasters import UPCASTS, OldEvent
 from libs.tally.events import Event, Fence

@@ -8,8 +8,8 @@ from typing import NamedTuple, get_args
 
 import pytest
 
-from libs.contracts.catalogue import CatalogueEvent
-from libs.contracts.purchases import PurchasesEvent
+from libs.contracts.catalogue_events import CatalogueEvent
+from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.upcasters import UPCASTS
 from libs.tally.events import Event
 

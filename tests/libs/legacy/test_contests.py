@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from libs.catalogue.schemas.contest import Contest
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.translators.contests import CONTEST, FIELDS, ContestPage, contest_read, contest_written
 from libs.legacy.translators.participants import participant_read

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from libs.catalogue.feed_pages import Pages
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.translators import articles, contests, conventions, feeds, images, participants, timeslots
 from libs.tally.contest import Phase
 

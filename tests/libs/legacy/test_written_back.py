@@ -17,7 +17,7 @@ from libs.catalogue.schemas.base import Record
 from libs.catalogue.schemas.content import Article, Feed
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.convention import Convention, Timeslot
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.legacy.translators.articles import Embedded, article_read, article_written, named_by
 from libs.legacy.translators.contests import ContestPage, contest_read, contest_written
 from libs.legacy.translators.conventions import convention_read, convention_written

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.purchases import Purchase, PurchaseStatus, Subscription, purchases_codec
+from libs.contracts.purchase_events import Purchase, PurchaseStatus, Subscription, purchases_codec
 from libs.contracts.validation import ValidationFailed
 from libs.purchases.encryption import AccountCipher, SecretLost
 from libs.purchases.requests import parse_purchase

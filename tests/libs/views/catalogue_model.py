@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     CatalogueCommand,
     CatalogueEvent,
     ContestClosing,

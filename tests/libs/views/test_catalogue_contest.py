@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.catalogue import RecordChanged, RecordCreated, RecordDeleted
+from libs.contracts.catalogue_events import RecordChanged, RecordCreated, RecordDeleted
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.errors import ViewsUnavailable

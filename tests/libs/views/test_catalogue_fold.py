@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
     KeyIssued,

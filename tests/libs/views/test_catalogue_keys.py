@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.catalogue import KeyIssued, KeyRevoked
+from libs.contracts.catalogue_events import KeyIssued, KeyRevoked
 from libs.contracts.log_records import LogRecord, Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.catalogue import KeyIssued
+from libs.contracts.catalogue_events import KeyIssued
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.errors import ViewsUnavailable

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Behind, LogRecord, Position
-from libs.contracts.purchases import PurchasesEvent
+from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.projection.kept_generations import Assigned, KeptGenerations
 from libs.projection.votes import VotesProjection

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Behind, LogRecord, Position
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Place,
     Purchase,
     PurchaseCast,

@@ -12,7 +12,7 @@ import pytest
 
 from libs.catalogue.contests.closing_record import closed
 from libs.catalogue.contests.mapper import contest_of, sources_of
-from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import source_log_key, votes_topic

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from hypothesis import given
 
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.storage.store import environment_files, open_store
 from services.catalogue.upload_urls import UploadUrls, _signature
 from tests.services.catalogue.conftest import Place

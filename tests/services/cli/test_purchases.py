@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from libs.catalogue.api_keys import issue_key
 from libs.contracts.codec import vote_codec
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
     PurchaseEvent,

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from libs.catalogue.api_keys import issue_key, list_keys
-from libs.contracts.catalogue import OutcomeKind, RecordChanged, RecordCreated
+from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, RecordCreated
 from libs.contracts.topics import legacy_test_namespace, topics_of
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics

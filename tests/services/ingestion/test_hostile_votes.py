@@ -9,7 +9,7 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from libs.contracts.purchases import Place
+from libs.contracts.purchase_events import Place
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import TallyError
 from libs.web.errors import is_for_the_caller, problem_response

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from libs.contracts.purchases import PurchaseRefused
+from libs.contracts.purchase_events import PurchaseRefused
 from libs.metrics.table import REGISTRY
 from libs.purchases.encryption import AccountCipher, AccountCiphers, Buyer
 from libs.purchases.requests import parse_purchase

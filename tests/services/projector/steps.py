@@ -10,7 +10,7 @@ from libs.catalogue.contests.closing_record import closed
 from libs.catalogue.contests.mapper import sources_of
 from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource_table import VOTE_SOURCES
-from libs.contracts.catalogue import ContestClosing
+from libs.contracts.catalogue_events import ContestClosing
 from libs.tally.contest import Contest
 from libs.tally.events import Event
 from libs.tally.reservations import Answer, Granted, Request, cast_of

@@ -7,7 +7,7 @@ import pytest
 from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.contests.mapper import sources_of
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
-from libs.contracts.catalogue import OutcomeKind, catalogue_codec
+from libs.contracts.catalogue_events import OutcomeKind, catalogue_codec
 from libs.contracts.validation import ValidationFailed
 from libs.projection import fencing
 from libs.tally.contest import Phase

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchasedVotes,
     PurchaseEvent,

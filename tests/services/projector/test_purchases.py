@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from libs.contracts.purchases import (
+from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
     PurchaseEvent,

@@ -12,7 +12,7 @@ from typing import Any
 
 from libs.catalogue.contests.mapper import contest_of
 from libs.catalogue.contests.reopening import Reopener
-from libs.contracts.catalogue import Stored
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
 from libs.kafka.reader import Extent, LogReader

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.contracts.catalogue import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.legacy.translators.contests import ContestPage, contest_read
 from libs.legacy.translators.participants import participant_read
 from libs.results.counts import Counts

@@ -18,7 +18,7 @@ import orjson
 from fastapi import FastAPI
 
 from libs.catalogue.api_keys import PERMISSIONS
-from libs.contracts.catalogue import (
+from libs.contracts.catalogue_events import (
     NO_RULES,
     CatalogueEvent,
     KeyIssued,

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from libs.contracts.catalogue import catalogue_codec
+from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
-from libs.contracts.purchases import purchases_codec
+from libs.contracts.purchase_events import purchases_codec
 from libs.deployment.deployment import Deployment
 from libs.monitoring.projection_names import Fold
 from libs.views.fold_items import POISON, fold_item

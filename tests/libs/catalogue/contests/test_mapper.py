@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from libs.catalogue.contests.mapper import load_contest
-from libs.contracts.catalogue import catalogue_codec
+from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.projection.catalogue import CatalogueProjection
 from libs.tally.contest import UNLIMITED, Limits

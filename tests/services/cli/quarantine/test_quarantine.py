@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.purchases import purchases_codec
+from libs.contracts.purchase_events import purchases_codec
 from libs.kafka.reader import Extent, LogReader
 from libs.monitoring.problems import problems_of
 from libs.monitoring.projection_names import Fold, folds_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.contracts.catalogue import KeyRow
+from libs.contracts.catalogue_events import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
 from libs.views.catalogue import CatalogueViews
 from services.cli.commands.replay.projections import ProjectionName

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.catalogue import KeyRules
+from libs.contracts.catalogue_events import KeyRules
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.web import auth

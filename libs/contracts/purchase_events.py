@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints
 
-from libs.contracts.catalogue import Account
+from libs.contracts.catalogue_events import Account
 from libs.contracts.codec import Codec
 from libs.tally.events import Actor, LogCreated
 
