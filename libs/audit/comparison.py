@@ -14,7 +14,7 @@ from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import ViewsUnavailable
 from libs.views.ledger_scan import LedgerScan
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 ATTEMPTS = 5
 """Attempts per partition; one is repeated if its view went back because Valkey lost its last writes."""

@@ -14,7 +14,7 @@ from libs.tally.voter_ledger import FoldedVote
 from libs.views.ledger_scan import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
 from libs.views.serialization import FORMS, SOURCES, digest, raw, text, unpack
 from libs.views.timeline import Moment, field_of, moment_of, past_of
-from libs.views.votes import source_figures, source_row
+from libs.views.vote_views import source_figures, source_row
 
 VOID_MARK: Final = b"V"
 """Ends the name of a field that holds a vote's waiting void or restore."""

@@ -16,7 +16,7 @@ from libs.tally.errors import NotFound
 from libs.tally.time import timestamp
 from libs.views.generations import TIMELINE, Generations
 from libs.views.replies import ContestCounts
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 
 async def scope_of(deployment: Deployment, generation: int) -> str:

@@ -17,7 +17,7 @@ from libs.audit.difference_rows import (
 from libs.audit.log_fold import LogFold
 from libs.contracts.log_records import Position
 from libs.views.ledger_scan import HashPage, LedgerScan, VotersPage
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 
 class Piece(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from libs.catalogue.contests.closing_record import Seal, seal_of
 from libs.certificates.store import FOLDER
 from libs.storage.store import Store
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 
 
 class Sealed(NamedTuple):

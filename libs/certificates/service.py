@@ -13,7 +13,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.time import microseconds, timestamp
 from libs.views.replies import ClosingState
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 DEADLINE_S: Final = 30.0
 """Timeout for a projector to decide a closing and append its close markers."""

@@ -18,8 +18,8 @@ from libs.tally.errors import TallyError
 from libs.telemetry.progress import Progress
 from libs.views.client import Coalescer
 from libs.views.functions import open_valkey
-from libs.views.purchases import PurchaseViews
-from libs.views.votes import VoteViews
+from libs.views.purchase_views import PurchaseViews
+from libs.views.vote_views import VoteViews
 
 
 class Deployment:

@@ -16,10 +16,10 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, wrong_partitions
 from libs.storage.store import StorageUnavailable, Store, open_store
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 CHECK_S: Final = 10.0
 RETRY_S: Final = 0.5

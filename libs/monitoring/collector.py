@@ -16,12 +16,12 @@ from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import Ledger, OpenPurchase, OtherGeneration, PartitionStatus, Row, Status
 from libs.storage.store import Store
 from libs.tally.errors import ViewsUnavailable
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.generations import Generations, PartitionGenerations
-from libs.views.purchases import PurchaseViews, Todo, Unreadable
+from libs.views.purchase_views import PurchaseViews, Todo, Unreadable
 from libs.views.replies import PartitionState
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 STALLED_MS: Final = 10_000
 """A healthy view folds a record within a second; a rebalance or restart takes a few seconds."""

@@ -18,7 +18,7 @@ from libs.tally.errors import TallyError
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
 from libs.views.generations import State
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 PATIENCE_S: Final = 1.5
 """Seconds that a scrape waits for a refresh; the result of a longer one appears in the next scrape."""

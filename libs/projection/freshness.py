@@ -11,7 +11,7 @@ from libs.kafka.reader import LogReader
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection import FreshViews
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.views.freshness import Freshness
+from libs.views.fresh_reader import Freshness
 
 POLL_S = 0.2
 """Seconds until a restarted or emptied server is noticed."""

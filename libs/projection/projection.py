@@ -5,11 +5,11 @@ from typing import Protocol
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
-from libs.views.freshness import Freshness
+from libs.views.fresh_reader import Freshness
 
 
 class FreshViews(Protocol):
-    """Reads and declares the freshness of views (`libs.views.freshness`)."""
+    """Reads and declares the freshness of views (`libs.views.fresh_reader`)."""
 
     async def freshness(self, partition: int) -> Freshness: ...
     async def declare(self, partition: int, run: str, end: Position) -> bool: ...

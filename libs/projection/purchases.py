@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import purchases_codec
 from libs.contracts.topics import Topic
-from libs.views.purchases import PurchaseViews
+from libs.views.purchase_views import PurchaseViews
 
 SLICE = 100
 """Records per call: about 2 ms."""

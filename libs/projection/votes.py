@@ -15,7 +15,7 @@ from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_votes, replaces
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
 from libs.views.fold_items import OFFSET, Item, fold_items, reopened_by
-from libs.views.votes import APPLY_BYTES, APPLY_ITEMS, VoteViews
+from libs.views.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5
 """Seconds after their append within which records are still counted for their address by ingestion. Older ones

@@ -8,7 +8,7 @@ from libs.contracts.purchase_events import Purchase, PurchaseStatus
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.unreadable import report
 from libs.tally.time import timestamp
-from libs.views.purchases import Unreadable
+from libs.views.purchase_views import Unreadable
 
 SHOWN_CHARACTERS = 4
 LEAST_HIDDEN = 8

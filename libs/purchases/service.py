@@ -20,7 +20,7 @@ from libs.purchases.encryption import AccountCiphers
 from libs.purchases.requests import PurchaseForm
 from libs.purchases.unreadable import PurchaseUnreadable, report
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
-from libs.views.purchases import PurchaseViews, Unreadable
+from libs.views.purchase_views import PurchaseViews, Unreadable
 
 FOLD_DEADLINE_S: Final = 5.0
 POLL_S: Final = 0.02

@@ -4,7 +4,7 @@ import logging
 
 from libs.metrics.table import PURCHASES_UNREADABLE
 from libs.tally.errors import TallyError
-from libs.views.purchases import Unreadable
+from libs.views.purchase_views import Unreadable
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
 from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.serialization import unpack
-from libs.views.votes import contest_counts, joined, rating_sums, source_figures, source_row
+from libs.views.vote_views import contest_counts, joined, rating_sums, source_figures, source_row
 
 MINUTE_MS: Final = 60_000
 SUBJECTS: Final = 100

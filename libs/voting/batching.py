@@ -12,7 +12,7 @@ from libs.metrics.table import RESERVE_SECONDS
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
 from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.voting.protocol.effects import AddressTaken
 
 CALL_REQUESTS = 64

@@ -9,7 +9,7 @@ from typing import Any
 
 from libs.contracts.vote_states import Progress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.voting.timeouts import POLL_S
 
 SLOWEST_POLL_S = 0.1

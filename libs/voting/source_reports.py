@@ -20,7 +20,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import AppendUnknown, ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
 from libs.views.replies import ReportState
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.voting.timeouts import POLL_S
 
 FOLD_WAIT_S: Final = 5.0

@@ -10,9 +10,9 @@ from libs.storage.store import Store
 from libs.tally.contest import Contest
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.voting.contest_cache import ContestCache
 from libs.voting.driver import Driver
 from libs.voting.record_reader import cast_reader

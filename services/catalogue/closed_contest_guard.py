@@ -6,9 +6,9 @@ from libs.catalogue.contests.closing_record import Closing, closing_of
 from libs.contracts.catalogue_events import Stored
 from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.replies import ContestCounts
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 
 class ClosedContests:

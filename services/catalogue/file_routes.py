@@ -15,7 +15,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.storage.store import StorageUnavailable
 from libs.tally.errors import NotFound
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import Authenticator, headers_of, require
 from libs.web.byte_ranges import SAFE, Span, attachment, requested_range
 from libs.web.errors import Unauthorized, UnsupportedMediaType

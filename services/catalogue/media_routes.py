@@ -13,7 +13,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.image_store import SIZES, ImageStore, Kept
 from libs.media.pictures import FORMATS
 from libs.tally.errors import NotFound
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import Authenticator, header, headers_of, require
 from libs.web.byte_ranges import SAFE
 from libs.web.etags import etag, not_modified

@@ -10,7 +10,7 @@ from libs.catalogue.schemas.media import upload_id
 from libs.contracts.catalogue_events import Stored
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import Store
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey
 
 WRITE = "content:write"

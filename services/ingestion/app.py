@@ -18,13 +18,13 @@ from libs.storage.secrets import account_secret, check_secrets
 from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp
 from libs.telemetry.tracing import Tracing
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.idempotency_keys import RequestKeys
 from libs.views.key_uses import KeyUses
-from libs.views.purchases import PurchaseViews
+from libs.views.purchase_views import PurchaseViews
 from libs.views.request_counters import RateCounters
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.voting.source_reports import SourceReporter
 from libs.voting.wiring import SINGLE_RECORD_BYTES, assemble
 from libs.web.auth import Authenticator

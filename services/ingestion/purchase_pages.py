@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from libs.contracts.purchase_events import Place, Purchase
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.responses import PurchaseShown
-from libs.views.purchases import Listed, Unreadable
+from libs.views.purchase_views import Listed, Unreadable
 from libs.web.parameters import MOST_LISTED
 from libs.web.requests import integer_parameter
 

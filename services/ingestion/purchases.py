@@ -15,7 +15,7 @@ from libs.purchases.responses import PurchaseShown, RefundShown, show, show_all
 from libs.purchases.service import PurchaseService
 from libs.purchases.unreadable import PurchaseUnreadable, report
 from libs.tally.errors import NotFound
-from libs.views.purchases import Unreadable
+from libs.views.purchase_views import Unreadable
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.idempotency import RequestKeys, is_repetition
 from libs.web.openapi import BAD_BODY, REPLAYED, answers, needs, takes

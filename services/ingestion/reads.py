@@ -13,8 +13,8 @@ from libs.tally.events import Source
 from libs.tally.rules import remaining, voting_limits
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.catalogue import CatalogueViews
-from libs.views.votes import VoteViews
+from libs.views.catalogue_views import CatalogueViews
+from libs.views.vote_views import VoteViews
 from libs.voting.service import VotingService
 from services.ingestion.forms import (
     Allowance,

@@ -27,10 +27,10 @@ from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import AppendUnknown, LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
-from libs.views.purchases import PurchaseViews
-from libs.views.votes import VoteViews
+from libs.views.purchase_views import PurchaseViews
+from libs.views.vote_views import VoteViews
 from libs.voting.wiring import assemble
 from services.projector.closing import ClosingManager
 from services.projector.http import served

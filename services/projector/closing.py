@@ -35,9 +35,9 @@ from libs.contracts.topics import Topic, source_log_key
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Actor, ContestClosed, ContestReopened
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.replies import ClosingState
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 POLL_S: Final = 0.5
 PAGE: Final = 200

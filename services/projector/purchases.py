@@ -15,7 +15,7 @@ from libs.kafka.writer import LogWriter
 from libs.metrics.table import PURCHASES_SET_ASIDE
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.views.purchases import PurchaseViews, Unreadable
+from libs.views.purchase_views import PurchaseViews, Unreadable
 
 POLL_S: Final = 0.2
 PAGE: Final = 64

@@ -12,12 +12,12 @@ from libs.legacy.reads import LegacyReads
 from libs.legacy.routes.contest_reads import contest_reads_router
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.key_uses import KeyUses
 from libs.views.request_counters import RateCounters
 from libs.views.timeline import Timeline
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import HttpModule
 from libs.web.sessions import Sessions

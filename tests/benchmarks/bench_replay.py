@@ -25,7 +25,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.projection.votes import VotesProjection
 from libs.views.address_counters import AddressCounters
 from libs.views.client import read_info
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
 from services.cli.discovery import find_addresses
 from tests.benchmarks.bench_projector import fold

@@ -25,7 +25,7 @@ from libs.views.client import Coalescer, connect
 from libs.views.connection import NotPermitted
 from libs.views.functions import load_functions, open_valkey
 from libs.views.settings import ValkeySettings
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from services.cli import bootstrap
 from tests.support.secured import Secured, environment, secured_servers, terminator
 from tests.support.voting import Api

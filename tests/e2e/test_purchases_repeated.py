@@ -28,7 +28,7 @@ from libs.storage.secrets import account_secret
 from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
-from libs.views.purchases import PurchaseViews
+from libs.views.purchase_views import PurchaseViews
 from libs.voting.wiring import assemble
 from services.cli.discovery import find_addresses
 from services.projector.purchase_saga import Steps

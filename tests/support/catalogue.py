@@ -21,7 +21,7 @@ from libs.projection.catalogue import CatalogueProjection
 from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, ProjectorSettings
 from libs.tally.errors import AppendUnknown
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from tests.support.eventually import eventually

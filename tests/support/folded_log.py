@@ -18,10 +18,10 @@ from libs.kafka.topics import begin_logs, create_topics, create_unbegun
 from libs.projection.votes import VotesProjection
 from libs.tally.events import Event, LogCreated
 from libs.views.address_counters import AddressCounters
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.support.freshness import make_fresh
 
 PARTITIONS = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from libs.views.freshness import FreshReader
+from libs.views.fresh_reader import FreshReader
 
 
 async def make_fresh(views: FreshReader, partition: int = 0) -> None:

@@ -24,7 +24,7 @@ from libs.projection.projector import Projector
 from libs.projection.purchases import PurchasesProjection
 from libs.projection.settings import PURCHASES, ProjectorSettings
 from libs.views.functions import load_functions, open_valkey
-from libs.views.purchases import PurchaseViews
+from libs.views.purchase_views import PurchaseViews
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
 

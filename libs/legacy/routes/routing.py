@@ -21,7 +21,7 @@ from libs.legacy.routes.bodies import request_body
 from libs.legacy.routes.forms import FORMS, read_parameters
 from libs.legacy.translators.fields import JsonSchema, Translator
 from libs.tally.errors import ViewsUnavailable
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.openapi import LEGACY_ANSWERS, needs, parameter
 from libs.web.service import Complete

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from libs.contracts.log_records import Position
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.views.catalogue import Mark
+from libs.views.catalogue_views import Mark
 from libs.views.connection import NO_ANSWER
 
 LOOK_S: Final = 2.0

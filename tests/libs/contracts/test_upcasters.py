@@ -17,7 +17,7 @@ from libs.tally.events import Fence
 from libs.tally.fold import PartitionTally
 from libs.views.address_counters import AddressCounters
 from libs.views.functions import load_functions, open_valkey
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view
 from tests.support.builders import a_cast
 

@@ -10,7 +10,7 @@ from libs.kafka.guard import LogGuard
 from libs.kafka.writer import LogWriter
 from libs.storage.store_id import NAME, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually
 from tests.support.unguarded import Unguarded

@@ -17,7 +17,7 @@ from libs.projection.votes import VotesProjection
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event
 from libs.views.generations import GenerationGone, Generations, State
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 

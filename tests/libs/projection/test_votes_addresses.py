@@ -18,7 +18,7 @@ from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Ta
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.support.builders import a_cast, a_removal, pseudonym
 
 ADDRESSES = ("home", "office")

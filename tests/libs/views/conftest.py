@@ -9,7 +9,7 @@ import pytest
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.partition import Partition
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.views.votes import LAST, ROWS, UPTO, VoteViews
+from libs.views.vote_views import LAST, ROWS, UPTO, VoteViews
 
 
 class CountCalls:

@@ -22,14 +22,14 @@ from libs.projection.kept_generations import Assigned, KeptGenerations
 from libs.projection.votes import VotesProjection
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event, LogCreated, VoteCast
-from libs.views import catalogue, purchases
-from libs.views.catalogue import CatalogueViews
+from libs.views import catalogue_views, purchase_views
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import ANOTHER_IS_KEPT, GenerationGone, Generations, Moving, State, Swap
-from libs.views.purchases import PurchaseViews
+from libs.views.purchase_views import PurchaseViews
 from libs.views.serialization import pack
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
 from tests.libs.views.catalogue_model import Model
 from tests.libs.views.random_logs import folded, logs
@@ -551,7 +551,7 @@ async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
 ) -> None:
     namespace, partition = f"t{uuid.uuid4().hex}", test_catalogue_fold.PARTITION
     model, time_ms = Model(), test_catalogue_fold.NOW_MS
-    entries: list[catalogue.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
+    entries: list[catalogue_views.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
     model.fold(0, time_ms, LogCreated(LOG))
     for offset, step in enumerate(steps, start=1):
         time_ms += step["after_ms"]
@@ -572,7 +572,7 @@ async def test_purchases_folded_anew_beside_the_live_ones_are_the_same(
     valkey: Coalescer, steps: list[dict[str, Any]], seed: int
 ) -> None:
     namespace, time_ms = f"t{uuid.uuid4().hex}", test_purchases_fold.NOW_MS
-    entries: list[purchases.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
+    entries: list[purchase_views.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
     for offset, step in enumerate(steps, start=1):
         time_ms += step["after_ms"]
         entries.append((LogRecord(offset, time_ms, b""), test_purchases_fold.event_of(step, time_ms)))

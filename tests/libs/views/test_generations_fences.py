@@ -13,7 +13,7 @@ from libs.tally.reservations import GateClosed, cast_of
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import FENCES_DIFFER, Generations, Swap
 from libs.views.replies import FoldInput
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_vote
 

@@ -28,7 +28,7 @@ from libs.tally.events import LogCreated
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
-from libs.views.purchases import Entry, PurchaseViews
+from libs.views.purchase_views import Entry, PurchaseViews
 from tests.support.examples import examples
 from tests.support.freshness import make_fresh
 from tests.support.purchases import NOW_US, a_purchase, purchase_key

@@ -159,7 +159,7 @@ async def test_pending_votes_are_counted_in_short_calls_under_one_fence_epoch(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that no call grows with what is pending, which a close waits for."""
-    monkeypatch.setattr("libs.views.votes.PENDING_PAGE", 10)
+    monkeypatch.setattr("libs.views.vote_views.PENDING_PAGE", 10)
     long_key = "contest" * 9  # Valkey scans a hash of few short fields at once
     for number in range(60):
         await partition.grant(a_vote(contest=long_key, voter=f"voter {number}"), a_contest(key=long_key))

@@ -19,7 +19,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Rating
 from libs.tally.fold import PartitionTally
 from libs.views.replies import ContestCounts
-from libs.views.votes import CHANGES_PAGE, VoteViews
+from libs.views.vote_views import CHANGES_PAGE, VoteViews
 from tests.libs.views.count_calls import CountCalls
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.simulation.lua import Direct, load
@@ -147,7 +147,7 @@ def few_first_rows(servers: Any) -> Iterator[Redis]:
 @pytest.fixture(scope="module")
 def small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("libs.views.votes.CHANGES_PAGE", 2)
+        patch.setattr("libs.views.vote_views.CHANGES_PAGE", 2)
         yield
 
 

@@ -25,7 +25,7 @@ from libs.views.functions import load_functions
 from libs.views.replies import FoldInput
 from libs.views.serialization import digest, text
 from libs.views.settings import ValkeySettings
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.views.random_logs import folded, is_poison, logs
 from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.support.builders import a_cast

@@ -14,7 +14,7 @@ from libs.tally.reservations import GateClosed, Granted, OverLimit, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition
 from tests.support.builders import a_contest, a_vote

@@ -29,7 +29,7 @@ from libs.views.ledger_scan import LedgerScan
 from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.settings import ValkeySettings
 from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
 from tests.support.examples import examples

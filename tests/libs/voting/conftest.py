@@ -18,7 +18,7 @@ from libs.views.client import Coalescer, Valkey, connect
 from libs.views.functions import load_functions
 from libs.views.serialization import unpack
 from libs.views.settings import ValkeySettings
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.voting.contest_cache import ContestCache
 from libs.voting.driver import Driver
 from libs.voting.record_reader import CastReader

@@ -9,7 +9,7 @@ import pytest
 
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Answer, GateClosed, Granted, Request
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.voting.batching import CALL_REQUESTS, ReservationBatcher
 from tests.libs.views.simulation.lua import request_of
 from tests.libs.views.simulation.partition import Partition

@@ -9,7 +9,7 @@ import pytest
 from libs.contracts.vote_states import Progress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.voting.partition_watch import LOOKUPS, PartitionWatch, Undecided
 from libs.voting.timeouts import POLL_S
 from tests.libs.views.simulation.partition import Partition

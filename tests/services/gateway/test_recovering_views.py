@@ -19,10 +19,10 @@ from libs.kafka.topics import create_topics
 from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.redaction import revealed
 from libs.views import client as views_client
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.web.asgi import Front
 from services.gateway.app import open_app
 from services.gateway.settings import Settings

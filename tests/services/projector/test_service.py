@@ -18,10 +18,10 @@ from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
 from libs.tally.events import Fence
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
-from libs.views.purchases import PurchaseViews
-from libs.views.votes import VoteViews
+from libs.views.purchase_views import PurchaseViews
+from libs.views.vote_views import VoteViews
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow

@@ -20,12 +20,12 @@ from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.validation import ValidationFailed
 from libs.projection.votes import VotesProjection
 from libs.tally.time import timestamp
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from services.query import vote_count_record
 from services.query.historical_counts import PastCounts
 from services.query.historical_read_limits import PastReads

@@ -33,13 +33,13 @@ from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, source_log_key, votes_topic
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.replies import FoldInput
 from libs.views.timeline import MINUTE_MS
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from libs.web.asgi import Front
 from libs.web.client_address import Proxies
 from libs.web.service import HttpModule, build_app

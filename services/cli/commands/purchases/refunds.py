@@ -8,7 +8,7 @@ import typer
 
 from libs.deployment.deployment import Deployment
 from libs.purchases.responses import PurchaseShown, show_all
-from libs.views.purchases import Listed, Unreadable
+from libs.views.purchase_views import Listed, Unreadable
 from services.cli.commands.purchases.context import Account, find_account, purchase_service
 from services.cli.render import Block, Rows
 from services.cli.runner import command

@@ -12,10 +12,10 @@ from libs.projection.catalogue import CatalogueProjection, no_votes
 from libs.projection.projection import Projection
 from libs.projection.purchases import PurchasesProjection
 from libs.projection.votes import VotesProjection
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.generations import TIMELINE, Generations, Prefix
-from libs.views.purchases import PurchaseViews
-from libs.views.votes import VoteViews
+from libs.views.purchase_views import PurchaseViews
+from libs.views.vote_views import VoteViews
 
 
 class ProjectionName(StrEnum):

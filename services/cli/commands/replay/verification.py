@@ -11,7 +11,7 @@ from libs.deployment.deployment import Deployment
 from libs.tally.counts import VoteSums
 from libs.views.generations import Generations, Moving
 from libs.views.ledger_scan import LedgerScan
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from services.cli.commands.replay.targets import Target
 
 ATTEMPTS: Final = 500

@@ -10,7 +10,7 @@ from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.ledger_scan import _voter_row, read_record
 from libs.views.serialization import digest, raw, text, unpack
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 
 Table = dict[tuple[Any, ...], Any]
 

@@ -10,7 +10,7 @@ from libs.tally.events import Event, LogCreated, VoteCast
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.replies import FoldInput, Refund
-from libs.views.votes import VoteViews
+from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.errands import Removing
 from tests.libs.views.simulation.lua import request_of
 from tests.support.builders import a_contest, pseudonym

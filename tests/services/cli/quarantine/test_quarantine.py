@@ -27,8 +27,8 @@ from libs.projection.purchases import PurchasesProjection
 from libs.projection.votes import VotesProjection
 from libs.storage.store import open_store
 from libs.views.address_counters import AddressCounters
-from libs.views.catalogue import CatalogueViews
-from libs.views.purchases import PurchaseViews
+from libs.views.catalogue_views import CatalogueViews
+from libs.views.purchase_views import PurchaseViews
 from libs.views.replies import FoldInput
 from services.cli.__main__ import app
 from tests.support.builders import a_cast

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from libs.contracts.catalogue_events import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
-from libs.views.catalogue import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews
 from services.cli.commands.replay.projections import ProjectionName
 from tests.services.cli.replay.context import ReplayContext, voted
 from tests.support.eventually import eventually

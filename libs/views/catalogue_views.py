@@ -33,7 +33,7 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey
-from libs.views.freshness import FreshReader
+from libs.views.fresh_reader import FreshReader
 from libs.views.generations import apply
 
 Order = Literal["created", "updated"]
@@ -100,7 +100,7 @@ class CatalogueViews:
     """The catalogue of one environment (`namespace`). The account's name determines its records' partition.
 
     Every method raises `ViewsUnavailable` if Valkey is unavailable; reads of records, keys and outcomes also while
-    the view is not fresh (`libs/views/freshness.py`). So no read misses an acknowledged write.
+    the view is not fresh (`libs/views/fresh_reader.py`). So no read misses an acknowledged write.
     """
 
     def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:

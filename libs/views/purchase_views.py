@@ -25,7 +25,7 @@ from libs.contracts.purchase_events import (
 from libs.contracts.topics import Topic
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey
-from libs.views.freshness import FreshReader
+from libs.views.fresh_reader import FreshReader
 from libs.views.generations import apply
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
@@ -60,7 +60,7 @@ class PurchaseViews:
     """The purchases of a namespace. A purchase's key determines its partition; a user's purchases are in several.
 
     Every method raises `ViewsUnavailable` if Valkey is unavailable; those that read purchases also while the view
-    is not fresh (`libs/views/freshness.py`).
+    is not fresh (`libs/views/fresh_reader.py`).
     """
 
     def __init__(self, valkey: Valkey, namespace: str, topic: Topic, generation: int | None = None) -> None:
