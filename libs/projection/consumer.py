@@ -22,10 +22,10 @@ from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.broker_security import broker_security
 from libs.projection.consumer_health import ConsumerHealth
-from libs.projection.freshness import FreshnessKeeper
+from libs.projection.freshness_keeper import FreshnessKeeper
 from libs.projection.log_identity import LogIdentities, start_of
 from libs.projection.partition_worker import PartitionWorker
-from libs.projection.projection import Projection
+from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.projection.tracing import FoldTraces
 from libs.telemetry.tracing import Tracing

@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 from libs.kafka.settings import KafkaSettings
 from libs.projection.consumer import ConsumerSession, Hook, Membership
 from libs.projection.partition_worker import PartitionWorker
-from libs.projection.projection import Projection
+from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing

@@ -10,7 +10,7 @@ from typing import Final
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.reader import Extent, LogReader
 from libs.projection.log_identity import LogIdentity, start_of
-from libs.projection.projection import Projection
+from libs.projection.projection_interface import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.generations import Generations, State
 

@@ -13,14 +13,14 @@ from libs.deployment.identity import check_deployment
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.projection_names import folds_of
-from libs.projection.catalogue import CatalogueProjection, no_votes
+from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.fencing import Fencer
-from libs.projection.kept_generations import KeptGenerations
-from libs.projection.projection import Projection
+from libs.projection.generation_expiry import GenerationExpiry
+from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
-from libs.projection.purchases import PurchasesProjection
+from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
@@ -125,7 +125,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     topics = [each.topic for each in projectors]
     folds: dict[str, Run] = {f"fold of {each.topic.name}": each.run for each in projectors}
     by_topic = {each.topic.name: each for each in projectors}
-    kept = KeptGenerations(
+    kept = GenerationExpiry(
         [
             (generations, partial(assigned_to, by_topic[generations.topic.name]))
             for generations in folds_of(valkey, settings.namespace, settings.partitions).values()

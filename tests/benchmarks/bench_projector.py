@@ -24,10 +24,10 @@ from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
-from libs.projection.projection import Projection
+from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Fence, VoteCast
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Valkey, read_info

@@ -22,7 +22,7 @@ from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.views.address_counters import AddressCounters
 from libs.views.client import read_info
 from libs.views.vote_views import VoteViews

@@ -17,7 +17,7 @@ from libs.contracts.topics import Topic, catalogue_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
-from libs.projection.catalogue import CatalogueProjection
+from libs.projection.catalogue_projection import CatalogueProjection
 from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, ProjectorSettings
 from libs.tally.errors import AppendUnknown

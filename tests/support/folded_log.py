@@ -15,7 +15,7 @@ from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
 from libs.kafka.topics import begin_logs, create_topics, create_unbegun
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews

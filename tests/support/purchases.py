@@ -21,7 +21,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
-from libs.projection.purchases import PurchasesProjection
+from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.settings import PURCHASES, ProjectorSettings
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews

@@ -12,7 +12,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.contracts.upcasters import UPCASTS
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Fence
 from libs.tally.fold import PartitionTally
 from libs.views.address_counters import AddressCounters

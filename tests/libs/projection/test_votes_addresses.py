@@ -12,7 +12,7 @@ import pytest
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.client import Coalescer, connect

@@ -18,8 +18,8 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
-from libs.projection.kept_generations import Assigned, KeptGenerations
-from libs.projection.votes import VotesProjection
+from libs.projection.generation_expiry import Assigned, GenerationExpiry
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.views import catalogue_views, purchase_views
@@ -327,7 +327,7 @@ async def test_a_projector_drops_what_was_kept_long_enough(valkey: Coalescer) ->
     others = await a_swapped_one(valkey)
     await others.generations.hold(0, 1, until_dropped=True)
     folds: list[tuple[Generations, Assigned]] = [(one.generations, lambda: [0]) for one in (votes, others)]
-    keeping = asyncio.create_task(KeptGenerations(folds, keep_s=1, poll_s=0.05).run())
+    keeping = asyncio.create_task(GenerationExpiry(folds, keep_s=1, poll_s=0.05).run())
     assert await votes.keys.held(1)
     await eventually(lambda: is_gone(votes))
     keeping.cancel()

@@ -14,7 +14,7 @@ from redis import Redis
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Rating
 from libs.tally.fold import PartitionTally

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import votes_topic
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from libs.views.address_counters import AddressCounters

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.counts import VoteSums
 from libs.tally.events import Event
 from libs.tally.fold import ContestTally, PartitionTally

@@ -18,7 +18,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.position_token import decode_positions
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.validation import ValidationFailed
-from libs.projection.votes import VotesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.time import timestamp
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer, connect

@@ -8,10 +8,10 @@ from typing import Final
 from libs.contracts.topics import Topic
 from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
-from libs.projection.catalogue import CatalogueProjection, no_votes
-from libs.projection.projection import Projection
-from libs.projection.purchases import PurchasesProjection
-from libs.projection.votes import VotesProjection
+from libs.projection.catalogue_projection import CatalogueProjection, no_votes
+from libs.projection.projection_interface import Projection
+from libs.projection.purchases_projection import PurchasesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.generations import TIMELINE, Generations, Prefix
 from libs.views.purchase_views import PurchaseViews

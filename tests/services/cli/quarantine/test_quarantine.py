@@ -21,10 +21,10 @@ from libs.kafka.reader import Extent, LogReader
 from libs.monitoring.problems import problems_of
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import Drop, keep
-from libs.projection.catalogue import CatalogueProjection, no_votes
-from libs.projection.projection import Projection
-from libs.projection.purchases import PurchasesProjection
-from libs.projection.votes import VotesProjection
+from libs.projection.catalogue_projection import CatalogueProjection, no_votes
+from libs.projection.projection_interface import Projection
+from libs.projection.purchases_projection import PurchasesProjection
+from libs.projection.votes_projection import VotesProjection
 from libs.storage.store import open_store
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews

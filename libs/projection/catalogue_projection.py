@@ -7,7 +7,7 @@ from libs.contracts.catalogue_events import CatalogueEvent, catalogue_codec, con
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
-from libs.projection.projection import FreshViews
+from libs.projection.projection_interface import FreshViews
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 Assigned = Callable[[], Collection[int]]
 
 
-class KeptGenerations:
+class GenerationExpiry:
     """Expires generations of the partitions that this projector folds. Several of one partition do no harm.
 
     Each partition's view decides atomically by its own clock: a generation rolled back meanwhile is not dropped.

@@ -9,7 +9,7 @@ from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
 from libs.projection.partition_worker import PartitionWorker
-from libs.projection.projection import FreshViews
+from libs.projection.projection_interface import FreshViews
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.fresh_reader import Freshness
 
