@@ -22,8 +22,8 @@ from libs.contracts.catalogue_events import (
 from libs.contracts.codec import Codec, E, Undecodable, vote_codec
 from libs.contracts.purchase_events import PurchaseRecorded, PurchaseRefunded, PurchasesEvent, purchases_codec
 from libs.contracts.topics import Topic
-from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent

@@ -9,8 +9,8 @@ from libs.backup.errors import ImportRefused
 from libs.backup.integrity import records_of
 from libs.backup.manifest import ExportedPartition, Manifest
 from libs.contracts.topics import Topic
-from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent
 from libs.kafka.topics import find_topics
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from libs.contracts.topics import Topic, purchases_topic, votes_topic
 from libs.deployment.addresses import DeploymentAddresses
-from libs.deployment.catalogue import Catalogue, Environment
+from libs.deployment.environment_catalogue import Catalogue, Environment
 from libs.deployment.identity import check_deployment, examine_deployment
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings

@@ -9,8 +9,8 @@ from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.catalogue_events import KeyRules
 from libs.deployment.addresses import DeploymentAddresses
-from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.deployment.identity import create_deployment
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.functions import load_functions

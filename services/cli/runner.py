@@ -13,8 +13,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.tally.time import microseconds, parse_timestamp
 from services.cli.discovery import DATA_DIR, find_addresses
 from services.cli.execution import ExitCode, run

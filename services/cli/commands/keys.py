@@ -11,8 +11,8 @@ import typer
 from libs.catalogue import api_keys
 from libs.catalogue.api_keys import IssuedKey
 from libs.contracts.catalogue_events import KeyRow, KeyRules
-from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.tally.time import timestamp
 from services.cli.render import Block
 from services.cli.runner import EnvironmentOption, command, command_group, moment

@@ -9,8 +9,8 @@ import typer
 
 from libs.catalogue.api_keys import list_keys, revoke_key
 from libs.contracts.catalogue_events import KeyRow
-from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.storage.store import environment_files
 from services.cli.render import Block
 from services.cli.reset import Contents, RecordName

@@ -26,8 +26,8 @@ from libs.contracts.purchase_events import (
 from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.kafka.topics import create_topics
 from libs.purchases.encryption import AccountCipher
+from libs.purchases.purchased_votes import paid_vote
 from libs.purchases.requests import parse_purchase
-from libs.purchases.votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved

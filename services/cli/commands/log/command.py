@@ -14,8 +14,8 @@ from libs.audit.log_fold import without_gc
 from libs.audit.partition_merge import followed, merged
 from libs.audit.voter_lookup import find_voter
 from libs.contracts.codec import vote_codec
-from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent
 from libs.tally.errors import NotFound
 from services.cli.commands.log.render import LoggedEvent, audit_text, event_text

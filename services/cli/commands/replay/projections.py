@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 from libs.contracts.topics import Topic
-from libs.deployment.catalogue import Environment
 from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.projection_interface import Projection
 from libs.projection.purchases_projection import PurchasesProjection
