@@ -1,6 +1,7 @@
 """The table of resources. To add one: write its schema in `schemas/` and a row here.
 
-Routes, documentation, lists, references and cascades derive from the row; `resource_definition.py` explains its members.
+Routes, documentation, lists, references and cascades derive from the row, whose members
+`resource_definition.py` explains.
 
 Only the references in this table are enforced. All others are neither checked nor block a DELETE:
 - keys in free-form members (an article's `content`, a feed's `header`, an app's `screens`, every `navigation`):

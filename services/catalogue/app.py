@@ -44,7 +44,7 @@ from services.catalogue.files import Files
 from services.catalogue.image_routes import image_router
 from services.catalogue.images import Images
 from services.catalogue.media_routes import MediaEnvironment, media_router
-from services.catalogue.reopening import reopening_router
+from services.catalogue.reopening_route import reopening_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
 from services.catalogue.upload_urls import UploadUrls

@@ -12,7 +12,7 @@ import uvloop
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import open_tracing
 from services.projector.app import run
-from services.projector.grace import Grace
+from services.projector.forced_exit import ForcedExit
 from services.projector.settings import Settings
 from services.projector.supervision import UNSERVABLE
 
@@ -26,10 +26,10 @@ async def main(settings: Settings) -> int:
     # Garbage collection of records in flight is useless: it took a third of the time of a large fetch.
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
-    grace = Grace()
+    forced_exit = ForcedExit()
 
     def end() -> None:
-        grace.begin()
+        forced_exit.schedule()
         task.cancel()
 
     with open_tracing(settings, "projector") as tracing:
@@ -39,7 +39,7 @@ async def main(settings: Settings) -> int:
         await asyncio.wait([task])
     if task.cancelled():
         logger.info("drained")
-        grace.status = 0
+        forced_exit.status = 0
         return 0
     unservable = False
     try:

@@ -32,10 +32,11 @@ from libs.views.functions import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 from libs.voting.wiring import assemble
-from services.projector.closing import ClosingManager
+from services.projector.closing_manager import ClosingManager
 from services.projector.http import served
+from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_saga import Steps
-from services.projector.purchases import PurchaseManager
+from services.projector.readiness import readiness_checks
 from services.projector.settings import Settings
 from services.projector.supervision import Run, Supervisor
 
@@ -118,9 +119,6 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
             purchases, purchase_views, writer, steps.take, lambda: purchases_projector.assigned
         ).run()
 
-    async def views_are_there() -> None:
-        await vote_views.state(0)
-
     projectors = votes_projector, catalogue_projector, test_projector, purchases_projector
     topics = [each.topic for each in projectors]
     folds: dict[str, Run] = {f"fold of {each.topic.name}": each.run for each in projectors}
@@ -139,10 +137,9 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         "kept generations": kept.run,
     }
     supervisor = Supervisor(folds | managers, needed=frozenset(folds))
-    checks = {"deployment": guard.check, "log": writer.check, "views": views_are_there}
-    checks |= {each.topic.name: each.check for each in projectors}
+    checks = readiness_checks(guard, writer, vote_views, projectors, supervisor)
     try:
-        async with served(settings, valkey, store, {**checks, **supervisor.checks()}):
+        async with served(settings, valkey, store, checks):
             await _when_there(lambda: check_deployment(settings, settings.namespace, settings.partitions, store))
             await _when_there(lambda: load_functions(valkey))
             await writer.start()

@@ -31,8 +31,8 @@ from libs.views.functions import open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.voting.wiring import assemble
 from services.cli.discovery import find_addresses
+from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_saga import Steps
-from services.projector.purchases import PurchaseManager
 from tests.support.deployments import reconcile_logs
 from tests.support.eventually import eventually
 from tests.support.purchasing import becomes, paid, purchase, refund, send, wait_for_paid_votes

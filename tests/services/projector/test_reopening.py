@@ -9,8 +9,7 @@ from libs.contracts.validation import ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Answer, GateClosed
-from services.projector import closing
-from services.projector.closing import ClosingManager
+from services.projector.closing_manager import ClosingManager
 from tests.services.projector.steps import (
     admit,
     ask,
@@ -97,7 +96,7 @@ async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
 async def test_what_waits_for_a_reopening_takes_effect_in_parts(
     own: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closing, "REOPENS_AT_ONCE", 2)
+    monkeypatch.setattr(closing_manager, "REOPENS_AT_ONCE", 2)
     async with own.projecting():
         contest = await own.contest(end=await own.now() + SECOND)
         await own.closes(contest)

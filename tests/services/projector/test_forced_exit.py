@@ -9,10 +9,10 @@ import pytest
 PROGRAM = """
 import asyncio, contextlib
 import uvloop
-from services.projector import __main__ as projector, grace
+from services.projector import __main__ as projector, forced_exit
 from services.projector.settings import Settings
 
-grace.GRACE_S = 0.5
+forced_exit.GRACE_S = 0.5
 
 async def deaf(*_):
     print("ready", flush=True)

@@ -23,7 +23,7 @@ from libs.metrics.table import REGISTRY
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import LogUnavailable
 from libs.views.purchase_views import Unreadable
-from services.projector.purchases import AT_ONCE, PurchaseManager
+from services.projector.purchase_manager import AT_ONCE, PurchaseManager
 from tests.support.eventually import eventually
 from tests.support.purchases import FoldedPurchases, a_purchase, folded_purchases
 

@@ -14,8 +14,8 @@ CUT_SHORT: Final = 1
 logger = logging.getLogger(__name__)
 
 
-class Grace:
-    """Ends the process `GRACE_S` after `begin`, even if the event loop is blocked.
+class ForcedExit:
+    """Ends the process `GRACE_S` after `schedule`, even if the event loop is blocked.
 
     Closing clients wait for servers without a timeout, also after `main` has returned.
     """
@@ -25,7 +25,7 @@ class Grace:
         """Exit status; set it once only connections remain to be closed."""
         self._timer: threading.Timer | None = None
 
-    def begin(self) -> None:
+    def schedule(self) -> None:
         if self._timer is None:
             self._timer = threading.Timer(GRACE_S, self._end, [asyncio.get_running_loop()])
             self._timer.daemon = True

@@ -1,0 +1,26 @@
+"""Readiness of the projector: the checks behind `/readyz`."""
+
+from collections.abc import Iterable, Mapping
+
+from libs.deployment.guard import DeploymentGuard
+from libs.kafka.writer import LogWriter
+from libs.projection.projector import Projector
+from libs.views.vote_views import VoteViews
+from libs.web.health import Check
+from services.projector.supervision import Supervisor
+
+
+def readiness_checks(
+    guard: DeploymentGuard,
+    writer: LogWriter,
+    views: VoteViews,
+    projectors: Iterable[Projector],
+    supervisor: Supervisor,
+) -> Mapping[str, Check]:
+    """Return the checks by name: the servers, each projection's consumer, and each part of the process."""
+
+    async def views_answer() -> None:
+        await views.state(0)
+
+    servers = {"deployment": guard.check, "log": writer.check, "views": views_answer}
+    return {**servers, **{each.topic.name: each.check for each in projectors}, **supervisor.checks()}
