@@ -11,9 +11,9 @@ from libs.catalogue.pagination import ListReader, ListRequest, read_page
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.errors import NoPermission, Owners, missing_record
+from libs.legacy.parameters.contests import ContestPage, contest_read
+from libs.legacy.parameters.participants import Images, Totals, images_of, participant_read
 from libs.legacy.records import PAGE
-from libs.legacy.translators.contests import ContestPage, contest_read
-from libs.legacy.translators.participants import Images, Totals, images_of, participant_read
 from libs.tally.contest import Phase
 from libs.tally.errors import NotFound
 from libs.web.auth import ApiKey, Authenticator

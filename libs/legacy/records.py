@@ -13,7 +13,7 @@ from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.errors import Owners, missing_record
-from libs.legacy.translators.fields import Translator
+from libs.legacy.parameters.translator import Translator
 from libs.tally.errors import NotFound
 
 PAGE: Final = 20

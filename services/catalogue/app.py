@@ -15,8 +15,8 @@ from libs.catalogue.resource_table import FILES, PARTICIPANTS, RESOURCES
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.writer import LogWriter
+from libs.legacy.routes.route_builder import LegacyEnvironment
 from libs.legacy.routes.router import legacy_router
-from libs.legacy.routes.routing import LegacyEnvironment
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
 from libs.media.fetcher import open_fetcher

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from libs.catalogue.schemas.contest import ContestConfig
-from libs.legacy.translators.contests import FIELDS
+from libs.legacy.parameters.contests import FIELDS
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, running
 
 Behaviour = Callable[[Api], Awaitable[None]]

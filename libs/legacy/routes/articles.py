@@ -8,13 +8,13 @@ from libs.catalogue.resource_table import ARTICLES
 from libs.catalogue.schemas.content import ArticleType
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.legacy.parameters.articles import ARTICLE, SHAPE, article_written, is_listed
+from libs.legacy.parameters.translator import JsonSchema
 from libs.legacy.records import Filter
 from libs.legacy.routes.embedding import shown_articles
-from libs.legacy.routes.forms import BOOLEANS
-from libs.legacy.routes.handlers import UPDATE, ResourceHandlers
-from libs.legacy.routes.routing import NEXT, Call
-from libs.legacy.translators.articles import ARTICLE, SHAPE, article_written, is_listed
-from libs.legacy.translators.fields import JsonSchema
+from libs.legacy.routes.parameter_parsing import BOOLEANS
+from libs.legacy.routes.resource_handlers import UPDATE, ResourceHandlers
+from libs.legacy.routes.route_builder import NEXT, Call
 
 TYPES: Final = get_args(ArticleType)
 FLAGS: Final = ("scheduled", "is_template")

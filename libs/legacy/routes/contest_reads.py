@@ -5,11 +5,11 @@ from typing import Final
 from fastapi import APIRouter
 
 from libs.catalogue.resource_definition import Document
+from libs.legacy.parameters.contests import SHAPE as CONTEST
+from libs.legacy.parameters.participants import SHAPE as PARTICIPANT
+from libs.legacy.parameters.read_shapes import page
 from libs.legacy.reads import LegacyReads
-from libs.legacy.routes.routing import NEXT, Call, LegacyRoutes
-from libs.legacy.translators.contests import SHAPE as CONTEST
-from libs.legacy.translators.participants import SHAPE as PARTICIPANT
-from libs.legacy.translators.shapes import page
+from libs.legacy.routes.route_builder import NEXT, Call, LegacyRoutes
 
 QUERY: Final = {"next": NEXT}
 

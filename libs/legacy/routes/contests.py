@@ -8,9 +8,9 @@ from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.contests.mapper import contest_of
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
-from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
-from libs.legacy.translators.contests import CONTEST, SHAPE, ContestPage, contest_read, contest_written
-from libs.legacy.translators.participants import PARTICIPANT, images_of
+from libs.legacy.parameters.contests import CONTEST, SHAPE, ContestPage, contest_read, contest_written
+from libs.legacy.parameters.participants import PARTICIPANT, images_of
+from libs.legacy.routes.route_builder import Call, LegacyEnvironment, LegacyRoutes
 from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavailable
 
 AT_ONCE: Final = 500

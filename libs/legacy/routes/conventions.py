@@ -6,10 +6,10 @@ from typing import ClassVar
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONVENTIONS
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.routes.handlers import UPDATE, ResourceHandlers
-from libs.legacy.routes.routing import Call
-from libs.legacy.translators.conventions import CONVENTION, REQUIRED, SHAPE, convention_read, convention_written
-from libs.legacy.translators.participants import images_at
+from libs.legacy.parameters.conventions import CONVENTION, REQUIRED, SHAPE, convention_read, convention_written
+from libs.legacy.parameters.participants import images_at
+from libs.legacy.routes.resource_handlers import UPDATE, ResourceHandlers
+from libs.legacy.routes.route_builder import Call
 
 
 class Conventions(ResourceHandlers):

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS, SURVEYS
 from libs.contracts.catalogue_events import Stored
+from libs.legacy.parameters.articles import Embedded, article_read, named_by
+from libs.legacy.parameters.participants import images_at, images_of, participant_read
 from libs.legacy.routes.contests import contest_shape
-from libs.legacy.routes.routing import Call, LegacyEnvironment
-from libs.legacy.translators.articles import Embedded, article_read, named_by
-from libs.legacy.translators.participants import images_at, images_of, participant_read
+from libs.legacy.routes.route_builder import Call, LegacyEnvironment
 from libs.tally.errors import NotFound
 
 

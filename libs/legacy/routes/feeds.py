@@ -11,11 +11,8 @@ from libs.catalogue.schemas.base import MAX_LIMIT
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.legacy.routes.embedding import shown_articles
-from libs.legacy.routes.handlers import ResourceHandlers
-from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
-from libs.legacy.translators.articles import ARTICLE
-from libs.legacy.translators.feeds import (
+from libs.legacy.parameters.articles import ARTICLE
+from libs.legacy.parameters.feeds import (
     FEED,
     NEW_ITEM,
     PAGE,
@@ -27,7 +24,10 @@ from libs.legacy.translators.feeds import (
     page_read,
     split_key,
 )
-from libs.legacy.translators.fields import JsonSchema
+from libs.legacy.parameters.translator import JsonSchema
+from libs.legacy.routes.embedding import shown_articles
+from libs.legacy.routes.resource_handlers import ResourceHandlers
+from libs.legacy.routes.route_builder import Call, LegacyEnvironment, LegacyRoutes
 from libs.tally.errors import NotFound
 
 AT_ONCE: Final = 200

@@ -13,9 +13,9 @@ from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.errors import missing_record
-from libs.legacy.routes.forms import FORMS, from_form
-from libs.legacy.routes.routing import Call, LegacyEnvironment, LegacyRoutes
-from libs.legacy.translators.images import IMAGE, SHAPE, image_record_read
+from libs.legacy.parameters.images import IMAGE, SHAPE, image_record_read
+from libs.legacy.routes.parameter_parsing import FORMS, from_form
+from libs.legacy.routes.route_builder import Call, LegacyEnvironment, LegacyRoutes
 from libs.web.form_parsing import open_form
 
 FORMATS: Final = ("jpg", "png")

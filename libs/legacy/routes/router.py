@@ -9,7 +9,7 @@ from libs.legacy.routes.contests import Contests
 from libs.legacy.routes.conventions import Conventions
 from libs.legacy.routes.feeds import Feeds
 from libs.legacy.routes.images import ImageHandlers
-from libs.legacy.routes.routing import LegacyEnvironment, LegacyRoutes
+from libs.legacy.routes.route_builder import LegacyEnvironment, LegacyRoutes
 from libs.legacy.routes.timeslots import Timeslots
 
 HANDLERS: Final = (Contests, Articles, Conventions, Timeslots, Feeds, ImageHandlers)

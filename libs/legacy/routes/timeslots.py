@@ -8,12 +8,9 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import TIMESLOTS
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.legacy.records import Change
-from libs.legacy.routes.handlers import ResourceHandlers
-from libs.legacy.routes.routing import Call, LegacyRoutes
-from libs.legacy.translators.participants import images_at
-from libs.legacy.translators.shapes import page
-from libs.legacy.translators.timeslots import (
+from libs.legacy.parameters.participants import images_at
+from libs.legacy.parameters.read_shapes import page
+from libs.legacy.parameters.timeslots import (
     AT_ONCE,
     MULTI,
     REQUIRED,
@@ -23,6 +20,9 @@ from libs.legacy.translators.timeslots import (
     timeslot_read,
     timeslot_written,
 )
+from libs.legacy.records import Change
+from libs.legacy.routes.resource_handlers import ResourceHandlers
+from libs.legacy.routes.route_builder import Call, LegacyRoutes
 
 
 class Timeslots(ResourceHandlers):

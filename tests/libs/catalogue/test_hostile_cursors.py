@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from libs.catalogue.pagination import ListRequest, Order, _before, _token
 from libs.contracts.validation import ValidationFailed
-from libs.legacy.translators.feeds import key_of, split_key
+from libs.legacy.parameters.feeds import key_of, split_key
 from libs.tally.errors import NotFound
 from libs.tally.time import microseconds, parse_timestamp
 from tests.support.hostile import mutated_text

@@ -14,14 +14,14 @@ from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.schemas.participant import Participant
-from libs.legacy.translators.articles import ARTICLE, DRAFT
-from libs.legacy.translators.contests import CONTEST
-from libs.legacy.translators.conventions import CONVENTION
-from libs.legacy.translators.feeds import FEED
-from libs.legacy.translators.fields import Translator
-from libs.legacy.translators.images import IMAGE
-from libs.legacy.translators.participants import PARTICIPANT
-from libs.legacy.translators.timeslots import TIMESLOT
+from libs.legacy.parameters.articles import ARTICLE, DRAFT
+from libs.legacy.parameters.contests import CONTEST
+from libs.legacy.parameters.conventions import CONVENTION
+from libs.legacy.parameters.feeds import FEED
+from libs.legacy.parameters.images import IMAGE
+from libs.legacy.parameters.participants import PARTICIPANT
+from libs.legacy.parameters.timeslots import TIMESLOT
+from libs.legacy.parameters.translator import Translator
 from tests.libs.legacy.round_trips import bodies, documents, sent_back, shown, without
 from tests.support.examples import examples
 

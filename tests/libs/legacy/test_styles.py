@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.validation import ValidationFailed
-from libs.legacy.translators.feeds import feed_written
+from libs.legacy.parameters.feeds import feed_written
 
 
 def style(given: Any, held: dict[str, Any] | None = None) -> Any:

@@ -18,11 +18,11 @@ from libs.catalogue.schemas.content import Article, Feed
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.translators.articles import Embedded, article_read, article_written, named_by
-from libs.legacy.translators.contests import ContestPage, contest_read, contest_written
-from libs.legacy.translators.conventions import convention_read, convention_written
-from libs.legacy.translators.feeds import feed_read, feed_written
-from libs.legacy.translators.timeslots import timeslot_read, timeslot_written
+from libs.legacy.parameters.articles import Embedded, article_read, article_written, named_by
+from libs.legacy.parameters.contests import ContestPage, contest_read, contest_written
+from libs.legacy.parameters.conventions import convention_read, convention_written
+from libs.legacy.parameters.feeds import feed_read, feed_written
+from libs.legacy.parameters.timeslots import timeslot_read, timeslot_written
 from libs.tally.contest import Phase
 from tests.libs.legacy.round_trips import documents, shown
 from tests.support.examples import examples

@@ -14,10 +14,10 @@ from starlette.routing import Route
 
 from libs.catalogue.record_builder import validated
 from libs.catalogue.resource_table import IMAGES
-from libs.legacy.routes.forms import FORMS, from_form, read_parameters
+from libs.legacy.parameters.contests import CONTEST
+from libs.legacy.parameters.images import IMAGE
 from libs.legacy.routes.images import MOST_FIELDS
-from libs.legacy.translators.contests import CONTEST
-from libs.legacy.translators.images import IMAGE
+from libs.legacy.routes.parameter_parsing import FORMS, from_form, read_parameters
 from libs.web.asgi import Front
 from libs.web.errors import handle_errors
 from libs.web.form_parsing import open_form

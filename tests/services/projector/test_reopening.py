@@ -9,6 +9,7 @@ from libs.contracts.validation import ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Answer, GateClosed
+from services.projector import closing_manager
 from services.projector.closing_manager import ClosingManager
 from tests.services.projector.steps import (
     admit,

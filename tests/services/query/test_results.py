@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestConfig, Stored
-from libs.legacy.translators.contests import ContestPage, contest_read
-from libs.legacy.translators.participants import participant_read
+from libs.legacy.parameters.contests import ContestPage, contest_read
+from libs.legacy.parameters.participants import participant_read
 from libs.results.counts import Counts
 from libs.results.results import results_of
 from libs.tally.contest import Contest

@@ -8,8 +8,7 @@ from libs.catalogue.cross_account_refs import OwnerReader, find_usable
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.translators.fields import Field, Translator
-from libs.legacy.translators.shapes import (
+from libs.legacy.parameters.read_shapes import (
     COUNT,
     INTEGER,
     OBJECT_OR_NULL,
@@ -22,6 +21,7 @@ from libs.legacy.translators.shapes import (
     or_null,
     shape,
 )
+from libs.legacy.parameters.translator import Field, Translator
 from libs.tally.counts import VoteSums
 from libs.tally.time import timestamp
 

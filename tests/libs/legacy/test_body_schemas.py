@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.legacy.routes.bodies import request_body
+from libs.legacy.parameters.articles import ARTICLE
+from libs.legacy.parameters.contests import CONTEST
+from libs.legacy.parameters.conventions import CONVENTION, REQUIRED
+from libs.legacy.parameters.feeds import FEED
+from libs.legacy.parameters.images import IMAGE
+from libs.legacy.parameters.timeslots import MULTI, TIMESLOT
+from libs.legacy.parameters.translator import JsonSchema
+from libs.legacy.routes.body_schemas import request_body
 from libs.legacy.routes.feeds import INDEX
-from libs.legacy.routes.forms import FORMS, from_form
-from libs.legacy.translators.articles import ARTICLE
-from libs.legacy.translators.contests import CONTEST
-from libs.legacy.translators.conventions import CONVENTION, REQUIRED
-from libs.legacy.translators.feeds import FEED
-from libs.legacy.translators.fields import JsonSchema
-from libs.legacy.translators.images import IMAGE
-from libs.legacy.translators.timeslots import MULTI, TIMESLOT
+from libs.legacy.routes.parameter_parsing import FORMS, from_form
 from libs.web.form_schemas import integer_text
 
 TABLES: Final = {

@@ -13,8 +13,7 @@ from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
-from libs.legacy.translators.fields import Field, JsonSchema, Translator
-from libs.legacy.translators.participants import (
+from libs.legacy.parameters.participants import (
     BRAND,
     IMAGE_OR_NULL,
     PARTICIPANT,
@@ -25,7 +24,8 @@ from libs.legacy.translators.participants import (
     image_read,
     sums_of_participant,
 )
-from libs.legacy.translators.shapes import COUNT, FLAG, INTEGER, TEXT, TIME, array, described, of, shape
+from libs.legacy.parameters.read_shapes import COUNT, FLAG, INTEGER, TEXT, TIME, array, described, of, shape
+from libs.legacy.parameters.translator import Field, JsonSchema, Translator
 from libs.tally.contest import Phase
 from libs.tally.time import microseconds, parse_timestamp, timestamp
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
 from libs.contracts.catalogue_events import Ref, Stored
-from libs.legacy.translators.contests import SHAPE as CONTEST
-from libs.legacy.translators.fields import Field, JsonSchema, Translator, shape_of
-from libs.legacy.translators.participants import IMAGE_OR_NULL, Images, image_read
-from libs.legacy.translators.participants import SHAPE as PARTICIPANT
-from libs.legacy.translators.shapes import FLAG, OBJECT_OR_NULL, TEXT, TIMES, array, described, or_null, shape
-from libs.legacy.translators.styles import STYLE, style_problems, styled
+from libs.legacy.parameters.contests import SHAPE as CONTEST
+from libs.legacy.parameters.participants import IMAGE_OR_NULL, Images, image_read
+from libs.legacy.parameters.participants import SHAPE as PARTICIPANT
+from libs.legacy.parameters.read_shapes import FLAG, OBJECT_OR_NULL, TEXT, TIMES, array, described, or_null, shape
+from libs.legacy.parameters.styles import STYLE, style_problems, styled
+from libs.legacy.parameters.translator import Field, JsonSchema, Translator, shape_of
 from libs.tally.time import microseconds, timestamp
 
 EMBEDDED: Final = {

@@ -6,10 +6,10 @@ from typing import Any, Final
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.convention import Timeslot
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.translators.conventions import SEARCH_HELP, missing
-from libs.legacy.translators.fields import Field, JsonSchema, Translator
-from libs.legacy.translators.participants import IMAGE_OR_NULL, Images, image_read
-from libs.legacy.translators.shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
+from libs.legacy.parameters.conventions import SEARCH_HELP, missing
+from libs.legacy.parameters.participants import IMAGE_OR_NULL, Images, image_read
+from libs.legacy.parameters.read_shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
+from libs.legacy.parameters.translator import Field, JsonSchema, Translator
 from libs.tally.time import timestamp
 
 FIELDS: Final = (

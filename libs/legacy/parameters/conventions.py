@@ -7,9 +7,9 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.convention import Convention
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
-from libs.legacy.translators.fields import Field, Translator
-from libs.legacy.translators.participants import IMAGE_OR_NULL, Images, image_read
-from libs.legacy.translators.shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
+from libs.legacy.parameters.participants import IMAGE_OR_NULL, Images, image_read
+from libs.legacy.parameters.read_shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
+from libs.legacy.parameters.translator import Field, Translator
 from libs.tally.time import timestamp
 
 DAY: Final = (

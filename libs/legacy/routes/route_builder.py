@@ -16,10 +16,10 @@ from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
+from libs.legacy.parameters.translator import JsonSchema, Translator
 from libs.legacy.records import LegacyRecords
-from libs.legacy.routes.bodies import request_body
-from libs.legacy.routes.forms import FORMS, read_parameters
-from libs.legacy.translators.fields import JsonSchema, Translator
+from libs.legacy.routes.body_schemas import request_body
+from libs.legacy.routes.parameter_parsing import FORMS, read_parameters
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, require

@@ -6,8 +6,8 @@ from typing import Any, Final
 import orjson
 
 from libs.catalogue.schemas.base import or_null
-from libs.legacy.routes.forms import BOOLEANS, FORMS, plain
-from libs.legacy.translators.fields import JsonSchema
+from libs.legacy.parameters.translator import JsonSchema
+from libs.legacy.routes.parameter_parsing import BOOLEANS, FORMS, plain
 from libs.web.form_schemas import about, integer_text, json_text
 from libs.web.openapi import COMPONENT
 

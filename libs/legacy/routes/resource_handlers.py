@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Final
 
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
+from libs.legacy.parameters.read_shapes import page
+from libs.legacy.parameters.translator import JsonSchema, Translator
 from libs.legacy.records import Filter
-from libs.legacy.routes.routing import NEXT, Call, LegacyEnvironment, LegacyRoutes
-from libs.legacy.translators.fields import JsonSchema, Translator
-from libs.legacy.translators.shapes import page
+from libs.legacy.routes.route_builder import NEXT, Call, LegacyEnvironment, LegacyRoutes
 
 LIST: Final = "The brand's {}, 20 a page, newest first."
 UPDATE: Final = "Takes the parameters of create; those left out keep their value."

@@ -1,9 +1,9 @@
-"""Building blocks for the JSON schemas of read shapes; most members come from the translators' tables."""
+"""Building blocks for the JSON schemas of read shapes; most members come from the resources' tables."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from libs.legacy.translators.fields import JsonSchema
+from libs.legacy.parameters.translator import JsonSchema
 from libs.web.openapi import COMPONENT
 
 TEXT: Final[JsonSchema] = {"type": "string"}

@@ -7,7 +7,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.types import Message
 
-from libs.legacy.translators.fields import JsonSchema
+from libs.legacy.parameters.translator import JsonSchema
 from libs.web import form_schemas
 from libs.web.auth import headers_of
 from libs.web.errors import MalformedJson

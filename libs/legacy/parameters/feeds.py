@@ -8,10 +8,20 @@ from libs.catalogue.feed_pages import Page, Pages
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.translators.articles import SHAPE as ARTICLE
-from libs.legacy.translators.fields import Field, JsonSchema, Translator
-from libs.legacy.translators.shapes import INTEGER, TEXT, TEXT_OR_NULL, TIMES, array, described, of, or_null, shape
-from libs.legacy.translators.styles import STYLE, style_problems, styled
+from libs.legacy.parameters.articles import SHAPE as ARTICLE
+from libs.legacy.parameters.read_shapes import (
+    INTEGER,
+    TEXT,
+    TEXT_OR_NULL,
+    TIMES,
+    array,
+    described,
+    of,
+    or_null,
+    shape,
+)
+from libs.legacy.parameters.styles import STYLE, style_problems, styled
+from libs.legacy.parameters.translator import Field, JsonSchema, Translator
 from libs.tally.errors import NotFound
 from libs.tally.time import timestamp
 

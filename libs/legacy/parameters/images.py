@@ -6,9 +6,9 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.translators.fields import Field, JsonSchema, Translator
-from libs.legacy.translators.participants import BRAND, brand_of
-from libs.legacy.translators.shapes import TEXT, TIME, shape
+from libs.legacy.parameters.participants import BRAND, brand_of
+from libs.legacy.parameters.read_shapes import TEXT, TIME, shape
+from libs.legacy.parameters.translator import Field, JsonSchema, Translator
 from libs.tally.time import timestamp
 
 FIELDS: Final = (

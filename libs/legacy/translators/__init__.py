@@ -1,1 +1,0 @@
-"""Translators of the legacy API: one module per resource maps its requests and responses to records."""
