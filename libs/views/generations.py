@@ -10,6 +10,7 @@ from libs.contracts.log_records import Behind, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
+from libs.views.generation_swap import Swap
 from libs.views.serialization import glob_escaped, pack, unpack
 
 Prefix = Literal["votes", "catalogue", "purchases"]
@@ -100,47 +101,6 @@ class Differing(NamedTuple):
 
 class Moving(Exception):
     """The two generations are at different positions at the moment; retry."""
-
-
-class FencesDiffer(TallyError):
-    """The generation was folded by other fences than the live one: accepted votes would no longer count."""
-
-    code = "fences_differ"
-
-    @classmethod
-    def of(cls, number: int, partition: str) -> Self:
-        return cls(
-            f"Generation {number} of {partition} was folded by other fences (records that end doubt about earlier "
-            "votes) than the live view, since one of them was in quarantine: accepted votes could no longer "
-            "count. --accept-differences swaps anyway; voting in that partition resumes after a new fence."
-        )
-
-
-class AnotherIsKept(TallyError):
-    """No swap is possible: a kept generation is held, and at most one is kept beside the live one."""
-
-    code = "generation_kept"
-
-    @classmethod
-    def of(cls, number: int, topic: str) -> Self:
-        return cls(
-            f"Generation {number} of {topic} is kept until it is dropped, and only one is kept. "
-            "`tally replay drop --execute` drops it, `tally replay keep --no-hold --execute` ends the hold."
-        )
-
-
-FENCES_DIFFER: Final = "fences differ"
-ANOTHER_IS_KEPT: Final = "another is kept"
-
-
-class Swap(NamedTuple):
-    """Result of a swap; `reason` if it was not `done`.
-
-    `reason` is the generation's state, "gone", FENCES_DIFFER, ANOTHER_IS_KEPT, or "moving": retry.
-    """
-
-    done: bool
-    reason: str = ""
 
 
 class Generations:

@@ -15,7 +15,8 @@ from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
-from libs.views.generations import Generations, Swap
+from libs.views.generation_swap import Swap
+from libs.views.generations import Generations
 from tests.support.freshness import make_fresh
 
 LOG = "log"

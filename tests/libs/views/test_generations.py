@@ -26,7 +26,8 @@ from libs.views import catalogue_views, purchase_views
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
-from libs.views.generations import ANOTHER_IS_KEPT, GenerationGone, Generations, Moving, State, Swap
+from libs.views.generation_swap import ANOTHER_IS_KEPT, Swap
+from libs.views.generations import GenerationGone, Generations, Moving, State
 from libs.views.purchase_views import PurchaseViews
 from libs.views.serialization import pack
 from libs.views.vote_views import VoteViews

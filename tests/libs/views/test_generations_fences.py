@@ -11,7 +11,8 @@ from libs.contracts.topics import votes_topic
 from libs.tally.events import Event
 from libs.tally.reservations import GateClosed, cast_of
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.generations import FENCES_DIFFER, Generations, Swap
+from libs.views.generation_swap import FENCES_DIFFER, Swap
+from libs.views.generations import Generations
 from libs.views.replies import FoldInput
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.partition import Partition

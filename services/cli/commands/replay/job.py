@@ -1,33 +1,20 @@
-"""Runs or resumes a replay up to the swap."""
+"""Runs or resumes a replay: folds, verifies and swaps."""
 
-import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from libs.audit.log_fold import without_gc
 from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.projection.replay import Replay
-from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import load_functions
-from libs.views.generations import (
-    ANOTHER_IS_KEPT,
-    FENCES_DIFFER,
-    AnotherIsKept,
-    FencesDiffer,
-    GenerationGone,
-    Generations,
-)
+from libs.views.generation_swap import AnotherIsKept
+from libs.views.generations import GenerationGone
 from services.cli.commands.replay.progress_bars import Bars
 from services.cli.commands.replay.projections import ProjectionName
+from services.cli.commands.replay.swap import swap
 from services.cli.commands.replay.targets import Target, next_number, unfinished
 from services.cli.commands.replay.verification import VerificationResult, verify_generation
-
-SWAP_S: Final = 60.0
-"""Time for the live generation to reach the new one's position."""
-AGAIN_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,32 +117,3 @@ class Job:
             else:
                 await replay.fold(stops, bars.update)
         return bars
-
-
-async def swap(
-    generations: Generations, partition: int, number: int, *, read: bool = True, accept: bool = False
-) -> None:
-    """Swap as soon as both generations are at the same position; `accept`: even if their fences differ.
-
-    Raises `AnotherIsKept`, `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` after `SWAP_S`.
-    """
-    deadline = time.monotonic() + SWAP_S
-    while True:
-        found = await generations.swap(partition, number, read=read, accept=accept)
-        if found.done:
-            return
-        if found.reason == FENCES_DIFFER:
-            raise FencesDiffer.of(number, f"{generations.topic.name}/{partition}")
-        if found.reason == ANOTHER_IS_KEPT:
-            raise AnotherIsKept.of(number, generations.topic.name)
-        if found.reason != "moving":
-            raise GenerationGone(
-                f"Generation {number} of {generations.base(partition)} cannot be swapped in: it is {found.reason}."
-            )
-        if time.monotonic() > deadline:
-            raise ViewsUnavailable(
-                f"The live view of {generations.topic.name}/{partition} does not reach the new one's position. "
-                "Is a projector running? Run the same command again to resume",
-                retry_after_s=1,
-            )
-        await asyncio.sleep(AGAIN_S)

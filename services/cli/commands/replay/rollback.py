@@ -9,9 +9,9 @@ import typer
 from libs.deployment.deployment import Deployment
 from libs.views.functions import load_functions
 from libs.views.generations import GenerationGone, State
-from services.cli.commands.replay.job import swap
 from services.cli.commands.replay.options import Accept, Contest, Number, Projections, targets_of
 from services.cli.commands.replay.projections import ProjectionName
+from services.cli.commands.replay.swap import swap
 from services.cli.commands.replay.targets import Target, former, latest_read
 from services.cli.operator import record_action
 from services.cli.render import Block
