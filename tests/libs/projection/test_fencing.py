@@ -22,8 +22,8 @@ from libs.views.functions import load_functions
 from libs.views.replies import PartitionState
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua import request_of
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_ledger import request_of
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_vote
 
 HOUR_US = 3_600_000_000

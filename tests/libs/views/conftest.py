@@ -10,7 +10,7 @@ from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_partition import Partition
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from libs.views.generation_swap import FENCES_DIFFER, Swap
 from libs.views.generations import Generations
 from libs.views.replies import FoldInput
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_vote
 
 

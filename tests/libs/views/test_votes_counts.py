@@ -22,8 +22,8 @@ from libs.views.replies import ContestCounts
 from libs.views.vote_views import CHANGES_PAGE, VoteViews
 from tests.libs.views.count_calls import CountCalls
 from tests.libs.views.random_logs import folded, logs
-from tests.libs.views.simulation.lua import Direct, load
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_ledger import Direct, load
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_report, pseudonym
 from tests.support.examples import examples
 

@@ -15,8 +15,8 @@ from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua import request_of
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_ledger import request_of
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_vote
 
 ONE = a_contest(free=Limits(1, -1))

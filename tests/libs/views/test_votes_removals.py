@@ -25,8 +25,8 @@ from libs.tally.reservations import (
     Unknown,
 )
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.simulation.errands import Removing
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.client_requests import Removing
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_rating, a_vote, content_hash, pseudonym
 
 ONE = a_contest(free=Limits(1, 1))

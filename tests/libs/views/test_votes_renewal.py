@@ -10,7 +10,7 @@ from libs.tally.commands import RemoveVote
 from libs.tally.contest import DAY_US, Limits, Renewal
 from libs.tally.counts import VoteSums
 from libs.tally.reservations import Answer, Granted, OverLimit
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_rating, a_vote, pseudonym
 
 SECOND = 1_000_000

@@ -10,7 +10,7 @@ from libs.views.replies import ContestCounts, SourceCounts, SourceSize
 from libs.views.serialization import unpack
 from libs.views.vote_views import source_row
 from tests.libs.views.count_calls import CountCalls
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_report
 
 IDS = [f"id {number}" for number in range(300)]

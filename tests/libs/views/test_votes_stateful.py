@@ -9,9 +9,9 @@ import pytest
 from redis import Redis
 
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.simulation.lua import LuaLedger, load
-from tests.libs.views.simulation.truth import folded
-from tests.libs.views.simulation.voting import Voting
+from tests.libs.views.simulation.lua_ledger import LuaLedger, load
+from tests.libs.views.simulation.promise_checks import folded
+from tests.libs.views.simulation.random_voting import Voting
 
 SEEDS = 40
 

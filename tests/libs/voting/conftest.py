@@ -23,7 +23,7 @@ from libs.voting.contest_cache import ContestCache
 from libs.voting.driver import Driver
 from libs.voting.record_reader import CastReader
 from libs.voting.service import VotingService
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_partition import Partition
 
 
 class Counted:

@@ -11,8 +11,8 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Answer, GateClosed, Granted, Request
 from libs.views.vote_views import VoteViews
 from libs.voting.batching import CALL_REQUESTS, ReservationBatcher
-from tests.libs.views.simulation.lua import request_of
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_ledger import request_of
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
 

@@ -13,7 +13,7 @@ from libs.voting import driver
 from libs.voting.batching import CALL_REQUESTS
 from libs.voting.protocol.outcomes import Accepted
 from libs.voting.service import VotingService
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
 from tests.support.builders import a_contest, a_vote, content_hash
 from tests.support.eventually import eventually

@@ -12,7 +12,7 @@ from libs.tally.events import LogCreated
 from libs.views.vote_views import VoteViews
 from libs.voting.partition_watch import LOOKUPS, PartitionWatch, Undecided
 from libs.voting.timeouts import POLL_S
-from tests.libs.views.simulation.partition import Partition
+from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted
 from tests.support.builders import a_cast, a_void, pseudonym
 from tests.support.eventually import eventually

@@ -9,10 +9,10 @@ import uuid
 from redis import Redis
 
 from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.lua import LuaLedger, load
-from tests.libs.views.simulation.model import ModelLedger
+from tests.libs.views.simulation.lua_ledger import LuaLedger, load
+from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.schedule import run
-from tests.libs.views.simulation.world import Violation
+from tests.libs.views.simulation.simulated_system import Violation
 
 
 def main() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from libs.tally.errors import TallyError
+from tests.libs.views.simulation.client_requests import Errand
 from tests.libs.views.simulation.driver import UNKNOWN, Driver
-from tests.libs.views.simulation.errands import Errand
-from tests.libs.views.simulation.world import Steps, World
+from tests.libs.views.simulation.simulated_system import Steps, World
 
 
 def client(world: World, errand: Errand, patience: int) -> None:

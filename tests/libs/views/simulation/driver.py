@@ -28,9 +28,9 @@ from libs.voting.protocol.effects import (
     ReserveRemoval,
     TakeAddress,
 )
-from tests.libs.views.simulation.errands import Casting, Errand, Removing
-from tests.libs.views.simulation.lua import request_of
-from tests.libs.views.simulation.world import SEND_DEADLINE, Steps, Violation, World
+from tests.libs.views.simulation.client_requests import Casting, Errand, Removing
+from tests.libs.views.simulation.lua_ledger import request_of
+from tests.libs.views.simulation.simulated_system import SEND_DEADLINE, Steps, Violation, World
 
 UNKNOWN = LogUnavailable, ViewsUnavailable, LedgerCatchingUp
 """Errors with status 503."""

@@ -17,10 +17,10 @@ from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.replies import ClosingState
 from libs.voting.protocol import casting, removal, unknown_appends
-from tests.libs.views.simulation.book import Book, Reservation
-from tests.libs.views.simulation.model import ModelLedger
+from tests.libs.views.simulation.allowance_use import Book, Reservation
+from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.projectors import may_close
-from tests.libs.views.simulation.world import World
+from tests.libs.views.simulation.simulated_system import World
 
 
 class NoIncarnationInTheFold(ModelLedger):

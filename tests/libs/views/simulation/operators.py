@@ -9,8 +9,8 @@ from libs.contracts.log_records import Appended
 from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from tests.libs.views.simulation.driver import produce
-from tests.libs.views.simulation.truth import folded
-from tests.libs.views.simulation.world import Steps, World
+from tests.libs.views.simulation.promise_checks import folded
+from tests.libs.views.simulation.simulated_system import Steps, World
 
 
 def operator(world: World, rng: Random, void: str) -> Steps:

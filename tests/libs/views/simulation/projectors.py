@@ -8,7 +8,7 @@ from libs.contracts.log_records import Behind, Position
 from libs.tally.contest import Contest
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.views.replies import ClosingState
-from tests.libs.views.simulation.world import LOG_ID, SEND_DEADLINE, Steps, World
+from tests.libs.views.simulation.simulated_system import LOG_ID, SEND_DEADLINE, Steps, World
 
 CLOCK_TOLERANCE_US: Final = 20_000
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-from tests.libs.views.simulation import truth
+from tests.libs.views.simulation import promise_checks
 from tests.libs.views.simulation.clients import client
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.operators import operator
 from tests.libs.views.simulation.projectors import catalogue, closer, fencer, may_close, projector
-from tests.libs.views.simulation.requests import changed, some_contest, some_errands
-from tests.libs.views.simulation.world import NONE, Faults, Steps, Violation, World
+from tests.libs.views.simulation.scenarios import changed, some_contest, some_errands
+from tests.libs.views.simulation.simulated_system import NONE, Faults, Steps, Violation, World
 
 PATIENCE: Final = 3
 SETTLED_WITHIN: Final = 4_000
@@ -72,11 +72,11 @@ def _play(world: World, voids: Random | None, clock: Random | None) -> None:
             close_or_reopen(world)
         world.turn()
         if world.chance(0.01):
-            truth.check_view(world)
+            promise_checks.check_view(world)
     world.faults = NONE
     world.note("the faults are over")
     _drain(world)
-    truth.check(world)
+    promise_checks.check(world)
 
 
 def clock_steps(rng: Random, duration: int) -> dict[int, int]:

@@ -13,8 +13,8 @@ from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoterLedger
 from tests.libs.views.simulation import test_shortest_schedules as shortest
 from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.lua import LuaLedger, load
-from tests.libs.views.simulation.model import ModelLedger
+from tests.libs.views.simulation.lua_ledger import LuaLedger, load
+from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.mutations import (
     ADMISSION_MUTATIONS,
     CLOSING_MUTATIONS,
@@ -25,9 +25,9 @@ from tests.libs.views.simulation.mutations import (
     PROTOCOL_MUTATIONS,
     altered,
 )
+from tests.libs.views.simulation.random_voting import Voting
 from tests.libs.views.simulation.schedule import run
-from tests.libs.views.simulation.voting import Voting
-from tests.libs.views.simulation.world import Violation
+from tests.libs.views.simulation.simulated_system import Violation
 
 pytestmark = pytest.mark.slow
 

@@ -27,11 +27,11 @@ from libs.tally.reservations import (
 )
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.removal import is_removed
-from tests.libs.views.simulation.errands import Removing
+from tests.libs.views.simulation.client_requests import Removing
 from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.lua import LuaLedger, load
-from tests.libs.views.simulation.model import ModelLedger
-from tests.libs.views.simulation.truth import folded
+from tests.libs.views.simulation.lua_ledger import LuaLedger, load
+from tests.libs.views.simulation.model_ledger import ModelLedger
+from tests.libs.views.simulation.promise_checks import folded
 from tests.support.builders import a_contest, a_rating, a_restore, a_void, a_vote, content_hash, pseudonym
 
 RATED = a_contest(contest_type="rating", free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))

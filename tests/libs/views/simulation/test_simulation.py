@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from redis import Redis
 
-from tests.libs.views.simulation.lua import LuaLedger, load
-from tests.libs.views.simulation.model import ModelLedger
+from tests.libs.views.simulation.lua_ledger import LuaLedger, load
+from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.schedule import run
 
 pytestmark = pytest.mark.slow

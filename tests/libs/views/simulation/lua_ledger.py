@@ -22,8 +22,8 @@ from libs.views.functions import libraries
 from libs.views.replies import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
-from tests.libs.views.simulation.gate import APPEND_MS
 from tests.libs.views.simulation.ledger import BEGIN_MS
+from tests.libs.views.simulation.model_gate import APPEND_MS
 
 T = TypeVar("T")
 

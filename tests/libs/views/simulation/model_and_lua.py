@@ -10,8 +10,8 @@ from libs.contracts.log_records import Position
 from libs.contracts.vote_states import VoteState
 from libs.tally.events import Event, LogCreated
 from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.lua import LuaLedger
-from tests.libs.views.simulation.model import ModelLedger
+from tests.libs.views.simulation.lua_ledger import LuaLedger
+from tests.libs.views.simulation.model_ledger import ModelLedger
 
 
 class Both:

@@ -11,8 +11,8 @@ from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.replies import FoldInput, Refund
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.errands import Removing
-from tests.libs.views.simulation.lua import request_of
+from tests.libs.views.simulation.client_requests import Removing
+from tests.libs.views.simulation.lua_ledger import request_of
 from tests.support.builders import a_contest, pseudonym
 
 

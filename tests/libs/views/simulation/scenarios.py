@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest, Limits, ParticipantStatus, RatingScale, Renewal
-from tests.libs.views.simulation.errands import Casting, Errand, Removing
+from tests.libs.views.simulation.client_requests import Casting, Errand, Removing
 from tests.support.builders import a_ballot, a_contest, a_rating, a_vote, content_hash
 
 MILLION: Final = 1_000_000

@@ -12,7 +12,7 @@ from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
 from libs.tally.fold import PartitionTally
-from tests.libs.views.simulation.book import Reservation
+from tests.libs.views.simulation.allowance_use import Reservation
 from tests.libs.views.simulation.ledger import BEGIN_MS
 
 APPEND_MS: Final = 7

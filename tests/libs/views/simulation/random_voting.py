@@ -22,12 +22,12 @@ from libs.tally.events import (
 )
 from libs.tally.fold import ContestTally
 from libs.tally.reservations import Granted, RemovalGranted, Stale
-from tests.libs.views.simulation.both import Both
-from tests.libs.views.simulation.errands import Casting, Errand, Removing
+from tests.libs.views.simulation.client_requests import Casting, Errand, Removing
 from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.lua import LuaLedger, at_once
-from tests.libs.views.simulation.plain import plainly
-from tests.libs.views.simulation.truth import check_fold, check_sources, folded
+from tests.libs.views.simulation.lua_ledger import LuaLedger, at_once
+from tests.libs.views.simulation.model_and_lua import Both
+from tests.libs.views.simulation.naive_fold import plainly
+from tests.libs.views.simulation.promise_checks import check_fold, check_sources, folded
 from tests.support.builders import a_ballot, a_contest, a_rating, a_report, a_vote, content_hash
 
 STEPS = 150

@@ -13,7 +13,7 @@ from libs.voting.protocol import casting, removal
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.outcomes import Accepted
 from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.world import Removed, Success, Violation, World
+from tests.libs.views.simulation.simulated_system import Removed, Success, Violation, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from libs.tally.events import (
 )
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.simulation.gate import APPEND_MS
-from tests.libs.views.simulation.plain import USING, PlainCount, Sum, plainly
-from tests.libs.views.simulation.world import Violation, World
+from tests.libs.views.simulation.model_gate import APPEND_MS
+from tests.libs.views.simulation.naive_fold import USING, PlainCount, Sum, plainly
+from tests.libs.views.simulation.simulated_system import Violation, World
 
 
 def folded(log: list[Event]) -> PartitionTally:
