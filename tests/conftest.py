@@ -25,7 +25,8 @@ from tests.support.workers import FileScheduling, number_of_workers, slow_files_
 if TYPE_CHECKING:
     from tests.support.secured import Secured
 
-# No deadlines: the machine may be busy. Tests with their own number of examples scale it (support/examples.py).
+# No deadlines: the machine may be busy. Tests with their own number of examples scale it
+# (support/hypothesis_examples.py).
 hypothesis.register_profile("short", deadline=None, max_examples=20)
 hypothesis.register_profile("long", deadline=None, max_examples=100)
 hypothesis.load_profile(os.environ.get("TALLY_HYPOTHESIS_PROFILE", "short"))

@@ -21,7 +21,7 @@ from libs.kafka.writer import LogWriter
 from libs.local_stack.supervisor import Supervisor
 from tests.benchmarks.stack import whole_service
 from tests.support.eventually import eventually
-from tests.support.purchasing import client_with
+from tests.support.purchases_over_http import client_with
 
 FEW = 100
 PAGE = 100

@@ -58,7 +58,7 @@ async def serve_counts(valkey: str, namespace: str, storage: str) -> None:
     from libs.web.service import build_app  # noqa: PLC0415
     from services.query.app import open_surface  # noqa: PLC0415
     from services.query.settings import Settings  # noqa: PLC0415
-    from tests.support.unguarded import Unguarded  # noqa: PLC0415
+    from tests.support.permissive_guard import Unguarded  # noqa: PLC0415
 
     settings = Settings(valkey_url=valkey, namespace=namespace, partitions=16, storage_url=storage)
     async with open_surface(settings, guard=Unguarded()) as http_module:

@@ -18,8 +18,8 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from tests.benchmarks.bench_votes import SCRIPT, SECONDS
 from tests.benchmarks.stack import median, whole_service, wrk
-from tests.support.collector import open_collector
 from tests.support.eventually import eventually
+from tests.support.trace_collector import open_collector
 from tests.support.voting import running
 
 RATIOS = {"off": None, "1 in 100": 0.01, "all": 1.0}

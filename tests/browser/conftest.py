@@ -26,7 +26,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from tests.support.browsing import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
+from tests.support.browser_types import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.voting import Api
 

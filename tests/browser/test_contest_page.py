@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 
 from libs.catalogue.api_keys import revoke_key
 from libs.local_stack.supervisor import Supervisor
-from tests.support.browsing import Issue, Visit
+from tests.support.browser_types import Issue, Visit
 from tests.support.catalogue import Catalogue
 from tests.support.voting import Api, Contest, hours_from_now, running
 

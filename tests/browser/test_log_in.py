@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.async_api import expect
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.browsing import Issue, Visit
+from tests.support.browser_types import Issue, Visit
 from tests.support.voting import Api, running
 
 

@@ -14,7 +14,7 @@ from libs.contracts.topics import votes_topic
 from libs.local_stack.supervisor import Supervisor
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.views.functions import open_valkey
-from tests.support.browsing import Issue, Visit
+from tests.support.browser_types import Issue, Visit
 
 PATH = "/dashboard/operations"
 SIZES = {"phone": (390, 844), "laptop": (1366, 768), "wall": (3840, 2160)}

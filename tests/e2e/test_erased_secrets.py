@@ -23,7 +23,7 @@ from libs.tally.errors import SecretErased
 from services.cli.__main__ import app
 from services.cli.discovery import find_addresses
 from tests.support.eventually import eventually
-from tests.support.purchasing import becomes, purchase, refund, send
+from tests.support.purchases_over_http import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now
 
 pytestmark = pytest.mark.secured

@@ -14,7 +14,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.store import environment_files
-from tests.e2e.test_refusals import key_with
+from tests.e2e.test_error_answers import key_with
 from tests.support.eventually import eventually
 from tests.support.voting import Api, code
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.purchasing import PURCHASES, purchase, send
+from tests.support.purchases_over_http import PURCHASES, purchase, send
 from tests.support.sources import a_source
 from tests.support.voting import Api, code, new_id
 

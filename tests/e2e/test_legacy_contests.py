@@ -12,7 +12,7 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.pictures import picture
-from tests.support.purchasing import client_with
+from tests.support.purchases_over_http import client_with
 from tests.support.voting import Api, hours_from_now
 
 pytestmark = pytest.mark.secured

@@ -12,7 +12,7 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts import topics
 from libs.local_stack.supervisor import Supervisor
-from tests.legacy_requests.recorded import Told, stories
+from tests.legacy_requests.request_file import Told, stories
 from tests.support.deployments import issue_key
 
 STORIES: Final = stories()

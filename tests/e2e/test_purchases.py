@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.purchasing import (
+from tests.support.purchases_over_http import (
     PURCHASES,
     becomes,
     client_with,

@@ -16,7 +16,7 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import open_catalogue
-from tests.support.examples import is_long
+from tests.support.hypothesis_examples import is_long
 
 pytestmark = pytest.mark.slow
 

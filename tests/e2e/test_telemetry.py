@@ -20,8 +20,8 @@ from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from tests.support.collector import Collector, Span, open_collector
 from tests.support.eventually import eventually
+from tests.support.trace_collector import Collector, Span, open_collector
 from tests.support.voting import Api
 
 if TYPE_CHECKING:

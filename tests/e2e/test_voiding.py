@@ -22,7 +22,7 @@ from services.cli.commands.void import operation
 from services.cli.commands.void.recorder import append, read_back
 from services.cli.discovery import find_addresses
 from tests.support.eventually import eventually
-from tests.support.purchasing import becomes, purchase, refund, send, wait_for_paid_votes
+from tests.support.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, Contest, code, hours_from_now
 
 pytestmark = pytest.mark.secured

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from tests.e2e.current_api.kinds import ITEMS, PART, SERVER, Key, Kind
+from tests.e2e.current_api.member_values import ITEMS, PART, SERVER, Key, Kind
 from tests.e2e.current_api.specification import FIELDS
 
 Document = dict[str, Any]

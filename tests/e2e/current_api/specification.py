@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.e2e.current_api.kinds import (
+from tests.e2e.current_api.member_values import (
     ACCESS,
     COUNT,
     FLAG,

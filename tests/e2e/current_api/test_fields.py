@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from libs.catalogue.resource_table import RESOURCES
-from tests.e2e.current_api.kinds import ITEMS, PART, SERVER
-from tests.e2e.current_api.proofs import Proof, prove
+from tests.e2e.current_api.field_checks import Proof, prove
+from tests.e2e.current_api.member_values import ITEMS, PART, SERVER
 from tests.e2e.current_api.records import Document, Records, at, leaves
 from tests.e2e.current_api.specification import FIELDS
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from libs.catalogue.resource_table import PARTICIPANTS, RESOURCES
-from tests.e2e.current_api.kinds import Key
+from tests.e2e.current_api.member_values import Key
 from tests.e2e.current_api.records import Records, leaves
 from tests.e2e.current_api.specification import FIELDS
 from tests.support.voting import code

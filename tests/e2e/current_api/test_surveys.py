@@ -9,7 +9,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.support.purchasing import client_with
+from tests.support.purchases_over_http import client_with
 from tests.support.voting import code
 
 

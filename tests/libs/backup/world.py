@@ -26,7 +26,7 @@ from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, Fence
 from services.cli.__main__ import app
 from tests.support.builders import NOW, a_cast, a_removal, a_report
-from tests.support.purchases import a_purchase, purchase_key
+from tests.support.purchases_log import a_purchase, purchase_key
 
 PARTITIONS = 2
 ODD = [b"poison", b'{"two":\n"lines"}', b"\xff\xfe", b"", b'{"type": "Unheard", "n": 1.50, "n": 2}', b" null "]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from libs.catalogue.feed_pages import MAX_ITEMS, PAGE, Item, Pages
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import NotFound
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 
 EMPTY = Pages.of({}, 1)
 

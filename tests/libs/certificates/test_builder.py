@@ -20,10 +20,10 @@ from libs.contracts.log_records import LogRecord
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating, VoteVoided
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.certificates.recorded import MARK, TV, changed, closing, made, receipted, recorded
+from tests.libs.certificates.in_memory_log import MARK, TV, changed, closing, made, receipted, recorded
 from tests.libs.views.random_logs import folded, logs
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 
 
 def votes(certificate: Certificate) -> dict[str, int]:

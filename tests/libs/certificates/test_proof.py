@@ -10,7 +10,7 @@ from libs.certificates.proofs.inclusion import problems, proof_of
 from libs.certificates.proofs.leaves import Leaf
 from libs.contracts.certificates import Certificate, Proof
 from libs.tally.events import VoteCast
-from tests.libs.certificates.recorded import MARK, receipted, recorded
+from tests.libs.certificates.in_memory_log import MARK, receipted, recorded
 from tests.support.builders import a_cast, a_removal, pseudonym
 
 CASTS = [receipted(a_cast("ab"[at % 2], voter=f"voter {at}", vote_id=f"v{at}")) for at in range(9)]

@@ -17,7 +17,7 @@ from libs.tally.events import Event, Fence, Rating, VoteCast
 from libs.views.fold_items import fold_item, fold_items
 from tests.libs.views.random_logs import logs
 from tests.support.builders import a_cast, a_removal
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 
 RATED = a_cast(form="rating", rating=Rating(3, (("s", 1), ("é", 2))))
 VOTES = [a_cast(), RATED, a_cast(form="ballot", choices=(("a", 5), ("b", 3))), a_cast(vote_id='quoted "\n\0é😀')]

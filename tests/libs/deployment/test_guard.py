@@ -13,7 +13,7 @@ from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.views.vote_views import VoteViews
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually
-from tests.support.unguarded import Unguarded
+from tests.support.permissive_guard import Unguarded
 
 
 async def started(place: Place, guard: LogGuard) -> LogWriter:

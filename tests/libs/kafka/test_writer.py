@@ -18,7 +18,7 @@ from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from tests.support.eventually import eventually
-from tests.support.stopped import stopped
+from tests.support.frozen_process import stopped
 
 pytestmark = pytest.mark.slow
 

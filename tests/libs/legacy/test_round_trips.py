@@ -23,7 +23,7 @@ from libs.legacy.parameters.participants import PARTICIPANT
 from libs.legacy.parameters.timeslots import TIMESLOT
 from libs.legacy.parameters.translator import Translator
 from tests.libs.legacy.round_trips import bodies, documents, sent_back, shown, without
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 
 
 class Case(NamedTuple):

@@ -20,7 +20,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.parts import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
+from tests.support.stand_in_services import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
 
 
 def supervisor(servers: Servers, data_dir: Path, namespace: str, **options: Any) -> Supervisor:

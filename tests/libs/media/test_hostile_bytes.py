@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from libs.media.content_sniffing import TypeCheck
 from libs.media.pictures import FORMATS, NotAPicture, shrunk, take_in
-from tests.support.examples import examples
 from tests.support.hostile import mutated, mutated_text
+from tests.support.hypothesis_examples import examples
 from tests.support.pictures import encoded, halves, opened
 
 MAX_PIXELS: Final = 10_000

@@ -14,7 +14,7 @@ from libs.projection.consumer_health import ConsumerHealth
 from libs.projection.log_identity import LogIdentities
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.settings import ProjectorSettings
-from tests.libs.projection.projector_subject import MemoryProjection, Views
+from tests.libs.projection.in_memory_projection import MemoryProjection, Views
 from tests.libs.projection.test_partition_worker import Steering
 
 PARTITIONS = 8

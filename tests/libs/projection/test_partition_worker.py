@@ -9,7 +9,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.kafka.errors import LogChanged
 from libs.projection.partition_worker import GAPS_TOLERATED, PartitionWorker
-from tests.libs.projection.projector_subject import MemoryProjection, Views
+from tests.libs.projection.in_memory_projection import MemoryProjection, Views
 from tests.support.eventually import eventually
 
 

@@ -19,7 +19,7 @@ from libs.local_stack.servers import Servers
 from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, VOTES, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from tests.libs.projection.projector_subject import MemoryProjection, Views
+from tests.libs.projection.in_memory_projection import MemoryProjection, Views
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Fence, LogCreated
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.tally.given import figures, given, statuses
+from tests.libs.tally.given_events import figures, given, statuses
 from tests.support.builders import a_cast, content_hash, pseudonym
 
 

@@ -9,7 +9,7 @@ import pytest
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.tally.given import all_figures, figures, given, source, standing, statuses, used
+from tests.libs.tally.given_events import all_figures, figures, given, source, standing, statuses, used
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 
 CLOSED, REOPENED = ContestClosed("contest", 1), ContestReopened("contest", 1)

@@ -7,7 +7,7 @@ from typing import Any
 from libs.tally.counts import VoteSums
 from libs.tally.events import Fence
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.tally.given import all_figures, figures, given, standing, statuses, used
+from tests.libs.tally.given_events import all_figures, figures, given, standing, statuses, used
 from tests.support.builders import NOW, a_cast, a_removal, content_hash
 
 COUNTED, OVERRULED, REMOVED = VoteStatus.COUNTED, VoteStatus.OVERRULED, VoteStatus.REMOVED

@@ -7,7 +7,7 @@ from typing import Any
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import Rating, VoteCast
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.tally.given import all_figures, figures, given, standing, statuses, used
+from tests.libs.tally.given_events import all_figures, figures, given, standing, statuses, used
 from tests.support.builders import a_cast, a_removal
 
 MILLION = 1_000_000

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from libs.tally.counts import VoteSums
 from libs.tally.events import SourceReported
-from tests.libs.tally.given import given, source
+from tests.libs.tally.given_events import given, source
 from tests.support.builders import a_report
 
 

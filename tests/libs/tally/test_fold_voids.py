@@ -11,7 +11,7 @@ from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.tally.given import all_figures, figures, given, standing, statuses, used
+from tests.libs.tally.given_events import all_figures, figures, given, standing, statuses, used
 from tests.support.builders import a_cast, a_rating, a_removal, a_restore, a_void
 
 COUNTED, VOIDED, REMOVED, REPLACED = VoteStatus.COUNTED, VoteStatus.VOIDED, VoteStatus.REMOVED, VoteStatus.REPLACED

@@ -36,8 +36,8 @@ from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from tests.libs.views.catalogue_model import DAY_MS, PARENTS, Model
-from tests.support.examples import examples
 from tests.support.freshness import make_fresh
+from tests.support.hypothesis_examples import examples
 
 PARTITION = 2
 ACCOUNTS = [

@@ -18,10 +18,10 @@ from libs.views.client import Coalescer, Valkey, connect
 from libs.views.connection import NotExecuted, NotPermitted
 from libs.views.settings import ValkeySettings
 from tests.support.eventually import eventually
+from tests.support.frozen_process import stopped
 from tests.support.own_valkey import own_valkey
 from tests.support.proxy import pump
 from tests.support.secured import Certificates, terminator
-from tests.support.stopped import stopped
 
 LIBRARY = """#!lua name=faulty
 redis.register_function('writes_then_fails', function(keys)

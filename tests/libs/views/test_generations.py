@@ -37,8 +37,8 @@ from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.simulation.comparison import Table, described, described_view, differing
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually
-from tests.support.examples import examples
-from tests.support.purchases import NOW_US, a_purchase, purchase_key
+from tests.support.hypothesis_examples import examples
+from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
 
 LOG = test_catalogue_fold.LOG
 CONTESTS = {"one", "two:é", "contest"}

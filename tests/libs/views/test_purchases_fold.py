@@ -29,9 +29,9 @@ from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.purchase_views import Entry, PurchaseViews
-from tests.support.examples import examples
 from tests.support.freshness import make_fresh
-from tests.support.purchases import NOW_US, a_purchase, purchase_key
+from tests.support.hypothesis_examples import examples
+from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
 
 LOG = "the-log"
 NOW_MS = NOW_US // 1000

@@ -25,7 +25,7 @@ from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.simulation.lua_ledger import Direct, load
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_report, pseudonym
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 
 FIRST_ROWS = 100
 

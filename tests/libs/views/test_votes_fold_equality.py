@@ -29,7 +29,7 @@ from libs.views.vote_views import VoteViews
 from tests.libs.views.random_logs import folded, is_poison, logs
 from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.support.builders import a_cast
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 
 
 @pytest.fixture(scope="module")

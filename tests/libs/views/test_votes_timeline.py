@@ -32,7 +32,7 @@ from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of,
 from libs.views.vote_views import VoteViews
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 
 CONTESTS = ("one", "two:é")
 TOPIC = votes_topic("t", 1)

@@ -22,7 +22,7 @@ from libs.web.service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.unguarded import Unguarded
+from tests.support.permissive_guard import Unguarded
 from tests.support.web_host import WebHost, open_host
 
 MAX_BYTES = 100_000

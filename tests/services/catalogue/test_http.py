@@ -18,7 +18,7 @@ from libs.web.service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.unguarded import Unguarded
+from tests.support.permissive_guard import Unguarded
 
 CONTEST = {"title": "Song of the year", "contest_config": {"free": {"max_contest": 3}}}
 

@@ -35,7 +35,7 @@ from services.cli.commands.purchases import app
 from tests.support.builders import a_cast
 from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually
-from tests.support.purchases import FoldedPurchases, folded_purchases
+from tests.support.purchases_log import FoldedPurchases, folded_purchases
 
 PARTITIONS = 2
 ACCOUNT = "a1"

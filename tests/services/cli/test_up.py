@@ -18,7 +18,7 @@ from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
-SCRIPT = Path(__file__).parents[2] / "support" / "run_up.py"
+SCRIPT = Path(__file__).parents[2] / "support" / "run_tally_up.py"
 ROOT = Path(__file__).parents[3]
 
 

@@ -16,7 +16,7 @@ from libs.purchases.service import PurchaseService
 from libs.web.errors import handle_errors
 from services.ingestion.purchases import purchase_router
 from tests.support.eventually import eventually
-from tests.support.purchases import folded_purchases
+from tests.support.purchases_log import folded_purchases
 from tests.support.voting import code
 
 PARTITIONS = 2

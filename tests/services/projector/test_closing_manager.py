@@ -16,7 +16,7 @@ from libs.tally.events import ContestClosed
 from libs.tally.time import timestamp
 from libs.voting.protocol.outcomes import Accepted
 from services.catalogue.closed_contest_guard import ClosedContests
-from tests.services.projector.steps import (
+from tests.services.projector.closing_steps import (
     admit,
     decide,
     has_passed,

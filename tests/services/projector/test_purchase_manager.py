@@ -25,7 +25,7 @@ from libs.tally.errors import LogUnavailable
 from libs.views.purchase_views import Unreadable
 from services.projector.purchase_manager import AT_ONCE, PurchaseManager
 from tests.support.eventually import eventually
-from tests.support.purchases import FoldedPurchases, a_purchase, folded_purchases
+from tests.support.purchases_log import FoldedPurchases, a_purchase, folded_purchases
 
 PARTITIONS = 2
 

@@ -24,7 +24,7 @@ from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
 from services.projector.purchase_saga import Steps
 from tests.support.builders import a_contest
-from tests.support.purchases import a_purchase
+from tests.support.purchases_log import a_purchase
 
 ACCOUNT_SECRET = bytes(32)
 

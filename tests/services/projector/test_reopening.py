@@ -11,7 +11,7 @@ from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Answer, GateClosed
 from services.projector import closing_manager
 from services.projector.closing_manager import ClosingManager
-from tests.services.projector.steps import (
+from tests.services.projector.closing_steps import (
     admit,
     ask,
     is_counted,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.services.query.streams.listening import Service, served
+from tests.services.query.streams.stream_clients import Service, served
 from tests.services.query.world import World, open_world
 
 

@@ -38,7 +38,7 @@ from tests.libs.views.random_logs import logs
 from tests.libs.views.test_votes_timeline import stretched
 from tests.services.query.world import PARTITIONS, START_MS, Catalogue, World, contest
 from tests.support.builders import a_removal
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 from tests.support.openapi import resolved
 
 PATH = "/contests/song/timeline"

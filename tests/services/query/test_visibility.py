@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 import pytest
 
-from tests.services.query.streams.listening import first_events
+from tests.services.query.streams.stream_clients import first_events
 from tests.services.query.world import World, contest
 from tests.support.openapi import read_tracked
 

@@ -50,7 +50,7 @@ from services.query.app import open_surface
 from services.query.settings import Settings
 from tests.support.builders import a_cast, a_report
 from tests.support.freshness import make_fresh
-from tests.support.unguarded import Unguarded
+from tests.support.permissive_guard import Unguarded
 
 PARTITIONS = 4
 START_MS = 1_790_000_000_000

@@ -34,7 +34,7 @@ from services.cli.__main__ import app
 from tests.support.builders import a_cast
 from tests.support.deployments import read_status
 from tests.support.folded_log import FoldedLog, folded_log
-from tests.support.purchases import a_purchase
+from tests.support.purchases_log import a_purchase
 
 HEADERS = [("origin", b"an importer"), ("raw", b"\xff\x00")]
 BYTES = b"\xff\xfe no text" + bytes(range(20))

@@ -18,7 +18,7 @@ from libs.storage.store import open_store
 from libs.web import auth
 from libs.web.sessions import COOKIE, Sessions
 from services.query.streams import channel
-from tests.services.query.streams.listening import COUNTS, PUBLIC, EndOfStream, Event, Service, Stream
+from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, EndOfStream, Event, Service, Stream
 from tests.services.query.test_public_results import given_receipt
 from tests.services.query.world import World, closed_contest, contest
 

@@ -3,7 +3,7 @@
 from contextlib import AsyncExitStack
 
 from services.query.settings import Settings
-from tests.services.query.streams.listening import served
+from tests.services.query.streams.stream_clients import served
 from tests.services.query.streams.test_hub import PUBLIC_STREAM, STREAM, song
 from tests.services.query.world import open_world
 from tests.support.eventually import eventually

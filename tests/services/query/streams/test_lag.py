@@ -1,4 +1,4 @@
-"""How far the counting lags, as streams carry it."""
+"""Lag of the counting, as streams carry it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from libs.kafka.topics import create_unbegun
 from libs.tally.contest import MILLION
 from services.query.streams import lag
 from services.query.streams.lag import MOST_ENDS, NO_LAG, Lag, LagMeter
-from tests.services.query.streams.listening import COUNTS, PUBLIC, served
+from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, served
 from tests.services.query.world import PARTITIONS, contest, open_world
 
 LATE = 3 * MILLION

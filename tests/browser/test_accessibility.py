@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
-from tests.support.browsing import Visit
+from tests.support.browser_types import Visit
 from tests.support.voting import Api, running
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from libs.tally.errors import ViewsUnavailable
 from libs.web import service as web_service
-from tests.services.query.streams.listening import EndOfStream, Service, Stream, served
+from tests.services.query.streams.stream_clients import EndOfStream, Service, Stream, served
 from tests.services.query.streams.test_hub import STREAM, song
 from tests.services.query.world import PARTITIONS, World
 from tests.support.eventually import eventually

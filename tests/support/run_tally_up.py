@@ -1,4 +1,4 @@
-"""Runs `tally up`'s foreground over real servers and stand-in parts: `run_up.py <data dir>`."""
+"""Runs `tally up`'s foreground over real servers and stand-in parts: `run_tally_up.py <data dir>`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from libs.local_stack.foreground import run
 from libs.local_stack.report import Report
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from tests.support.parts import GATEWAY, PROJECTOR, RecordingPreparation
+from tests.support.stand_in_services import GATEWAY, PROJECTOR, RecordingPreparation
 
 settings = StackSettings(data_dir=Path(sys.argv[1]), stack="native", kafka_bootstrap_servers=None, valkey_url=None)
 report = Report()

@@ -8,7 +8,7 @@ from itertools import count, islice, takewhile
 from typing import Any
 
 from libs.contracts.validation import MAX_PROBLEMS
-from tests.e2e.current_api.kinds import ITEMS, PART, Kind
+from tests.e2e.current_api.member_values import ITEMS, PART, Kind
 from tests.e2e.current_api.records import Document, Records, leaves, values_of
 from tests.e2e.current_api.specification import FIELDS
 

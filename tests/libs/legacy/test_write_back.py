@@ -25,7 +25,7 @@ from libs.legacy.parameters.feeds import feed_read, feed_written
 from libs.legacy.parameters.timeslots import timeslot_read, timeslot_written
 from libs.tally.contest import Phase
 from tests.libs.legacy.round_trips import documents, shown
-from tests.support.examples import examples
+from tests.support.hypothesis_examples import examples
 
 AFTER_ALL = 1 << 60
 """A moment (us) at which everything that has a `publish` is published."""

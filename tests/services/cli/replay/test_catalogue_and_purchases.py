@@ -8,7 +8,7 @@ from libs.views.catalogue_views import CatalogueViews
 from services.cli.commands.replay.projections import ProjectionName
 from tests.services.cli.replay.context import ReplayContext, voted
 from tests.support.eventually import eventually
-from tests.support.purchasing import becomes, paid, purchase, refund, send, wait_for_paid_votes
+from tests.support.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, code, hours_from_now, new_id, running
 
 ALL = ["catalogue", "test", "votes", "purchases"]

@@ -35,7 +35,7 @@ from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_saga import Steps
 from tests.support.deployments import reconcile_logs
 from tests.support.eventually import eventually
-from tests.support.purchasing import becomes, paid, purchase, refund, send, wait_for_paid_votes
+from tests.support.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, new_id
 
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.e2e.test_refusals import key_with
+from tests.e2e.test_error_answers import key_with
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, code
 
