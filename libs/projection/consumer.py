@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any
 
@@ -33,6 +33,8 @@ from libs.telemetry.tracing import Tracing
 JOIN_S = 60.0
 METADATA_MS = 5_000
 """`metadata_max_age_ms`: a deleted or recreated topic is noticed within this time."""
+POLL_MS = 1_000
+"""Longest wait of a poll, in milliseconds: errors of the consumer group are raised between two polls."""
 DRAIN_S = 2.0
 """Seconds that a stopping projector continues to fold fetched records; nothing depends on it."""
 
@@ -164,8 +166,6 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             self._topic.name,
             group_id=membership.group,
             batch=True,
-            batch_timeout_ms=membership.pace.wait_ms,
-            max_records=membership.pace.max_records,
             ack_policy=AckPolicy.MANUAL,
             auto_offset_reset="none",
             listener=self,
@@ -174,7 +174,13 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             rebalance_timeout_ms=2 * membership.settings.projector_session_timeout_ms,
         )
         subscriber(self._handle)
+        subscriber.get_msg = self._poll  # type: ignore[method-assign]
         return broker, subscriber
+
+    async def _poll(self, consumer: AIOKafkaConsumer) -> Records:
+        """Return the next records. FastStream's own poll sleeps after an empty answer, so it must be short."""
+        records = await consumer.getmany(timeout_ms=POLL_MS, max_records=self._membership.pace.max_records)
+        return tuple(chain.from_iterable(records.values()))
 
     async def _handle(self, batch: Records) -> None:
         try:
@@ -242,10 +248,13 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             """The partition was revoked meanwhile; its worker is about to be stopped."""
 
 
-def _parse(batch: Records) -> KafkaMessage:
-    """Pass records on unchanged: FastStream's own parser builds a message and a dict for each."""
+async def _parse(batch: Records) -> KafkaMessage:
+    """Pass records on unchanged: FastStream's own parser builds a message and a dict for each.
+
+    FastStream runs a parser or decoder that is no coroutine in a thread.
+    """
     return KafkaMessage(body=b"", raw_message=batch, consumer=FAKE_CONSUMER)
 
 
-def _decode(message: KafkaMessage) -> Any:
+async def _decode(message: KafkaMessage) -> Any:
     return message.raw_message

@@ -33,19 +33,17 @@ class ProjectorSettings(BaseSettings):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Polling of a topic: at most `max_records` per poll, every `wait_ms` while there are none.
+    """Polling of a topic: at most `max_records` per poll.
 
     After a batch of `busy_records`, waits `gather_ms` before the next: a fold costs per call, not per record.
     """
 
-    wait_ms: int
     max_records: int
     busy_records: int = 0
     gather_ms: int = 0
 
 
-VOTES = Pace(wait_ms=10, max_records=4_000, busy_records=8, gather_ms=20)
+VOTES = Pace(max_records=4_000, busy_records=8, gather_ms=20)
 """4,000 records block the event loop for about 10 ms."""
-CATALOGUE = Pace(wait_ms=5, max_records=500)
-"""Polled more often, as a writer waits for its record's fold."""
-PURCHASES = Pace(wait_ms=20, max_records=1_000)
+CATALOGUE = Pace(max_records=500)
+PURCHASES = Pace(max_records=1_000)
