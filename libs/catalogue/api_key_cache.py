@@ -13,6 +13,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Protocol
 
 from libs.catalogue.api_keys import KeyReader
+from libs.concurrency.keyed_tasks import KeyedTasks
 from libs.contracts.catalogue_events import KeyRow, KeyRows
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
@@ -59,6 +60,7 @@ class ApiKeyCache:
         self._noted_at = 0.0
         self._keys: dict[str, ApiKey] = {}
         self._parts: dict[int, KeyRows] = {}
+        self._failing: set[int] = set()
         self._early_refresh: asyncio.Task[None] | None = None
 
     def get(self, token: str) -> ApiKey | None:
@@ -108,15 +110,13 @@ class ApiKeyCache:
     async def refresh(self) -> None:
         """Apply changes from all readable partitions. Raises `ViewsUnavailable` if one cannot be read."""
         found = await asyncio.gather(*map(self._refresh, range(CATALOGUE_PARTITIONS)), return_exceptions=True)
-        if any(outcome is True for outcome in found):
-            self._keys = {row.key_id: _key_of(row) for held in self._parts.values() for row in held.rows or ()}
         for outcome in found:
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def check(self) -> None:
-        """Health check. Raises `ViewsUnavailable` until the keys of every partition were read once."""
-        if len(self._parts) < CATALOGUE_PARTITIONS:
+        """Health check. Raises `ViewsUnavailable` until the keys of a partition were read once."""
+        if not self._parts:
             raise ViewsUnavailable("The API keys have not been read yet.")
 
     @asynccontextmanager
@@ -132,22 +132,34 @@ class ApiKeyCache:
             await self.note_uses()
 
     async def run(self) -> None:
-        """Refresh the cache until cancelled. Keys that cannot be read stay valid as cached."""
-        warned = False
-        while True:
-            try:
-                await self.refresh()
-            except ViewsUnavailable as error:
-                if not warned:
-                    logger.warning("keys cannot be refreshed: %s", error)
-                warned = True
-            except Exception:
-                logger.exception("refreshing the keys failed")
-            else:
-                warned = False
-            if time.monotonic() - self._noted_at >= USES_S:
-                await self.note_uses()
-            await asyncio.sleep(REFRESH_S)
+        """Refresh the cache until cancelled. Keys that cannot be read stay valid as cached.
+
+        A partition whose server hangs delays no other.
+        """
+        refreshes = KeyedTasks(self._try_refresh)
+        uses = KeyedTasks[None](lambda _: self.note_uses())
+        try:
+            while True:
+                for partition in range(CATALOGUE_PARTITIONS):
+                    refreshes.start(partition)
+                if time.monotonic() - self._noted_at >= USES_S:
+                    uses.start(None)
+                await asyncio.sleep(REFRESH_S)
+        finally:
+            await refreshes.cancel()
+            await uses.cancel()
+
+    async def _try_refresh(self, partition: int) -> None:
+        try:
+            await self._refresh(partition)
+        except ViewsUnavailable as error:
+            if partition not in self._failing:
+                logger.warning("keys of partition %d cannot be refreshed: %s", partition, error)
+            self._failing.add(partition)
+        except Exception:
+            logger.exception("refreshing the keys failed")
+        else:
+            self._failing.discard(partition)
 
     async def _refresh_early(self) -> None:
         """Refresh after a delay, during which further callers join the same refresh."""
@@ -155,14 +167,13 @@ class ApiKeyCache:
         self._early_refresh = None
         await self.refresh()
 
-    async def _refresh(self, partition: int) -> bool:
-        """Refresh one partition and return whether its keys have changed."""
+    async def _refresh(self, partition: int) -> None:
+        """Apply the changes of one partition. Raises `ViewsUnavailable`."""
         held = self._parts.get(partition)
         found = await self._views.keys(partition, "" if held is None else held.version)
-        if found.rows is None:
-            return False
-        self._parts[partition] = found
-        return True
+        if found.rows is not None:
+            self._parts[partition] = found
+            self._keys = {row.key_id: _key_of(row) for held in self._parts.values() for row in held.rows or ()}
 
 
 def _key_of(row: KeyRow) -> ApiKey:

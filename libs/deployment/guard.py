@@ -40,7 +40,7 @@ class ServiceGuard(LogGuard, Protocol):
         """Return the error for clients while nothing may be served, else None."""
 
     async def check(self) -> None:
-        """Raise the current problem, or the error of an unavailable server; for health checks."""
+        """Raise the current problem, or why no check has passed yet; for health checks."""
 
 
 @asynccontextmanager
@@ -94,6 +94,7 @@ class DeploymentGuard:
         self._verified = False
         self._problem: TallyError | None = None
         self._unavailable: TallyError | None = _NOT_CHECKED
+        self._degraded: TallyError | None = None
         self._shortened: LogChanged | None = None
         self._suspected = False
         self._check_now = asyncio.Event()
@@ -126,10 +127,13 @@ class DeploymentGuard:
         self._check_now.set()
 
     async def check(self) -> None:
-        """Raise the current problem, or the error of an unavailable server; for health checks."""
+        """Raise the current problem, or why no check has passed yet; for health checks.
+
+        A server that is unavailable later is the subject of other checks.
+        """
         if self._problem is not None:
             raise self._problem
-        if self._unavailable is not None:
+        if self._unavailable is not None and not self._verified:
             raise self._unavailable
 
     @asynccontextmanager
@@ -167,7 +171,8 @@ class DeploymentGuard:
             return
         temporary = [problem for problem in problems if isinstance(problem, LogUnavailable)]
         self._update([problem for problem in problems if problem not in temporary])
-        self._set_unavailable(temporary[0] if temporary else None)
+        self._set_unavailable(None)
+        self._set_degraded(temporary[0] if temporary else None)
         if self._verified and not self._log_ids:
             self._log_ids = _ids(found)
 
@@ -184,6 +189,12 @@ class DeploymentGuard:
                 logger.critical("nothing is served: %s", "; ".join(problem.message for problem in problems))
             self._problem = problems[0]
 
+    def _set_degraded(self, error: TallyError | None) -> None:
+        """Log a problem of some partitions: they refuse their own records, and the process serves the others."""
+        if error is not None and self._degraded is None:
+            logger.warning("%s", error)
+        self._degraded = error
+
     def _set_unavailable(self, error: TallyError | None) -> None:
         if error is not None and (self._unavailable is None or self._unavailable is _NOT_CHECKED):
             logger.warning("waiting: %s", error)
@@ -197,13 +208,14 @@ class DeploymentGuard:
         for (name, partition), known in self._log_ids.items():
             if ids.get((name, partition), known) != known:
                 yield LogChanged(f"{name}/{partition} was recreated while this process ran", topic=name)
-        with suppress(ViewsUnavailable):
-            for topic, position in self._positions.items():
-                folded = await asyncio.gather(*map(position, range(topic.partitions)))
-                for partition, at in enumerate(folded):
-                    if at is not None and ids.get((topic.name, partition), at.log_id) != at.log_id:
-                        why = f"{topic.name}/{partition} was recreated: the views were folded from another log"
-                        yield LogChanged(why, topic=topic.name)
+        for topic, position in self._positions.items():
+            folded = await asyncio.gather(*map(position, range(topic.partitions)), return_exceptions=True)
+            for partition, at in enumerate(folded):
+                if isinstance(at, Position) and ids.get((topic.name, partition), at.log_id) != at.log_id:
+                    why = f"{topic.name}/{partition} was recreated: the views were folded from another log"
+                    yield LogChanged(why, topic=topic.name)
+                elif isinstance(at, BaseException) and not isinstance(at, ViewsUnavailable):
+                    raise at
 
 
 def _ids(found: Examination) -> dict[tuple[str, int], str]:

@@ -27,6 +27,8 @@ from libs.telemetry.tracing import NO_HEADERS, Headers, Tracing
 
 SWEEP_S = 0.02
 """Interval between checks of deadlines; a caller may get its timeout this much late."""
+STOP_S = 5.0
+"""Seconds to deliver accepted records at the end: the default deadline of an append, so all have an outcome."""
 _TOO_LATE = "The record was not written in time."
 _STOPPING = "the process is stopping"
 
@@ -178,7 +180,7 @@ class LogWriter:
         self._sweeper = asyncio.create_task(self._sweep())
         self._producers.connect()
 
-    async def stop(self, timeout_s: float = 10.0) -> None:
+    async def stop(self, timeout_s: float = STOP_S) -> None:
         """Refuse new records, deliver accepted ones, and fail the rest after `timeout_s` with true outcomes."""
         self._stopping = True
         loop = asyncio.get_running_loop()

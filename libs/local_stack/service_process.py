@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from libs.local_stack.child_process import Process, Reaper
+from libs.web.settings import CLOSE_S, DRAIN_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class ServiceProcess:
 
 PARTS = (
     ServiceProcess("projector", (sys.executable, "-m", "services.projector")),
-    ServiceProcess("gateway", (sys.executable, "-m", "services.gateway")),
+    ServiceProcess("gateway", (sys.executable, "-m", "services.gateway"), drain_s=DRAIN_S + CLOSE_S + 1),
 )
 """Services in the order of their start; they stop in the reverse order."""
 

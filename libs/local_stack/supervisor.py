@@ -225,6 +225,7 @@ class Supervisor:
             "TALLY_METRICS_PORT": str(metrics_port),
             "TALLY_OPERATIONS_PORT": str(operations_port),
             "TALLY_PROJECTOR_METRICS_URLS": self.metrics_urls["projector"],
+            "TALLY_DRAIN_DELAY_S": "0",
             "TALLY_DATA_DIR": str(self.data_dir),
             "PYTHONUNBUFFERED": "1",
         }

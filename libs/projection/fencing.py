@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from libs.concurrency.keyed_tasks import KeyedTasks
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic
@@ -91,21 +92,26 @@ class Fencer:
         self._suspicions: dict[int, _Suspicion] = {}
         self._fences: dict[int, tuple[Fence, int]] = {}
         self._waits: dict[int, _Wait] = {}
-        self._turn_s = 0.0
 
     async def run(self) -> None:
-        """Run until cancelled; retries unavailable servers at the next poll."""
-        while True:
-            began = time.monotonic()
-            await asyncio.gather(*(self._check(partition) for partition in self._assigned()))
-            await asyncio.sleep(POLL_S)
-            self._turn_s = time.monotonic() - began
+        """Run until cancelled; retries unavailable servers at the next poll.
+
+        A partition whose server hangs delays no other: each is checked again once its own check has ended.
+        """
+        checks = KeyedTasks(self._check)
+        try:
+            while True:
+                for partition in self._assigned():
+                    checks.start(partition)
+                await asyncio.sleep(POLL_S)
+        finally:
+            await checks.cancel()
 
     async def _check(self, partition: int) -> None:
         try:
             state = await self._views.state(partition)
             if not state.open:
-                GATE_SHUT_SECONDS.inc(self._turn_s)
+                GATE_SHUT_SECONDS.inc(POLL_S)
             clock_is_wrong = _is_in_the_future(state)
             if not state.open or clock_is_wrong or await self._in_doubt(partition, state):
                 await self._fence(partition, state, clock_is_wrong)

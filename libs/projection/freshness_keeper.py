@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from libs.concurrency.keyed_tasks import KeyedTasks
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
@@ -45,37 +46,45 @@ class FreshnessKeeper:
         self._goals: dict[int, _Goal] = {}
 
     async def run(self) -> None:
-        """Run until cancelled; retries unavailable servers at the next poll."""
-        while True:
-            try:
-                await self._check()
-            except (LogUnavailable, ViewsUnavailable) as error:
-                logger.debug("%s: freshness is unknown: %s", self._topic.name, error)
-            except Exception:
-                logger.exception("%s: the check of the views' freshness failed", self._topic.name)
-            await asyncio.sleep(FOLDING_POLL_S if self._goals else POLL_S)
+        """Run until cancelled; retries unavailable servers at the next poll.
 
-    async def _check(self) -> None:
-        placed = {fold.partition: fold.position.log_id for fold in self._folds.values() if fold.position}
-        found = dict(zip(placed, await asyncio.gather(*map(self._views.freshness, placed)), strict=True))
-        stale = {partition: state for partition, state in found.items() if not state.is_fresh}
-        self._goals = {
-            partition: goal
-            for partition, goal in self._goals.items()
-            if partition in stale and goal.run == stale[partition].run and goal.end.log_id == placed[partition]
-        }
-        await self._set_goals({p: state.run for p, state in stale.items() if p not in self._goals}, placed)
-        reached = [partition for partition in stale if _has_reached(stale[partition], self._goals[partition].end)]
-        await asyncio.gather(*map(self._declare, reached))
+        A partition whose server hangs delays no other.
+        """
+        checks = KeyedTasks(self._try_check)
+        try:
+            while True:
+                for partition in self._folds:
+                    checks.start(partition)
+                await asyncio.sleep(FOLDING_POLL_S if self._goals else POLL_S)
+                self._goals = {
+                    partition: goal for partition, goal in self._goals.items() if partition in self._folds
+                }
+        finally:
+            await checks.cancel()
 
-    async def _set_goals(self, runs: Mapping[int, str], log_ids: Mapping[int, str]) -> None:
-        if runs:
-            ends = await self._reader.end_offsets(self._topic.name, runs)
-            self._goals |= {p: _Goal(run, Position(log_ids[p], ends[p])) for p, run in runs.items()}
+    async def _try_check(self, partition: int) -> None:
+        try:
+            await self._check(partition)
+        except (LogUnavailable, ViewsUnavailable) as error:
+            logger.debug("%s/%d: freshness is unknown: %s", self._topic.name, partition, error)
+        except Exception:
+            logger.exception("%s/%d: the check of the view's freshness failed", self._topic.name, partition)
 
-    async def _declare(self, partition: int) -> None:
-        goal = self._goals.pop(partition)
-        if await self._views.declare(partition, goal.run, goal.end):
+    async def _check(self, partition: int) -> None:
+        fold = self._folds.get(partition)
+        if fold is None or fold.position is None:
+            return
+        log_id = fold.position.log_id
+        state = await self._views.freshness(partition)
+        goal = self._goals.pop(partition, None)
+        if state.is_fresh:
+            return
+        if goal is None or goal.run != state.run or goal.end.log_id != log_id:
+            ends = await self._reader.end_offsets(self._topic.name, [partition])
+            goal = _Goal(state.run, Position(log_id, ends[partition]))
+        if not _has_reached(state, goal.end):
+            self._goals[partition] = goal
+        elif await self._views.declare(partition, goal.run, goal.end):
             logger.info("%s/%d is fresh at %d", self._topic.name, partition, goal.end.offset)
 
 

@@ -94,8 +94,10 @@ def _endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]
         """Report whether the process can serve requests.
 
         Each dependency is `ready` or `unavailable`; they are listed only on the operators' port. Dependencies are
-        checked at most once a second.
+        checked at most once a second. A process that is about to stop is not ready.
         """
+        if getattr(getattr(request.scope.get("app"), "state", None), "draining", False):
+            return _json({"ready": False, "dependencies": {}}, 503)
         reasons = await latest.get()
         ready = not any(reasons[name] for name in checks)
         dependencies = {name: UNAVAILABLE if reason else READY for name, reason in reasons.items()}

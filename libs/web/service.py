@@ -1,5 +1,6 @@
 """HTTP servers: one service per process, or several in one app."""
 
+import asyncio
 import gc
 import resource
 import signal
@@ -16,6 +17,7 @@ from fastapi.telemetry import TelemetryConfig
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from libs.concurrency.forced_exit import ForcedExit
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.asgi import Front, Refusal, never_refuse
@@ -29,14 +31,12 @@ from libs.web.metrics import MetricRefresher, metrics_router
 from libs.web.openapi_document import DocumentedApp
 from libs.web.protocol import BoundedConfig
 from libs.web.rate_limits import RateLimits, SharedCounts
-from libs.web.settings import HttpSettings
+from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
 from libs.web.side_server import serve_in_background
 from libs.web.tracing import Traced
 
 STUCK_S = 30
 """Seconds after which a client that reads nothing of its response is disconnected."""
-DRAIN_S = 10
-"""Seconds that requests in flight may take to finish after SIGINT or SIGTERM."""
 
 Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
 """Adds fields that the catalogue's views do not hold to records of one parent: (key, origin, records)."""
@@ -110,10 +110,15 @@ async def serve(app: FastAPI, settings: HttpSettings, tracing: Tracing | None = 
 
 
 class Server(uvicorn.Server):
-    """Ends streams before it waits for requests in flight, and disconnects clients that read nothing for
-    `STUCK_S`, where the operating system supports it."""
+    """After a signal, serves on for the drain delay, not ready; then ends streams and requests in flight.
+
+    Disconnects clients that read nothing for `STUCK_S`, where the operating system supports it.
+    """
 
     def __init__(self, app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
+        self._app = app
+        self._drain_delay_s = settings.drain_delay_s
+        self._closes_at: float | None = None
         hot = [route for route in app.routes if isinstance(route, AsgiRoute)]
         self._streams = [route for route in hot if isinstance(route, StreamRoute)]
         proxies = settings.proxies()
@@ -137,8 +142,15 @@ class Server(uvicorn.Server):
         )
 
     async def on_tick(self, counter: int) -> bool:
+        """Return whether to close the port: after a signal, once the drain delay is over."""
         self.connection_limits.sweep()
-        return await super().on_tick(counter)
+        if not await super().on_tick(counter):
+            return False
+        self._app.state.draining = True
+        now = asyncio.get_running_loop().time()
+        if self._closes_at is None:
+            self._closes_at = now + self._drain_delay_s
+        return self.force_exit or now >= self._closes_at
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -174,9 +186,12 @@ def run_process(
     configure_logs(settings)
 
     async def main() -> None:
+        forced_exit = ForcedExit(CLOSE_S)
         with open_tracing(settings, name) as tracing:
             async with opened(tracing) as app:
                 await serve(app, settings, tracing)
+                forced_exit.schedule()
+        forced_exit.status = 0
 
     uvloop.run(main())
 

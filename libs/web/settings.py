@@ -7,6 +7,11 @@ from pydantic import Field, field_validator
 from libs.telemetry.settings import TelemetrySettings
 from libs.web.client_address import AuditAddresses, ForwardedHeader, Proxies, parse_networks
 
+DRAIN_S = 10
+"""Seconds that requests in flight may take to finish once the port is closed."""
+CLOSE_S = 10
+"""Seconds after that to deliver accepted records and close connections; then the process is ended."""
+
 
 class HostSettings(TelemetrySettings):
     """Address and limits of an HTTP server. Limits are per process and port."""
@@ -89,6 +94,14 @@ class HttpSettings(HostSettings):
         "hides them. 0: none, and the first serves them if it is on loopback.",
     )
     operations_host: str = Field("", description="Address of that port; empty: TALLY_HOST.")
+
+    drain_delay_s: float = Field(
+        5,
+        ge=0,
+        description="Time that a stopping process still serves, while /readyz answers 503, in seconds: until "
+        "every load balancer has noticed. Requests then have 10 s to finish, and accepted votes 10 s to be "
+        "recorded: the process must not be killed before.",
+    )
 
     @property
     def shows_operations(self) -> bool:

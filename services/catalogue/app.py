@@ -12,7 +12,8 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Guard
 from libs.catalogue.resource_table import FILES, PARTICIPANTS, RESOURCES
-from libs.contracts.topics import catalogue_topic, legacy_test_namespace
+from libs.concurrency.first_success import first_success
+from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_test_namespace
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.writer import LogWriter
 from libs.legacy.routes.route_builder import LegacyEnvironment
@@ -146,7 +147,7 @@ async def _open_guarded(
     ]
 
     async def check_views() -> None:
-        await production.views.position(0)
+        await first_success(map(production.views.position, range(CATALOGUE_PARTITIONS)))
 
     try:
         with suppress(ViewsUnavailable):

@@ -1,11 +1,11 @@
 """The composition root of ingestion: creates all objects and passes them down."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
 from libs.catalogue.api_key_cache import ApiKeyCache
+from libs.concurrency.first_success import first_success
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
@@ -77,9 +77,7 @@ async def _open_guarded(
     voting = Voting(auth, votes, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
 
     async def check_ledger() -> None:
-        states = await asyncio.gather(*(views.state(partition) for partition in range(topic.partitions)))
-        if not any(state.open for state in states):
-            raise LedgerCatchingUp("No partition accepts votes yet; `tally status` shows why.")
+        await first_success(_check_gate(views, partition) for partition in range(topic.partitions))
 
     try:
         async with (
@@ -109,3 +107,8 @@ async def _open_guarded(
         await log.stop()
         await reader.close()
         await valkey.close()
+
+
+async def _check_gate(views: VoteViews, partition: int) -> None:
+    if not (await views.state(partition)).open:
+        raise LedgerCatchingUp("No partition accepts votes yet; `tally status` shows why.")

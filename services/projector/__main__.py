@@ -9,15 +9,19 @@ from typing import Final
 
 import uvloop
 
+from libs.concurrency.forced_exit import ForcedExit
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import open_tracing
 from services.projector.app import run
-from services.projector.forced_exit import ForcedExit
 from services.projector.settings import Settings
 from services.projector.supervision import UNSERVABLE
 
 NOTHING_TO_SERVE: Final = 3
 """Exit status if the log or the object store is not as required: a restart does not help."""
+
+GRACE_S: Final = 8.0
+"""Seconds from a signal to a forced exit; `tally up` kills after 10 s, Kubernetes after 30. Unfinished work is
+safe: positions are stored in the views, and events in the log."""
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +30,7 @@ async def main(settings: Settings) -> int:
     # Garbage collection of records in flight is useless: it took a third of the time of a large fetch.
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
-    forced_exit = ForcedExit()
+    forced_exit = ForcedExit(GRACE_S)
 
     def end() -> None:
         forced_exit.schedule()

@@ -137,7 +137,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         "kept generations": kept.run,
     }
     supervisor = Supervisor(folds | managers, needed=frozenset(folds))
-    checks = readiness_checks(guard, writer, vote_views, projectors, supervisor)
+    checks = readiness_checks(guard, writer, vote_views, votes.partitions, projectors, supervisor)
     try:
         async with served(settings, valkey, store, checks):
             await _when_there(lambda: check_deployment(settings, settings.namespace, settings.partitions, store))

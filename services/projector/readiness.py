@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from libs.concurrency.first_success import first_success
 from libs.deployment.guard import DeploymentGuard
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
@@ -14,13 +15,14 @@ def readiness_checks(
     guard: DeploymentGuard,
     writer: LogWriter,
     views: VoteViews,
+    partitions: int,
     projectors: Iterable[Projector],
     supervisor: Supervisor,
 ) -> Mapping[str, Check]:
     """Return the checks by name: the servers, each projection's consumer, and each part of the process."""
 
     async def views_answer() -> None:
-        await views.state(0)
+        await first_success(map(views.state, range(partitions)))
 
     servers = {"deployment": guard.check, "log": writer.check, "views": views_answer}
     return {**servers, **{each.topic.name: each.check for each in projectors}, **supervisor.checks()}

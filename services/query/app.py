@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKeyCache
+from libs.concurrency.first_success import first_success
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, votes_topic
 from libs.deployment.guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
@@ -98,7 +99,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
     async def check_views() -> None:
-        await views.state(0)
+        await first_success(map(views.state, range(settings.partitions)))
 
     try:
         await load_functions(valkey)

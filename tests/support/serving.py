@@ -52,7 +52,7 @@ class Client:
 
 @asynccontextmanager
 async def served(app: FastAPI, **settings: Any) -> AsyncIterator[Served]:
-    server = Server(app, HttpSettings(port=0, **settings))
+    server = Server(app, HttpSettings(**{"port": 0, "drain_delay_s": 0, **settings}))
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup()

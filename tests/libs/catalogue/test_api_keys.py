@@ -162,21 +162,43 @@ async def test_an_unknown_key_while_the_views_are_away_is_in_doubt_not_refused()
 
 
 async def test_one_partition_that_cannot_be_read_hides_no_other() -> None:
-    """New and revoked keys of the others hold; a key that may lie in this one is in doubt, and nobody is ready."""
+    """New and revoked keys of the others hold; one that may lie in this one is in doubt; the process is ready."""
     views = Views(ROW, away=[2])
     ring = ApiKeyCache(views)
     assert await ring.find(TOKEN)
     with pytest.raises(ViewsUnavailable):
         await ring.find("tk_aaaaaaaaaaaaaaaa_" + "x" * 43)
-    with pytest.raises(ViewsUnavailable):
-        await ring.check()
+    await ring.check()
     views.answer = KeyRows("2", ())
     with pytest.raises(ViewsUnavailable):
         await ring.refresh()
     assert ring.get(TOKEN) is None
     views.away = ()
     await ring.refresh()
-    await ring.check()
+
+
+async def test_a_process_is_not_ready_before_it_has_read_keys() -> None:
+    ring = ApiKeyCache(Views(away=EVERY))
+    with pytest.raises(ViewsUnavailable):
+        await ring.refresh()
+    with pytest.raises(ViewsUnavailable):
+        await ring.check()
+
+
+async def test_a_partition_whose_server_hangs_delays_no_other_keys() -> None:
+    class Hanging(Views):
+        async def keys(self, partition: int, known_version: str) -> KeyRows:
+            if partition == 2:
+                await asyncio.Event().wait()
+            return await super().keys(partition, known_version)
+
+    views = Hanging(ROW)
+    ring = ApiKeyCache(views)
+    async with ring.refreshing():
+        await eventually(lambda: ring.get(TOKEN))
+        await ring.check()
+        views.answer = KeyRows("2", ())
+        await eventually(lambda: ring.get(TOKEN) is None)
 
 
 async def test_a_flood_of_unknown_keys_asks_the_views_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_ledger import request_of
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_vote
+from tests.support.eventually import eventually
 
 HOUR_US = 3_600_000_000
 PATIENCE_S = 6.0
@@ -42,6 +44,7 @@ class Steered:
     """The positions of its views; the log of each partition ends at `catalogue_end`."""
     catalogue_end: int = 0
     fences: list[bytes] = field(default_factory=list)
+    assigned: list[int] = field(default_factory=lambda: [0])
 
     def __post_init__(self) -> None:
         views = self.partition.views
@@ -56,7 +59,7 @@ class Steered:
             votes_topic("test", 1),
             views,
             self,
-            assigned=lambda: [0],
+            assigned=lambda: self.assigned,
             end_offset=self.end_offset,
             catalogue_ends=self.catalogue_ends,
             catalogue_has=self.catalogue_has,
@@ -87,6 +90,10 @@ class Steered:
         self.now += seconds
         await self.fencer._check(0)
         return len(self.fences)
+
+    async def shut(self) -> None:
+        """Close the gate, as a restart of the server would."""
+        await self.partition.views.shut(0, (await self.state()).incarnation)
 
     async def state(self) -> PartitionState:
         return await self.partition.views.state(0)
@@ -208,3 +215,27 @@ async def test_a_catalogue_partition_that_cannot_be_folded_shuts_out_its_own_con
     assert await views.put_in_force(0, folded, n)
     [answer] = await views.reserve(0, [request_of(folded, a_vote(contest=folded.key))])
     assert isinstance(answer, Granted)
+
+
+async def test_a_partition_whose_server_hangs_delays_no_fence_of_another(steered: Steered) -> None:
+    views, answering = steered.partition.views, steered.partition.views.state
+
+    async def state(partition: int) -> PartitionState:
+        if partition == 1:
+            await asyncio.Event().wait()
+        return await answering(partition)
+
+    views.state = state  # type: ignore[method-assign]
+    steered.assigned = [0, 1]
+    fencing_both = asyncio.create_task(steered.fencer.run())
+    try:
+        for earlier in (1, 2):
+            await steered.shut()
+            await eventually(lambda: len(steered.fences) > earlier)  # noqa: B023
+            await eventually(lambda: is_open(steered))
+    finally:
+        fencing_both.cancel()
+
+
+async def is_open(steered: Steered) -> bool:
+    return (await steered.state()).open

@@ -9,10 +9,10 @@ import pytest
 PROGRAM = """
 import asyncio, contextlib
 import uvloop
-from services.projector import __main__ as projector, forced_exit
+from services.projector import __main__ as projector
 from services.projector.settings import Settings
 
-forced_exit.GRACE_S = 0.5
+projector.GRACE_S = 0.5
 
 async def deaf(*_):
     print("ready", flush=True)

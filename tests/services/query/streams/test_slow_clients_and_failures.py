@@ -156,6 +156,7 @@ async def test_a_process_takes_many_listeners_and_lets_them_go_when_it_is_told_t
         "TALLY_PARTITIONS": str(PARTITIONS),
         "TALLY_STORAGE_URL": str(tmp_path),
         "TALLY_PORT": str(port),
+        "TALLY_DRAIN_DELAY_S": "0",
     }
     command = sys.executable, "-m", "services.query"
     process = await asyncio.create_subprocess_exec(
