@@ -72,6 +72,7 @@ def rating(sub_ratings: Iterable[str], sums: RatingSums) -> dict[str, Any]:
     names = dict.fromkeys((*sub_ratings, *given))
     return {
         **_sum_and_average(sums.count, sums.total),
+        "distribution": {str(value): count for value, count in enumerate(sums.values) if count},
         "sub_ratings": {name: _sum_and_average(*given.get(name, (0, 0))) for name in names},
     }
 

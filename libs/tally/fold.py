@@ -11,7 +11,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import assert_never
 
-from libs.tally.counts import RatingSums, VoteSums
+from libs.tally.counts import RatingSums, VoteSums, one_value
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -211,7 +211,7 @@ class ContestTally:
     def _rate(self, cast: VoteCast, by: int) -> None:
         if cast.rating is not None:
             subs = {name: (1, value) for name, value in cast.rating.sub_ratings}
-            sums = RatingSums(1, cast.rating.value, subs)
+            sums = RatingSums(1, cast.rating.value, subs, one_value(cast.rating.value))
             for participant in ("", cast.choices[0][0]):
                 before = self.ratings.get(participant, RatingSums())
                 self.ratings[participant] = before + (sums if by > 0 else -sums)

@@ -367,9 +367,9 @@ def pairs_of(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
 
 def rating_sums(packed: Sequence[Any]) -> RatingSums:
     """Decode a value of the hash `ratings`."""
-    count, total, subs = packed
+    count, total, subs, values = packed
     each = zip(subs[::3], subs[1::3], subs[2::3], strict=True)
-    return RatingSums(count, total, {name.decode(): (its, sum_of) for name, its, sum_of in each})
+    return RatingSums(count, total, {name.decode(): (its, sum_of) for name, its, sum_of in each}, tuple(values))
 
 
 def source_row(packed: Sequence[int]) -> SourceRow:

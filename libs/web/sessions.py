@@ -1,6 +1,7 @@
 """Browser sessions: a signed cookie that names an API key, and single-use tickets that start a session."""
 
 import secrets
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
@@ -57,6 +58,17 @@ class Sessions:
         """
         value = cookie_parser(cookies).get(COOKIE)
         return None if value is None or self._session is None else _read(self._session, value, SESSION_S)
+
+    def expires_at(self, cookies: str) -> datetime | None:
+        """Return the end of the session in the header `Cookie`; None without a valid one, and before `load`."""
+        value = cookie_parser(cookies).get(COOKIE)
+        if value is None or self._session is None:
+            return None
+        try:
+            _, began = self._session.unsign(value, max_age=SESSION_S, return_timestamp=True)
+        except BadSignature:
+            return None
+        return began + timedelta(seconds=SESSION_S)
 
     def issue_ticket(self, key_id: str) -> str:
         """Return a ticket for a URL that a browser opens, valid for `TICKET_S`."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
 from libs.catalogue.schemas.base import checked
+from libs.tally.contest import MILLION
 from libs.views.idempotency_keys import RequestKeys
 from libs.web.auth import ApiKey, Authenticator, KeyFinder, from_own_origin, header, headers_of
 from libs.web.errors import Forbidden, Unauthorized
@@ -49,6 +50,7 @@ class Session(BaseModel):
     account: str = Field(description="The account whose records may be read.")
     key_id: str = Field(description="Id of the API key that opened the session.")
     permissions: list[str] = Field(description="Permissions of the API key; revoking the key ends the session.")
+    expires: datetime | None = Field(description="End of the session or of the key; null without one.")
 
 
 class Ticket(BaseModel):
@@ -97,7 +99,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         given = checked(LogIn, body)
         await sessions.load()
         key = require_page(await holder(request, given))
-        answer = _shown(key)
+        answer = _shown(key, datetime.now(UTC) + timedelta(seconds=SESSION_S))
         answer.set_cookie(
             COOKIE,
             sessions.issue(key.key_id),
@@ -111,7 +113,8 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     @router.get(PATH, response_model=Session, responses=problems("unauthorized", "forbidden", "views_unavailable"))
     async def read_session(request: Request) -> Response:
         """Read the logged-in account, by session or Bearer key."""
-        return _shown(require_page(await auth.authenticate(request.scope)))
+        key = require_page(await auth.authenticate(request.scope))
+        return _shown(key, sessions.expires_at(request.headers.get("cookie", "")))
 
     @router.delete(
         PATH, status_code=204, response_class=Response, responses=problems("unauthorized", "views_unavailable")
@@ -163,8 +166,19 @@ def is_https(request: Request) -> bool:
     return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
 
 
-def _shown(key: ApiKey) -> Response:
-    return _json({"account": key.account, "key_id": key.key_id, "permissions": sorted(key.permissions)})
+def _shown(key: ApiKey, session_ends: datetime | None) -> Response:
+    """Build the session's record; a key may end before its session."""
+    key_ends = None if key.expires is None else datetime.fromtimestamp(key.expires / MILLION, UTC)
+    ends = min(filter(None, (session_ends, key_ends)), default=None)
+    expires = None if ends is None else f"{ends:%Y-%m-%dT%H:%M:%SZ}"
+    return _json(
+        {
+            "account": key.account,
+            "key_id": key.key_id,
+            "permissions": sorted(key.permissions),
+            "expires": expires,
+        }
+    )
 
 
 def _json(content: dict[str, Any], status: int = 200) -> Response:

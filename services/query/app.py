@@ -22,13 +22,14 @@ from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.service import HttpModule
 from libs.web.sessions import Sessions
+from services.query.certificates import CertificateDownload
 from services.query.historical_counts import PastCounts
 from services.query.historical_read_limits import PastReads
 from services.query.participants import ParticipantCounts
 from services.query.position_wait import PositionWatch
 from services.query.public_results import PublicResults
 from services.query.receipts import Receipts
-from services.query.routes import count_route, public_route, timeline_route
+from services.query.routes import certificate_route, count_route, public_route, timeline_route
 from services.query.settings import Settings
 from services.query.snapshot_cache import SnapshotCache
 from services.query.streams.change_detector import ChangeDetector
@@ -109,6 +110,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
                 hot=[
                     count_route(counts),
                     timeline_route(timelines),
+                    certificate_route(CertificateDownload(production.auth, production.snapshots, store)),
                     public_route(public),
                     count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
                     public_stream_route(PublicStream(public, streams, quota), streams.end),

@@ -1,10 +1,11 @@
 """Response models for the OpenAPI document; `vote_count_record.py`, `public_results_record.py` and
 `timeline_schema.py` build the responses."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+DETAILED = "Only with `details=true`."
 HIDDEN = "Null while hidden."
 SOURCE = "Free votes are `c-free`, paid ones `c-paid`; external sources have names of their own."
 CONTEST = "Key of the contest."
@@ -33,6 +34,10 @@ class SubRatingSums(BaseModel):
 class RatingSums(SubRatingSums):
     """Sums of the ratings that count; each rating is one vote."""
 
+    distribution: dict[str, int] = Field(
+        description="Numbers of ratings by value, rounded half up to a whole number; values over 100 count as "
+        "100. Values without ratings are absent."
+    )
     sub_ratings: dict[str, SubRatingSums] = Field(description="Sums by sub-rating id.")
 
 
@@ -48,11 +53,35 @@ class SourceCount(Counted):
     )
 
 
+class ImageKey(BaseModel):
+    """An image, served at `/media/image/<key>`."""
+
+    key: str = Field(description="Key of the image.")
+
+
 class ParticipantCount(Counted):
     """A participant's counts from all sources in the total."""
 
+    title: str | None = Field(None, description="Display name. " + DETAILED)
+    image: ImageKey | None = Field(None, description="The participant's picture. " + DETAILED)
+    running_number: int | None = Field(None, description="Number in the contest, from 1. " + DETAILED)
     rating: RatingSums | None = RATING
     vote_sources: list[SourceCount] | None = Field(None, description="Only with `sources=true`.")
+
+
+class HeldCount(BaseModel):
+    """A reported count that does not count yet."""
+
+    mapped_id: str = Field(description="The id in the external source.")
+    reason: Literal["unmapped", "decrease"] = Field(description="The reason that it is held.")
+    count: int = Field(description="Votes that were reported.")
+
+
+class SealRecord(BaseModel):
+    """The seal of a sealed contest."""
+
+    sha256: str = Field(description="SHA-256 of the certificate.")
+    sealed_at: str = Field(description="Time of sealing.", json_schema_extra=TIME)
 
 
 class TotalVoteSource(Counted):
@@ -69,6 +98,7 @@ class TotalVoteSource(Counted):
         "that of its last report or, without one, of its registration.",
         json_schema_extra=TIME,
     )
+    held: list[HeldCount] | None = Field(None, description="Of external sources. " + DETAILED)
 
 
 class VoteCount(Counted):
@@ -76,6 +106,9 @@ class VoteCount(Counted):
 
     contest_key: str = Field(description=CONTEST)
     contest_type: str = Field(description="The contest's type.", examples=["voteonly", "rating"])
+    title: str | None = Field(None, description="Title of the contest. " + DETAILED)
+    image: ImageKey | None = Field(None, description="Picture of the contest. " + DETAILED)
+    seal: SealRecord | None = Field(None, description="The seal, null before it. " + DETAILED)
     created: str = Field(description="Time of the contest's creation.", json_schema_extra=TIME)
     updated: str = Field(
         description="Time of the last counted event; before the first one, of the contest's creation.",
@@ -135,12 +168,6 @@ class TimelineRecord(TimelineTotals):
     )
     participants: list[TimelineOfParticipant] = Field(description="Approved participants, by running number.")
     sources: list[TimelineOfTotalSource] = Field(description="Sums over all approved participants, per source.")
-
-
-class ImageKey(BaseModel):
-    """An image, served at `/media/image/<key>`."""
-
-    key: str = Field(description="Key of the image.")
 
 
 class PublicParticipant(BaseModel):

@@ -3,16 +3,25 @@
 from typing import Annotated, Final
 
 from fastapi import Query
+from starlette.responses import Response
 
 from libs.web.asgi_routes import AsgiRoute
 from libs.web.openapi import UNCHANGED, Schema, answers, needs, problems
 from libs.web.parameters import IfNoneMatch
+from services.query.certificates import CertificateDownload
 from services.query.models import PublicResultsRecord, TimelineRecord, VoteCount
 from services.query.public_results import PublicResults
 from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 
 SourcesFlag = Annotated[bool, Query(description="Include the breakdown by source.")]
+DetailsFlag = Annotated[
+    bool,
+    Query(
+        description="Include titles and images, running numbers, the seal and, with `sources`, the external "
+        "counts that are held."
+    ),
+]
 MinPosition = Annotated[
     str | None,
     Query(description="A `Tally-Position`: wait at most 5 s, then 503, until all votes before it are counted."),
@@ -77,6 +86,10 @@ COUNT_HEADERS: Final[Schema] = {
         "schema": {"type": "string", "enum": ["provisional", "final"]},
     },
 }
+CERTIFICATE: Final[Schema] = {
+    "description": "The certificate.",
+    "content": {"application/json": {"schema": {"type": "object"}}},
+}
 PUBLIC_HEADERS: Final[Schema] = {
     "ETag": {"description": "Strong entity tag.", "schema": {"type": "string"}},
     "Cache-Control": {
@@ -92,6 +105,7 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
     def vote_updates(
         contest_key: str,
         sources: SourcesFlag = False,
+        details: DetailsFlag = False,
         min_position: MinPosition = None,
         at: AsOf = None,
         if_none_match: IfNoneMatch = None,
@@ -117,6 +131,28 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
         openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Read a contest's vote counts",
+    )
+
+
+def certificate_route(serve: CertificateDownload) -> AsgiRoute:
+    """Return the route of a sealed contest's certificate."""
+
+    def certificate(contest_key: str) -> None:
+        """Returns the certificate of a sealed contest, for `tally certificate verify`.
+
+        It contains the final counts: if these are hidden, `results:read_hidden` is also needed.
+        """
+
+    return AsgiRoute(
+        "/contests/{contest_key}/certificate",
+        certificate,
+        serve,
+        methods=["GET"],
+        response_class=Response,
+        responses=answers("results_hidden", "not_found", success={200: CERTIFICATE}),
+        openapi_extra=needs("results:read"),
+        tags=["results"],
+        summary="Download a contest's certificate",
     )
 
 

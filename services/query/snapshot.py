@@ -35,6 +35,8 @@ class Snapshot:
     counts: Counts = field(default_factory=Counts)
     parts: Sequence[ContestCounts] = ()
     answers: dict[Render, Answer] = field(default_factory=dict)
+    record_answers: dict[Render, Answer] = field(default_factory=dict)
+    """Responses built from the records alone; later snapshots of the same records share them."""
 
     @cached_property
     def results(self) -> Results:
@@ -76,7 +78,14 @@ class Snapshot:
 
     def answer(self, render: Render) -> Answer:
         """Return the cached response of `render`."""
-        made = self.answers.get(render)
+        return self._cached(self.answers, render)
+
+    def record_answer(self, render: Render) -> Answer:
+        """Return the cached response of `render`, which depends on no counts."""
+        return self._cached(self.record_answers, render)
+
+    def _cached(self, answers: dict[Render, Answer], render: Render) -> Answer:
+        made = answers.get(render)
         if made is None:
-            made = self.answers[render] = render(self)
+            made = answers[render] = render(self)
         return made

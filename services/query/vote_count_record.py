@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from libs.contracts.position_token import encode_positions
 from libs.results.vote_count import updated, vote_count
+from services.query.details import with_details, with_held
 from services.query.responses import Answer, encoded
-from services.query.snapshot import Snapshot
+from services.query.snapshot import Render, Snapshot
 
 FINALITY: Final = {False: "provisional", True: "final"}
 
@@ -17,6 +18,29 @@ def count_answer(snapshot: Snapshot) -> Answer:
 
 def count_answer_by_source(snapshot: Snapshot) -> Answer:
     return answer_of(snapshot, record(snapshot, sources=True))
+
+
+def held_answer_by_source(snapshot: Snapshot) -> Answer:
+    """Build the response by source with held external counts."""
+    return answer_of(snapshot, with_held(record(snapshot, sources=True), snapshot))
+
+
+def detailed_answer(snapshot: Snapshot) -> Answer:
+    """Build the response with details, without the breakdown by source."""
+    return answer_of(snapshot, with_details(record(snapshot, sources=False), snapshot))
+
+
+def detailed_answer_by_source(snapshot: Snapshot) -> Answer:
+    return answer_of(snapshot, with_details(with_held(record(snapshot, sources=True), snapshot), snapshot))
+
+
+ANSWERS: Final[dict[tuple[bool, bool], Render]] = {
+    (False, False): count_answer,
+    (True, False): count_answer_by_source,
+    (False, True): detailed_answer,
+    (True, True): detailed_answer_by_source,
+}
+"""Responses by the flags `sources` and `details`."""
 
 
 def record(snapshot: Snapshot, sources: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from services.query.errors import ResultsHidden
 from services.query.historical_counts import PastCounts
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import NO_POSITIONS, SnapshotCache, covers, now
-from services.query.vote_count_record import count_answer, count_answer_by_source
+from services.query.vote_count_record import ANSWERS
 
 LASTING: Final = b"private, max-age=60"
 """`Cache-Control` of a complete minute; participants and mappings may still change."""
@@ -25,10 +25,11 @@ BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Asked(NamedTuple):
-    """The query parameters: the flag `sources`, the positions to wait for, and the minute (since 1970) whose end
-    is requested, or None for now."""
+    """The query parameters: the flags, the positions to wait for, and the minute (since 1970) whose end is
+    requested, or None for now."""
 
     sources: bool
+    details: bool
     positions: Mapping[int, int]
     minute: int | None
 
@@ -55,7 +56,7 @@ class VoteUpdates:
         if asked.positions:
             present = await self._visible(key, contest, asked.positions)
         snapshot = present if asked.minute is None else await self._past.as_of(present, asked.minute)
-        answer = snapshot.answer(count_answer_by_source if asked.sources else count_answer)
+        answer = snapshot.answer(ANSWERS[asked.sources, asked.details])
         unchanged = not_modified(header(headers, b"if-none-match"), answer.tag)
         sent = answer.not_modified if unchanged else answer.headers
         if asked.minute is not None and is_complete(present, asked.minute):
@@ -82,22 +83,23 @@ class VoteUpdates:
 def parse(query: bytes, partitions: int) -> Asked:
     """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-    sources = _sources(given)
+    sources, details = _flag(given, "sources"), _flag(given, "details")
     minute = _minute(given["at"][-1]) if "at" in given else None
     if "min_position" not in given:
-        return Asked(sources, NO_POSITIONS, minute)
+        return Asked(sources, details, NO_POSITIONS, minute)
     try:
         positions = decode_positions(given["min_position"][-1])
     except ValueError as error:
         raise ValidationFailed([Problem("", f"min_position: {error}")]) from error
     if any(partition >= partitions for partition in positions):
         raise ValidationFailed([Problem("", "min_position has a partition that the votes log does not have")])
-    return Asked(sources, positions, minute)
+    return Asked(sources, details, positions, minute)
 
 
-def by_source(query: bytes) -> bool:
-    """Parse only the parameter `sources`. Raises `ValidationFailed`."""
-    return _sources(parse_qs(query.decode("latin-1"), keep_blank_values=True))
+def flags(query: bytes) -> tuple[bool, bool]:
+    """Parse only the parameters `sources` and `details`. Raises `ValidationFailed`."""
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    return _flag(given, "sources"), _flag(given, "details")
 
 
 def is_complete(present: Snapshot, minute: int) -> bool:
@@ -105,11 +107,11 @@ def is_complete(present: Snapshot, minute: int) -> bool:
     return (present.counts.updated_ms or 0) >= (minute + 2) * MINUTE_MS
 
 
-def _sources(given: Mapping[str, list[str]]) -> bool:
-    sources = BOOLEANS.get(given.get("sources", ["false"])[-1].lower())
-    if sources is None:
-        raise ValidationFailed([Problem("", "sources must be true or false")])
-    return sources
+def _flag(given: Mapping[str, list[str]], name: str) -> bool:
+    value = BOOLEANS.get(given.get(name, ["false"])[-1].lower())
+    if value is None:
+        raise ValidationFailed([Problem("", f"{name} must be true or false")])
+    return value
 
 
 def _minute(at: str) -> int:

@@ -8,7 +8,7 @@ from services.query.snapshot_cache import SnapshotCache
 from services.query.streams.hub import StreamHub
 from services.query.streams.keyless_quota import KeylessQuota
 from services.query.streams.renderers import KeyView, PublicView
-from services.query.vote_updates import by_source
+from services.query.vote_updates import flags
 
 
 class CountStream:
@@ -22,7 +22,8 @@ class CountStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "results:read")
-        view = KeyView(by_source(scope["query_string"]), "results:read_hidden" in key.permissions)
+        by_source, details = flags(scope["query_string"])
+        view = KeyView(by_source, details, "results:read_hidden" in key.permissions)
         snapshot = await self._snapshots.get(key.account, scope["path_params"]["contest_key"])
         await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=True)
 

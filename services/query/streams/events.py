@@ -26,6 +26,7 @@ class PhaseState(NamedTuple):
     end: int | None
     final: bool
     sealed: bool
+    visibility: str
     hidden: bool
     lag: Lag | None
 
@@ -44,6 +45,10 @@ def stale(since: int) -> bytes:
 def counts(name: str, version: str, body: bytes) -> bytes:
     """Build an event with the body of a plain read."""
     return format_sse_event(event=name, data_str=body.decode(), id=version)
+
+
+def details(body: bytes) -> bytes:
+    return format_sse_event(event="details", data_str=body.decode())
 
 
 def _event(name: str, data: dict[str, Any]) -> bytes:

@@ -2,18 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
+from services.query.details import details_answer
 from services.query.public_results import public_answer
 from services.query.responses import Answer
-from services.query.snapshot import Snapshot
+from services.query.snapshot import Render, Snapshot
 from services.query.streams import events
 from services.query.streams.events import PhaseState
 from services.query.streams.lag import Lag
 from services.query.streams.updates import GONE, Seen, Update
-from services.query.vote_count_record import count_answer, count_answer_by_source
+from services.query.vote_count_record import count_answer, count_answer_by_source, held_answer_by_source
 
+COUNTS: Final[dict[tuple[bool, bool], Render]] = {
+    (False, False): count_answer,
+    (True, False): count_answer_by_source,
+    (False, True): count_answer,
+    (True, True): held_answer_by_source,
+}
+"""Bodies of `counts` events by the flags `sources` and `details`; titles come in events of their own."""
 View = Callable[[Snapshot, int, Lag], Update]
 """Renders a snapshot at a time (microseconds since 1970), with the lag then. Equal views render the same."""
 
@@ -23,12 +32,14 @@ class KeyView:
     """Renders for callers with a key."""
 
     by_source: bool
+    details: bool
     sees_hidden: bool
 
     def __call__(self, snapshot: Snapshot, now: int, lag: Lag) -> Update:
         hidden = snapshot.hides(now) and not self.sees_hidden
-        render = count_answer_by_source if self.by_source else count_answer
-        return _update(snapshot, now, lag, hidden, "counts", None if hidden else snapshot.answer(render))
+        answer = None if hidden else snapshot.answer(COUNTS[self.by_source, self.details])
+        details = snapshot.record_answer(details_answer) if self.details else None
+        return _update(snapshot, now, lag, hidden, "counts", answer, details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +55,31 @@ class PublicView:
         return _update(snapshot, now, lag, hidden, "results", public_answer(snapshot, hidden))
 
 
-def _update(snapshot: Snapshot, now: int, lag: Lag, hidden: bool, name: str, answer: Answer | None) -> Update:
+def _update(
+    snapshot: Snapshot,
+    now: int,
+    lag: Lag,
+    hidden: bool,
+    name: str,
+    answer: Answer | None,
+    details: Answer | None = None,
+) -> Update:
     contest = snapshot.contest
-    final, sealed = snapshot.results.final, is_sealed(snapshot.stored.document)
-    state = PhaseState(snapshot.phase, contest.start, contest.end, final, sealed, hidden, None if hidden else lag)
-    status = events.phase(state, now)
-    if answer is None:
-        return Update(Seen(state, None), status)
-    version = answer.tag.strip('"')
-    return Update(Seen(state, version), status, events.counts(name, version, answer.body))
+    state = PhaseState(
+        phase=snapshot.phase,
+        start=contest.start,
+        end=contest.end,
+        final=snapshot.results.final,
+        sealed=is_sealed(snapshot.stored.document),
+        visibility=snapshot.visibility,
+        hidden=hidden,
+        lag=None if hidden else lag,
+    )
+    seen, status = Seen(state, None), events.phase(state, now)
+    counts = beside = b""
+    if details is not None:
+        seen, beside = seen._replace(details=details.tag), events.details(details.body)
+    if answer is not None:
+        version = answer.tag.strip('"')
+        seen, counts = seen._replace(version=version), events.counts(name, version, answer.body)
+    return Update(seen, status, counts, beside)

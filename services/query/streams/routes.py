@@ -9,7 +9,7 @@ from pydantic import WithJsonSchema
 
 from libs.web.asgi_routes import StreamRoute
 from libs.web.openapi import COMPONENT, Schema, answers, needs, problems
-from services.query.routes import ReceiptOfVote, SourcesFlag
+from services.query.routes import DetailsFlag, ReceiptOfVote, SourcesFlag
 from services.query.streams.endpoints import CountStream, PublicStream
 
 LastEventId = Annotated[
@@ -22,13 +22,20 @@ LastEventId = Annotated[
 ]
 EVENTS: Final = """
 Sends server-sent events. The first is `phase`, sent again on every change: `{"phase", "start", "end", "final",
-"sealed", "hidden", "lag", "server_time"}`. `hidden` is true while this caller may not see the counts. `lag` is
-`{"records", "seconds"}`: while counting is late, the events of all contests that wait to be counted, and the
-time that the oldest has waited; zeros below 2 seconds, null while hidden. Then comes `%s`: its data is the body of
-the plain read, its `id` the version (the ETag without quotes). It is sent again on changes, at most ten times a
-second, always with the latest state. `stale` has the time since when the data may be outdated; on recovery all
-events are sent again. `gone` ends the stream of a deleted contest. A stream that ends without it may be opened
-again.
+"sealed", "visibility", "hidden", "lag", "server_time"}`. `visibility` is the contest's `vote_visibility`, and
+`hidden` is true while this caller may not see the counts. `lag` is `{"records", "seconds"}`: while counting is
+late, the events of all contests that wait to be counted, and the time that the oldest has waited; zeros below
+2 seconds, null while hidden. Then comes `%s`: its data is the body of the plain read, its `id` the version (the
+ETag without quotes). It is sent again on changes, at most ten times a second, always with the latest state.
+`stale` has the time since when the data may be outdated; on recovery all events are sent again. `gone` ends the
+stream of a deleted contest. A stream that ends without it may be opened again.
+"""
+DETAILS: Final = """
+With `details`, an event `details` comes before the counts, and again on changes: `{"title", "image", "seal",
+"participants": {"<key>": {"title", "image", "running_number"}}}`, also while the counts are hidden. With
+`sources`, events `counts` then contain the external counts that are held.
+
+While the counts are hidden, only keys with `results:read_hidden` receive them.
 """
 EVENT: Final[Schema] = {
     COMPONENT: "schemas/StreamEvent",
@@ -48,7 +55,10 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
     """Return the stream route for callers with a key."""
 
     def vote_updates_stream(
-        contest_key: str, sources: SourcesFlag = False, last_event_id: LastEventId = None
+        contest_key: str,
+        sources: SourcesFlag = False,
+        details: DetailsFlag = False,
+        last_event_id: LastEventId = None,
     ) -> None:
         pass
 
@@ -63,8 +73,7 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
         openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Follow a contest's vote counts",
-        description=EVENTS % "counts"
-        + "\nWhile the counts are hidden, only keys with `results:read_hidden` receive them.",
+        description=EVENTS % "counts" + DETAILS,
     )
 
 
@@ -93,7 +102,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
 def _stream(name: str) -> Schema:
     example = (
         'retry: 2000\n\nevent: phase\ndata: {"phase":"running","start":"2026-09-01T18:00:00.000000Z","end":null,'
-        '"final":false,"sealed":false,"hidden":false,"lag":{"records":0,"seconds":0},"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
+        '"final":false,"sealed":false,"visibility":"shown","hidden":false,"lag":{"records":0,"seconds":0},"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'
     )
     content = {"text/event-stream": {"schema": EVENT, "example": example}}

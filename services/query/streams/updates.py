@@ -10,10 +10,12 @@ Message = dict[str, Any]
 
 
 class Seen(NamedTuple):
-    """The state that a subscriber has received: phase state or end of the stream, and version of the counts."""
+    """The state that a subscriber has received: phase state or end of the stream, and the versions of counts and
+    details."""
 
     status: object
     version: str | None
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,18 +28,23 @@ class Update:
     seen: Seen
     status: bytes
     counts: bytes = b""
+    details: bytes = b""
     last: bool = False
-    _messages: dict[tuple[bool, bool], Message] = field(default_factory=dict)
+    _messages: dict[tuple[bool, bool, bool], Message] = field(default_factory=dict)
 
     def delta(self, before: Seen) -> Message | None:
         """Return the message for a subscriber that has received `before`, None if nothing differs."""
         version = self.seen.version
-        differs = before.status != self.seen.status, version is not None and before.version != version
+        differs = (
+            before.status != self.seen.status,
+            before.details != self.seen.details,
+            version is not None and before.version != version,
+        )
         if not any(differs):
             return None
         message = self._messages.get(differs)
         if message is None:
-            body = self.status * differs[0] + self.counts * differs[1]
+            body = self.status * differs[0] + self.details * differs[1] + self.counts * differs[2]
             message = self._messages[differs] = {
                 "type": "http.response.body",
                 "body": body,

@@ -40,9 +40,9 @@ def test_a_rating_takes_the_place_of_the_voters_former_one_of_that_participant()
     assert figures(tally, "a", "c-free") == VoteSums(2, 2, 0)
     ratings = tally.contests["contest"].ratings
     assert ratings == {
-        "": RatingSums(3, 11 * MILLION),
-        "a": RatingSums(2, 9 * MILLION),
-        "b": RatingSums(1, 2 * MILLION),
+        "": RatingSums(3, 11 * MILLION, {}, (0, 0, 1, 0, 1, 1)),
+        "a": RatingSums(2, 9 * MILLION, {}, (0, 0, 0, 0, 1, 1)),
+        "b": RatingSums(1, 2 * MILLION, {}, (0, 0, 1)),
     }
 
 
@@ -124,5 +124,6 @@ def test_what_replaced_a_vote_may_be_removed_and_brings_nothing_back() -> None:
 def test_ratings_that_were_taken_back_leave_no_trace() -> None:
     tally = given(a_rating("1", subs=(("taste", MILLION),)), a_rating("2"), a_removal("2"))
     assert all_figures(tally) == {}
-    assert tally.contests["contest"].ratings["a"] == RatingSums(0, 0, {"taste": (0, 0)})
+    left = tally.contests["contest"].ratings["a"]
+    assert (left.count, left.total, left.sub_ratings, set(left.values)) == (0, 0, {"taste": (0, 0)}, {0})
     assert +tally.contests["contest"].ids == {REMOVED: 1, REPLACED: 1}

@@ -46,7 +46,7 @@ def test_a_rating_replaces_a_voided_one_and_is_not_undone_by_its_restoring() -> 
     assert statuses(tally) == {"first": REPLACED, "second": COUNTED}
     assert figures(tally, "a", "c-free") == VoteSums(1, 1, 0)
     assert used(tally) == {("a", "c-free", 0): 1, ("", "c-free", 0): 1}
-    assert tally.contests["contest"].ratings["a"] == RatingSums(1, 4_000_000)
+    assert tally.contests["contest"].ratings["a"] == RatingSums(1, 4_000_000, {}, (0, 0, 0, 0, 1))
 
 
 def test_a_removal_of_a_voided_vote_gives_its_allowance_and_its_slot_back() -> None:

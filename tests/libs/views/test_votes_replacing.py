@@ -32,7 +32,7 @@ async def test_a_new_rating_takes_the_place_of_the_old_one(partition: Partition)
     assert (granted.remaining_participant, granted.remaining_contest) == (0, 1)
     assert [await partition.status(name) for name in "12"] == [REPLACED, COUNTED]
     assert await partition.figures("a") == await partition.figures("") == VoteSums(1, 1, 0)
-    expected = RatingSums(1, 5 * MILLION, {"taste": (0, 0), "look": (1, 3 * MILLION)})
+    expected = RatingSums(1, 5 * MILLION, {"taste": (0, 0), "look": (1, 3 * MILLION)}, (0, 0, 0, 0, 0, 1))
     assert await ratings(partition, "a") == await ratings(partition, "") == expected
 
 

@@ -50,10 +50,26 @@ async def test_ratings_stand_beside_the_counts_of_participants_and_contest(world
     voice, show = {"sum": 9, "average": 4.5}, {"sum": 1.5, "average": 1.5}
     none = {"sum": 0, "average": None}
     subs = {"voice": voice, "show": show}
-    assert found["participants"]["a"]["rating"] == {"sum": 13.5, "average": 6.75, "sub_ratings": subs}
+    assert found["participants"]["a"]["rating"] == {
+        "sum": 13.5,
+        "average": 6.75,
+        "distribution": {"5": 1, "9": 1},
+        "sub_ratings": subs,
+    }
     unrated = {"voice": none, "show": none}
-    assert found["participants"]["b"]["rating"] == {"sum": 1, "average": 1, "sub_ratings": unrated}
-    assert found["rating"] == {"sum": 14.5, "average": 4.833333, "sub_ratings": subs}
+    assert found["participants"]["b"]["rating"] == {
+        "sum": 1,
+        "average": 1,
+        "distribution": {"1": 1},
+        "sub_ratings": unrated,
+    }
+    distribution = {"1": 1, "5": 1, "9": 1}
+    assert found["rating"] == {
+        "sum": 14.5,
+        "average": 4.833333,
+        "distribution": distribution,
+        "sub_ratings": subs,
+    }
     assert (found["count"], found["unique_voter_count"]) == (3, 2)
     assert [found["participants"][participant]["count"] for participant in "ab"] == [2, 1]
     assert (await world.counts(key, query=""))["rating"] == found["rating"]
@@ -83,7 +99,7 @@ async def test_before_any_rating_sums_are_zero_and_averages_null(world: World) -
     key = await song(world)
     found = await world.counts(key)
     none = {"sum": 0, "average": None}
-    expected = none | {"sub_ratings": {"voice": none, "show": none}}
+    expected = none | {"distribution": {}, "sub_ratings": {"voice": none, "show": none}}
     assert found["rating"] == found["participants"]["a"]["rating"] == expected
 
 
@@ -93,7 +109,7 @@ async def test_a_replaced_rating_and_a_removed_one_leave_no_trace(world: World) 
     await rate(world, "a", 8, "ann", show=3)
     found = await world.counts(key)
     subs = {"voice": {"sum": 0, "average": None}, "show": {"sum": 3, "average": 3}}
-    assert found["rating"] == {"sum": 8, "average": 8, "sub_ratings": subs}
+    assert found["rating"] == {"sum": 8, "average": 8, "distribution": {"8": 1}, "sub_ratings": subs}
     assert found["count"] == 1
     position = await world.fold(a_removal("v2", voter="ann", contest="song"))
     found = await world.counts(key, position=position)

@@ -279,7 +279,7 @@ async def test_the_hot_route_is_documented_like_the_others(world: World) -> None
     document = (await world.client.get("/openapi.json")).json()
     operation = document["paths"]["/contests/{contest_key}/vote_updates"]["get"]
     names = {resolved(document, each)["name"] for each in operation["parameters"]}
-    assert names - {"If-None-Match"} == {"contest_key", "sources", "min_position", "at"}
+    assert names - {"If-None-Match"} == {"contest_key", "sources", "details", "min_position", "at"}
     schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
     assert schema == {"$ref": "#/components/schemas/VoteCount"}
     assert {"304", "401", "403", "404", "422", "503"} <= set(operation["responses"])

@@ -17,7 +17,8 @@
 --     details:<contest>  hash  voter digest -> packed {epoch, choices (index, votes, ...) or false, rating or false}
 --     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row
 --     names:<contest>    hash  index -> participant
---     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, {sub-rating, ratings, sum, ...}}
+--     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, {sub-rating, ratings, sum, ...},
+--                               {ratings of 0, of 1, ...}}
 --     voids:<contest>    hash  voter digest -> packed list of the operations that voided it, the last one last
 --     waiting:<contest>  hash  voter digest -> packed removal that came behind the close; with 'V' behind the digest
 --                              list of voidings and restorings {offset, 1 restored, operation}
@@ -59,7 +60,7 @@ local ROW_MINUTE = 10
 -- while it is being reopened), last one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
-local SCHEMA = 6  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 7  -- raised with every change of what is stored that the code before could not read
 local generations
 
 local function view(base, number) return generations.view(base, number) end

@@ -1,5 +1,7 @@
 -- The fold of votes, which decides the status of each; libs/tally/fold.py is the reference in Python.
 
+local MILLION = 1000000
+local MOST_VALUE = 100  -- the last value of a distribution of ratings; larger ones count there
 local SUMS_OF_EPOCH = 33554432  -- keys of sums of one epoch: see sum_key
 
 -- Returns the index of a voter's sum (nil if nothing was used), and whether votes of the voter for its participant
@@ -72,9 +74,18 @@ local function move(row, standing, vote, used, active, limit)
   count_voter(row.cells, vote.source, here, anywhere, standing.anonymous, active > 0 and 1 or -1)
 end
 
+-- a rating's place in the distribution: rounded to a whole number, half up
+local function value_of(rating)
+  local rounded = rating + MILLION / 2
+  return math.min((rounded - rounded % MILLION) / MILLION, MOST_VALUE)
+end
+
 local function rate(c, participant, rating, by)
   local sums = c.rating(participant)
   sums[1], sums[2] = sums[1] + by, sums[2] + by * rating[1]
+  local values, at = sums[4], value_of(rating[1]) + 1
+  for i = #values + 1, at do values[i] = 0 end
+  values[at] = values[at] + by
   local subs, given = sums[3], rating[2]
   for i = 1, #given, 2 do
     local at

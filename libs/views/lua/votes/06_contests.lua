@@ -124,7 +124,7 @@ local function contest_state(views, contest, prefetch)
   function c.rating(participant)
     if not ratings[participant] then
       local packed = call('HGET', at('ratings'), participant)
-      ratings[participant] = packed and unpack_one(packed) or { 0, 0, {} }
+      ratings[participant] = packed and unpack_one(packed) or { 0, 0, {}, {} }
     end
     return ratings[participant]
   end

@@ -83,7 +83,17 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
             assert (await stream.next("retry")).name == "retry"
             phase = await stream.next()
             assert (phase.name, standing(phase)) == ("phase", ("running", False, False))
-            assert set(phase.data) == {"phase", "start", "end", "final", "sealed", "hidden", "lag", "server_time"}
+            assert set(phase.data) == {
+                "phase",
+                "start",
+                "end",
+                "final",
+                "sealed",
+                "visibility",
+                "hidden",
+                "lag",
+                "server_time",
+            }
             assert phase.data["start"] == "2020-01-01T00:00:00.000000Z"
             for is_first in (True, False):
                 event = await stream.next()

@@ -1,0 +1,61 @@
+"""Details beside the counts, for readers without `content:read`: titles, images, held counts, and the seal."""
+
+from typing import Any
+
+from libs.catalogue.contests.closing_record import seal_of
+from libs.catalogue.contests.vote_sources import external_counts
+from libs.catalogue.schemas.participant import Participant
+from libs.contracts.catalogue_events import Stored
+from libs.tally.time import timestamp
+from services.query.responses import Answer, encoded
+from services.query.snapshot import Snapshot
+
+
+def details_answer(snapshot: Snapshot) -> Answer:
+    """Build the body of a stream's `details` event; it depends on the records only, not on votes."""
+    return encoded(details(snapshot), [], [])
+
+
+def details(snapshot: Snapshot) -> dict[str, Any]:
+    """Build the details of the contest and of its approved participants."""
+    seal = seal_of(snapshot.stored.document)
+    sealed = None if seal is None else {"sha256": seal.sha256, "sealed_at": timestamp(seal.sealed_at)}
+    return {
+        "title": snapshot.record.title,
+        "image": _image(snapshot.record.image.get("key")),
+        "seal": sealed,
+        "participants": {
+            stored.key: _participant(stored)
+            for stored in snapshot.config.participants
+            if snapshot.contest.participants.get(stored.key) == "approved"
+        },
+    }
+
+
+def with_details(record: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
+    """Add the details to a vote count record."""
+    found = details(snapshot)
+    participants = found.pop("participants")
+    entries = {key: entry | participants.get(key, {}) for key, entry in record["participants"].items()}
+    return record | found | {"participants": entries}
+
+
+def with_held(record: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
+    """Add to each external source the votes that were reported and do not count: unmapped, or a decrease."""
+    sources = external_counts(snapshot.sources, snapshot.counts.sources, snapshot.contest.participants)
+    for entry in record.get("total_vote_sources", ()):
+        if (source := sources.get(entry["source"])) is not None:
+            entry["held"] = [
+                {"mapped_id": held.mapped_id, "reason": held.reason, "count": held.reported.count}
+                for held in source.held
+            ]
+    return record
+
+
+def _participant(stored: Stored) -> dict[str, Any]:
+    record = Participant.model_validate(stored.document)
+    return {"title": record.title, "image": _image(record.image_key), "running_number": stored.number}
+
+
+def _image(key: str | None) -> dict[str, str] | None:
+    return {"key": key} if key else None
