@@ -18,6 +18,7 @@ from libs.local_stack.service_process import PARTS, RunningService, ServiceProce
 from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import revealed
 from libs.web.settings import is_loopback
+from libs.web.tls import public_authorities
 
 WATCH_S = 0.05
 FIRST_DELAY_S, LONGEST_DELAY_S, STABLE_S = 0.2, 10.0, 30.0
@@ -232,7 +233,9 @@ class Supervisor:
 
     async def _until_ready(self) -> None:
         deadline = time.monotonic() + READY_S
-        async with httpx.AsyncClient(base_url=self.base_url, timeout=2.0, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=self.base_url, verify=public_authorities(), timeout=2.0, trust_env=False
+        ) as client:
             while True:
                 with suppress(httpx.HTTPError):
                     if (await client.get("/readyz")).status_code == httpx.codes.OK:

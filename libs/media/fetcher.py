@@ -16,6 +16,7 @@ from typing import IO, Final
 import httpx
 
 from libs.media.ssrf_guard import Allowed, plain_address
+from libs.web.tls import public_authorities
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """Returns the IP addresses of a host, for a port. Raises OSError."""
@@ -123,7 +124,7 @@ async def open_fetcher(
     verify: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Fetcher]:
     """Open a fetcher. It ignores the environment's proxies, which would resolve names themselves."""
-    transport = PublicTransport(allowed, lookup, verify or httpx.create_ssl_context(trust_env=False))
+    transport = PublicTransport(allowed, lookup, verify or public_authorities())
     async with httpx.AsyncClient(
         transport=transport,
         trust_env=False,

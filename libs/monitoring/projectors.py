@@ -7,6 +7,8 @@ from typing import Final
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from libs.web.tls import public_authorities
+
 TIMEOUT_S: Final = 2.0
 PART_UP: Final = "tally_projector_part_up"
 
@@ -19,7 +21,7 @@ async def failing_tasks(metrics_urls: Iterable[str]) -> list[str]:
 
 async def _failing(metrics_url: str) -> list[str]:
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=public_authorities(), timeout=TIMEOUT_S, trust_env=False) as client:
             answer = (await client.get(metrics_url)).raise_for_status()
         families = list(text_string_to_metric_families(answer.text))
     except (httpx.HTTPError, ValueError):

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.async_api import (
     Browser,
@@ -28,6 +27,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.browser_types import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.http import http_client
 from tests.support.voting import Api
 
 
@@ -49,7 +49,7 @@ async def api(stack: Supervisor) -> AsyncIterator[Api]:
     """The API with the development key, which has every permission."""
     described = stack.stack
     headers = {"Authorization": f"Bearer {described['api_key']}"}
-    async with httpx.AsyncClient(base_url=described["base_url"], headers=headers, timeout=30) as client:
+    async with http_client(base_url=described["base_url"], headers=headers, timeout=30) as client:
         yield Api(client)
 
 

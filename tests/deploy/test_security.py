@@ -8,7 +8,6 @@ import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
@@ -27,6 +26,7 @@ from libs.views.functions import load_functions, open_valkey
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from services.cli import bootstrap
+from tests.support.http import http_client
 from tests.support.secured import Secured, environment, secured_servers, terminator
 from tests.support.voting import Api
 
@@ -68,7 +68,7 @@ async def append(settings: KafkaSettings, topic: str) -> None:
 async def test_a_vote_is_cast_and_counted_by_parts_that_have_only_their_own_rights(stack: Supervisor) -> None:
     described = stack.stack
     key = {"Authorization": f"Bearer {described['api_key']}"}
-    async with httpx.AsyncClient(base_url=described["base_url"], headers=key, timeout=30) as client:
+    async with http_client(base_url=described["base_url"], headers=key, timeout=30) as client:
         contest = await Api(client).contest()
         vote = await contest.vote(0)
         assert vote.status_code == 201, vote.text

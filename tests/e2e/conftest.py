@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from libs.local_stack.servers import Servers
@@ -15,6 +14,7 @@ from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
+from tests.support.http import http_client
 from tests.support.voting import Api
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def stack(
 async def api(stack: Supervisor) -> AsyncIterator[Api]:
     """The API with the development key, which has every permission."""
     description = stack.stack
-    async with httpx.AsyncClient(
+    async with http_client(
         base_url=description["base_url"],
         headers={"Authorization": f"Bearer {description['api_key']}"},
         timeout=30,

@@ -24,6 +24,7 @@ from libs.contracts import topics
 from libs.contracts.catalogue_events import Stored
 from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.http import http_client
 from tests.support.voting import new_id
 
 OWN_KEYS: Final = ("/surveys/{survey_key}", "/api/users/{user_id}/purchases")
@@ -143,7 +144,7 @@ async def cases(stack: Supervisor) -> AsyncIterator[dict[str, Case]]:
                 "service-brand": key.account,
                 "service-key": key.api_key,
             }
-            client = httpx.AsyncClient(base_url=told["base_url"], headers=headers, timeout=30)
+            client = http_client(base_url=told["base_url"], headers=headers, timeout=30)
             await opened.enter_async_context(client)
             victim = await Victim.made(catalogue, client if "" in bases else None)
             for base in bases:

@@ -8,13 +8,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
+from tests.support.http import http_client
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
 from tests.support.voting import Api
@@ -48,7 +48,7 @@ async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(
 ) -> None:
     key = await a_key(stack, "--name", "Till")
     headers = {"Authorization": f"Bearer {key['api_key']}"}
-    async with httpx.AsyncClient(base_url=stack.stack["base_url"], headers=headers) as its:
+    async with http_client(base_url=stack.stack["base_url"], headers=headers) as its:
         made = await its.post("/conventions", json={"title": "A title"})
         assert made.status_code == 201, made.text
         path = made.headers["location"]
@@ -76,7 +76,7 @@ async def test_legacy_writes_sessions_and_upload_addresses_name_their_caller(
     key = await a_key(stack)
     base = stack.stack["base_url"]
     legacy = {"service-brand": "dev", "service-key": key["api_key"]}
-    async with httpx.AsyncClient(base_url=base) as its:
+    async with http_client(base_url=base) as its:
         made = await its.post("/legacy/contests", headers=legacy, json={"title": "A title"})
         assert made.status_code in (200, 201), made.text
         logged_in = await its.post("/dashboard/session", json={"api_key": key["api_key"]})
@@ -109,7 +109,7 @@ async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_fr
     keys = [await a_key(stack, *(f"--permission={name}" for name in permissions)) for _ in range(2)]
     for key in keys:
         headers = {"Authorization": f"Bearer {key['api_key']}"}
-        async with httpx.AsyncClient(base_url=stack.stack["base_url"], headers=headers) as its:
+        async with http_client(base_url=stack.stack["base_url"], headers=headers) as its:
             reported = await its.post(f"{source.path}/counts", json=name)
             recorded = await its.post(PURCHASES, json=bought)
             assert (reported.status_code, recorded.status_code) == (202, 202), reported.text + recorded.text

@@ -18,6 +18,7 @@ from services.cli.__main__ import app
 from services.cli.discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.purchases_over_http import client_with
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
@@ -76,7 +77,7 @@ async def frozen(stack: Supervisor, is_over: asyncio.Event) -> None:
 
 async def killed_again_and_again(stack: Supervisor, is_over: asyncio.Event) -> None:
     """Whenever it runs, until over the end, and once more between one mark and the next."""
-    async with httpx.AsyncClient(base_url=stack.metrics_urls["projector"].removesuffix("/metrics")) as client:
+    async with http_client(base_url=stack.metrics_urls["projector"].removesuffix("/metrics")) as client:
 
         async def lives() -> bool:
             with suppress(httpx.TransportError):

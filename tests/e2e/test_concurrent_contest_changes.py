@@ -18,6 +18,7 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.events import VoteCast
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id
 
 VOTERS = 4
@@ -46,7 +47,7 @@ async def another_worker(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
         },
     )
     headers = {"Authorization": f"Bearer {described['api_key']}"}
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
+    async with http_client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
 
         async def is_ready() -> bool:
             try:

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
-
 from libs.local_stack.supervisor import Supervisor
+from tests.support.http import http_client
 
 
 async def dashboard(data_dir: Path, *options: str) -> tuple[int, str, str]:
@@ -34,7 +33,7 @@ async def test_it_prints_an_address_that_logs_in_once(stack: Supervisor) -> None
     assert (code, found.path) == (0, "/dashboard/contests/c%2F1")
     assert stack.stack["api_key"] not in address
     ticket = found.fragment.removeprefix("ticket=")
-    async with httpx.AsyncClient(base_url=stack.stack["base_url"]) as client:
+    async with http_client(base_url=stack.stack["base_url"]) as client:
         for status in (200, 401):
             assert (await client.post("/dashboard/session", json={"ticket": ticket})).status_code == status
 

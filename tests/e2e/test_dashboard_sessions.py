@@ -18,6 +18,7 @@ from libs.storage.store import open_store
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.secured
@@ -47,7 +48,7 @@ def issue(stack: Supervisor, catalogue: Catalogue) -> Issue:
 async def browser(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
     """Without a key; it keeps its cookies, and names the origin of its page."""
     base = stack.stack["base_url"]
-    async with httpx.AsyncClient(base_url=base, headers={"origin": base}, timeout=30) as client:
+    async with http_client(base_url=base, headers={"origin": base}, timeout=30) as client:
         yield client
 
 
@@ -125,7 +126,7 @@ async def test_writing_wants_the_origin_of_the_page(
     for origin in foreign:
         refused = await browser.post(f"{contest.path}/votes", json=vote, headers={"origin": origin})
         assert (refused.status_code, "Origin" in refused.json()["detail"]) == (401, True), origin
-    without = httpx.AsyncClient(base_url=stack.stack["base_url"], cookies=browser.cookies)
+    without = http_client(base_url=stack.stack["base_url"], cookies=browser.cookies)
     async with without:
         assert (await without.post(f"{contest.path}/votes", json=vote)).status_code == 401
         assert (await without.delete(SESSION)).status_code == 401

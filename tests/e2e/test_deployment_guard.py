@@ -14,6 +14,7 @@ import httpx
 from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.voting import Api
 
 
@@ -34,7 +35,7 @@ async def another_gateway(stack: Supervisor, log: Path, **changes: str) -> Async
         )
     headers = {"Authorization": f"Bearer {described['api_key']}"}
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
+        async with http_client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
             yield client
             assert process.returncode is None
     finally:

@@ -16,6 +16,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.store import environment_files
 from tests.e2e.test_error_answers import key_with
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.voting import Api, code
 
 pytestmark = pytest.mark.secured
@@ -28,7 +29,7 @@ BODY = {"filename": "Füße.txt", "file_type": "text/plain", "file_extension": "
 @pytest.fixture
 async def anybody(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
     """Without a key."""
-    async with httpx.AsyncClient(base_url=stack.stack["base_url"], timeout=30) as client:
+    async with http_client(base_url=stack.stack["base_url"], timeout=30) as client:
         yield client
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-import httpx
-
 from libs.local_stack.supervisor import Supervisor
+from tests.support.http import http_client
 from tests.support.pictures import encoded, halves, opened, picture
 from tests.support.voting import Api, code
 
@@ -19,7 +18,7 @@ async def test_a_picture_is_there_for_voters_as_long_as_a_record_refers_to_it(ap
     contest = await api.contest()
     await api.client.patch(contest.path, json={"image": {"key": key}})
     participant = await api.participant(contest, title="Ada", image_key=key)
-    async with httpx.AsyncClient(base_url=stack.stack["media_url"]) as voter:
+    async with http_client(base_url=stack.stack["media_url"]) as voter:
         for size, expected in {"thumb": (150, 75), "default": (800, 400), "large": (1200, 600)}.items():
             shown = await voter.get(f"/image/{key}", params={"size": size})
             assert opened(shown.content).size == expected

@@ -11,6 +11,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.pictures import picture
 from tests.support.purchases_over_http import client_with
 from tests.support.voting import Api, hours_from_now
@@ -23,7 +24,7 @@ async def legacy(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
     """With the development brand, whose records the current API's development key sees, too."""
     told = stack.stack
     headers = {"service-brand": told["service_brand"], "service-key": told["service_key"]}
-    async with httpx.AsyncClient(base_url=told["legacy_base_url"], headers=headers, timeout=30) as client:
+    async with http_client(base_url=told["legacy_base_url"], headers=headers, timeout=30) as client:
         yield client
 
 

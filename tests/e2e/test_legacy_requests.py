@@ -14,6 +14,7 @@ from libs.contracts import topics
 from libs.local_stack.supervisor import Supervisor
 from tests.legacy_requests.request_file import Told, stories
 from tests.support.deployments import issue_key
+from tests.support.http import http_client
 
 STORIES: Final = stories()
 SPELLINGS: Final = (("/legacy", ""), ("/legacy/dev", "/"), ("/legacy-test", "/"), ("/legacy-test/dev", ""))
@@ -21,7 +22,7 @@ SPELLINGS: Final = (("/legacy", ""), ("/legacy/dev", "/"), ("/legacy-test", "/")
 
 @pytest.fixture(scope="module")
 async def client(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=stack.stack["base_url"], timeout=30) as client:
+    async with http_client(base_url=stack.stack["base_url"], timeout=30) as client:
         yield client
 
 

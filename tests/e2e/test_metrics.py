@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -12,6 +11,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.metrics.table import REGISTRY
 from libs.web.errors import TABLE
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.metrics import OPENMETRICS, Scrape, scrape
 from tests.support.voting import Api, code, new_id, running
 
@@ -156,7 +156,7 @@ async def test_requests_are_counted_by_the_route_s_template_and_nothing_names_a_
 @pytest.mark.parametrize("process", ["gateway", "projector"])
 async def test_both_formats_are_told_without_a_key(stack: Supervisor, process: str) -> None:
     url = stack.stack["metrics_urls"][process]
-    async with httpx.AsyncClient() as client:
+    async with http_client() as client:
         plain, new = await client.get(url), await client.get(url, headers=OPENMETRICS)
     assert plain.headers["content-type"].startswith("text/plain; version=")
     assert list(text_string_to_metric_families(plain.text))

@@ -8,6 +8,7 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.test_error_answers import key_with
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.voting import Api, Contest, code
 
 pytestmark = pytest.mark.secured
@@ -83,7 +84,7 @@ async def test_a_voters_receipt_opens_the_public_results(api: Api) -> None:
     contest = await api.contest(vote_visibility="hidden_until_vote")
     other = await api.contest(vote_visibility="hidden_until_vote")
     receipt = (await contest.vote()).json()["receipt"]
-    async with httpx.AsyncClient(base_url=api.client.base_url) as anybody:
+    async with http_client(base_url=api.client.base_url) as anybody:
 
         async def count(of: Contest, **query: str) -> Any:
             return (await anybody.get(f"/public{of.path}/results", params=query)).json()["count"]

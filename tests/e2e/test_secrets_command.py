@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.secret_rings import read_ring
 from libs.storage.store import open_store
 from tests.e2e.test_audit import audit, run
+from tests.support.http import http_client
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.secured
@@ -31,7 +31,7 @@ async def test_a_rotation_ends_nothing_and_prints_no_secret(api: Api, stack: Sup
     contest = await api.contest()
     voted = await contest.vote(0, vote_id="v", voter_id="ann")
     receipt = voted.json()["receipt"]
-    async with httpx.AsyncClient(base_url=stack.stack["base_url"]) as browser:
+    async with http_client(base_url=stack.stack["base_url"]) as browser:
         logged_in = await browser.post("/dashboard/session", json={"api_key": stack.stack["api_key"]})
         assert logged_in.status_code == 200
         before = await listed(stack)

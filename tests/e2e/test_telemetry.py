@@ -21,6 +21,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.trace_collector import Collector, Span, open_collector
 from tests.support.voting import Api
 
@@ -63,7 +64,7 @@ async def traced(
 @pytest.fixture
 async def client(traced: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {traced.stack['api_key']}"}
-    async with httpx.AsyncClient(base_url=traced.base_url, headers=headers, timeout=30) as client:
+    async with http_client(base_url=traced.base_url, headers=headers, timeout=30) as client:
         yield client
 
 
@@ -168,7 +169,7 @@ async def test_a_request_that_fails_is_marked_so(
 async def test_the_projector_says_what_it_needs_and_that_it_has_it(traced: Supervisor) -> None:
     origin = traced.stack["metrics_urls"]["projector"].removesuffix("/metrics")
     names = [topic.name for topic in topics_of(traced.stack["namespace"], 2)]
-    async with httpx.AsyncClient(base_url=origin) as client:
+    async with http_client(base_url=origin) as client:
 
         async def ready() -> httpx.Response | None:
             try:

@@ -15,6 +15,7 @@ from services.cli import bootstrap
 from services.cli.discovery import find_addresses
 from tests.support.deployments import reconcile_logs
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase, wait_for_paid_votes
 from tests.support.voting import Api, Contest, new_id
 
@@ -70,7 +71,7 @@ async def bought_more(bought: dict[str, bool]) -> None:
 async def test_purchases_outlive(own_stack: Supervisor, name: str) -> None:
     description = own_stack.stack
     headers = {"Authorization": f"Bearer {description['api_key']}"}
-    async with httpx.AsyncClient(base_url=description["base_url"], headers=headers, timeout=20) as client:
+    async with http_client(base_url=description["base_url"], headers=headers, timeout=20) as client:
         contest = await Api(client).contest()
         stop, bought = asyncio.Event(), dict[str, bool]()
         async with asyncio.TaskGroup() as buyers:

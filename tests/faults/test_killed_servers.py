@@ -20,6 +20,7 @@ from services.cli import bootstrap
 from services.cli.discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow
@@ -139,7 +140,7 @@ async def freeze(stack: Supervisor, name: str) -> None:
 async def test_votes_outlive(own_stack: Supervisor, fault: object, name: str) -> None:
     description = own_stack.stack
     headers = {"Authorization": f"Bearer {description['api_key']}"}
-    async with httpx.AsyncClient(base_url=description["base_url"], headers=headers, timeout=20) as client:
+    async with http_client(base_url=description["base_url"], headers=headers, timeout=20) as client:
         contest = await Api(client).contest(
             participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT}
         )

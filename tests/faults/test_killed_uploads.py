@@ -14,6 +14,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ async def test_an_upload_that_the_gateway_did_not_survive_never_was(stack: Super
     def objects() -> list[Path]:
         return [path for path in (tmp_path / "objects" / "worlds").rglob("*") if path.is_file()]
 
-    async with httpx.AsyncClient(base_url=stack.stack["base_url"], timeout=30) as client:
+    async with http_client(base_url=stack.stack["base_url"], timeout=30) as client:
         url = (await client.post("/files", json=BODY, headers=key)).json()["upload_url"]
         assert (await client.put(url, content=b"old")).status_code == 204
 

@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import httpx
 import orjson
 import pytest
 
@@ -27,6 +26,7 @@ from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
 from services.cli.discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.voting import Api, Contest
 
 pytestmark = pytest.mark.slow
@@ -135,7 +135,7 @@ async def fill(contest: Contest) -> None:
 async def test_nobody_is_the_worse_for_a_replay(stack: Supervisor) -> None:
     description, operator = stack.stack, Operator(stack)
     headers = {"Authorization": f"Bearer {description['api_key']}"}
-    async with httpx.AsyncClient(base_url=description["base_url"], headers=headers, timeout=30) as client:
+    async with http_client(base_url=description["base_url"], headers=headers, timeout=30) as client:
         contest = await Api(client).contest()
         await fill(contest)
         public = Public(contest)

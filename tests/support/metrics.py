@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import httpx
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from libs.metrics.table import REGISTRY
+from tests.support.http import http_client
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
@@ -57,7 +57,7 @@ class Scrape:
 async def scrape(urls: Mapping[str, str]) -> Scrape:
     """Scrape the processes in OpenMetrics, whose parser is the stricter one."""
     found = {}
-    async with httpx.AsyncClient(timeout=10) as client:
+    async with http_client(timeout=10) as client:
         for process, url in urls.items():
             answer = await client.get(url, headers=OPENMETRICS)
             assert answer.status_code == 200, answer.text

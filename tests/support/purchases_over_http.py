@@ -7,6 +7,7 @@ import httpx
 from libs.local_stack.supervisor import Supervisor
 from tests.support.deployments import issue_key
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.voting import Contest, new_id
 
 PURCHASES = "/operations/purchases"
@@ -77,4 +78,4 @@ async def client_with(stack: Supervisor, account: str, *permissions: str) -> htt
     described = stack.stack
     key = await issue_key(described["kafka"], described["valkey"], described["namespace"], account, permissions)
     headers = {"Authorization": f"Bearer {key.api_key}"}
-    return httpx.AsyncClient(base_url=described["base_url"], headers=headers, timeout=30)
+    return http_client(base_url=described["base_url"], headers=headers, timeout=30)

@@ -12,12 +12,13 @@ from PIL import Image
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
+from tests.support.http import http_client
 
 
 @pytest.fixture(scope="module")
 async def records(stack: Supervisor) -> AsyncIterator[Records]:
     told = stack.stack
-    async with httpx.AsyncClient(
+    async with http_client(
         base_url=told["base_url"], headers={"Authorization": f"Bearer {told['api_key']}"}, timeout=30
     ) as client:
         yield Records(client, await _keys(client))

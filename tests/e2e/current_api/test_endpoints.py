@@ -14,6 +14,7 @@ from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.endpoints import ENDPOINTS
 from tests.e2e.current_api.records import Records
 from tests.e2e.current_api.specification import FIELDS, READ_ONLY
+from tests.support.http import http_client
 from tests.support.purchases_over_http import client_with
 from tests.support.voting import Api, code
 
@@ -103,7 +104,7 @@ async def test_another_account_s_record_is_not_there(records: Records, stack: Su
 async def test_a_file_s_bytes_are_handled_at_its_upload_url(records: Records) -> None:
     """By whoever has the address: no key is sent."""
     address = (await records.made("files", records.body("files", {})))["upload_url"]
-    async with httpx.AsyncClient(base_url=records.client.base_url) as nobody:
+    async with http_client(base_url=records.client.base_url) as nobody:
         for method, path in ROWS:
             if path == "<upload_url>":
                 body = b"some bytes" if method == "PUT" else None

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from libs.local_stack.errors import Exit, StackError
@@ -20,6 +19,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.stand_in_services import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
 
 
@@ -64,7 +64,7 @@ async def test_stack_json_says_all_and_only_its_owner_reads_it(running: Supervis
 
 
 async def test_parts_are_told_everything_by_their_environment(running: Supervisor, namespace: str) -> None:
-    async with httpx.AsyncClient(base_url=running.base_url) as client:
+    async with http_client(base_url=running.base_url) as client:
         environment = (await client.get("/readyz")).json()
     assert environment["TALLY_KAFKA_BOOTSTRAP_SERVERS"] == running.addresses.kafka
     assert environment["TALLY_VALKEY_URL"] == running.addresses.valkey
@@ -83,7 +83,7 @@ async def test_operators_have_a_port_of_their_own_where_the_front_is_not_on_loop
     assert running.stack["operations_url"] == running.base_url
     monkeypatch.setenv("TALLY_HOST", "0.0.0.0")
     async with supervisor(servers, tmp_path / "open", f"{namespace}b") as everywhere:
-        async with httpx.AsyncClient(base_url=everywhere.base_url) as client:
+        async with http_client(base_url=everywhere.base_url) as client:
             environment = (await client.get("/readyz")).json()
         operators = f"http://127.0.0.1:{environment['TALLY_OPERATIONS_PORT']}"
         assert operators != everywhere.base_url

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-import httpx
 import yaml
 
 from libs.kafka.writer import LogWriter
@@ -13,6 +12,7 @@ from libs.local_stack.service_process import PARTS
 from libs.web.service import HttpModule, build_app
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.serving import served
 
 KILLED_AFTER_S = 30
@@ -21,7 +21,7 @@ KILLED_AFTER_S = 30
 
 async def test_a_stopping_process_serves_without_being_ready_until_it_is_forced() -> None:
     app = build_app("a service", [HttpModule()])
-    async with served(app, drain_delay_s=3_600) as running, httpx.AsyncClient(base_url=running.url) as client:
+    async with served(app, drain_delay_s=3_600) as running, http_client(base_url=running.url) as client:
         assert (await client.get("/readyz")).status_code == 200
         running.server.should_exit = True
 
@@ -29,7 +29,7 @@ async def test_a_stopping_process_serves_without_being_ready_until_it_is_forced(
             return (await client.get("/readyz")).status_code == 503
 
         await eventually(is_unready)
-        async with httpx.AsyncClient(base_url=running.url) as another:
+        async with http_client(base_url=running.url) as another:
             assert (await another.get("/livez")).status_code == 200
         running.server.force_exit = True
 

@@ -4,13 +4,13 @@ import asyncio
 import signal
 import socket
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 
 from libs.web.metrics import metrics_route
 from libs.web.settings import HostSettings
 from libs.web.side_server import serve_in_background
+from tests.support.http import http_client
 
 
 def free_port() -> int:
@@ -28,7 +28,7 @@ async def test_it_is_served_while_the_work_goes_on_and_the_signals_stay_with_the
 
     async with (
         serve_in_background(Starlette(routes=[metrics_route([look])]), HostSettings(), "127.0.0.1", port),
-        httpx.AsyncClient() as client,
+        http_client() as client,
     ):
         answer = await client.get(f"http://127.0.0.1:{port}/metrics")
         assert answer.status_code == 200

@@ -20,6 +20,7 @@ from libs.web.rate_limits import WINDOW_S, RateLimits
 from libs.web.service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 from tests.support.metrics import refusals
 from tests.support.serving import served
 
@@ -211,7 +212,7 @@ async def statuses(client: httpx.AsyncClient, times: int, path: str = "/keyed", 
 async def test_two_servers_share_a_limit(valkey_address: str, namespace: str) -> None:
     valkeys = [open_valkey(valkey_address) for _ in range(2)]
     apps = [an_app(Keys(), RateCounters(valkey, namespace)) for valkey in valkeys]
-    async with served(apps[0]) as one, served(apps[1]) as other, httpx.AsyncClient() as client:
+    async with served(apps[0]) as one, served(apps[1]) as other, http_client() as client:
 
         async def share() -> bool:
             """Within one window."""
@@ -238,7 +239,7 @@ async def test_two_servers_share_a_limit(valkey_address: str, namespace: str) ->
 async def test_wrong_keys_have_a_limit_of_their_own_and_right_ones_go_on() -> None:
     keys = Keys()
     settings = {"rate_failures_per_address": 1, "rate_per_address": 0}
-    async with served(an_app(keys, None), **settings) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with served(an_app(keys, None), **settings) as server, http_client(base_url=server.url) as client:
 
         async def guess() -> bool:
             """Within one window."""

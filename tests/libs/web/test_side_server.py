@@ -15,6 +15,7 @@ from libs.web.cached_value import OncePerSecond
 from libs.web.service import HttpModule, build_app
 from libs.web.settings import HttpSettings
 from libs.web.side_server import serve_in_background
+from tests.support.http import http_client
 from tests.support.serving import served
 
 HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/contests/c/reopen")
@@ -41,8 +42,8 @@ async def both(**settings: object) -> AsyncIterator[tuple[httpx.AsyncClient, htt
     async with (
         served(an_app(), operations_port=port, **settings) as server,
         serve_in_background(server.server.operations, HttpSettings(), "127.0.0.1", port),
-        httpx.AsyncClient(base_url=server.url) as front,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as operators,
+        http_client(base_url=server.url) as front,
+        http_client(base_url=f"http://127.0.0.1:{port}") as operators,
     ):
         yield front, operators
 

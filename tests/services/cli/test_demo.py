@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from libs.local_stack.reaper import start_time
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ class Demo:
 
     async def votes_come_in(self, stack: dict[str, Any], atleast: int = 40) -> None:
         headers = {"authorization": f"Bearer {stack['api_key']}"}
-        async with httpx.AsyncClient(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
+        async with http_client(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
 
             async def counted() -> bool:
                 contests = (await client.get("/contests")).json()["data"]
@@ -120,7 +120,7 @@ async def test_votes_of_others_are_no_difference(start: Any) -> None:
     stack = await demo.stack()
     await demo.votes_come_in(stack)
     headers = {"authorization": f"Bearer {stack['api_key']}"}
-    async with httpx.AsyncClient(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
+    async with http_client(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
         contest = (await client.get("/contests")).json()["data"][0]["key"]
         participants = (await client.get(f"/contests/{contest}/participants")).json()["data"]
         vote = {"participant_key": participants[0]["key"], "voter_id": "me"}

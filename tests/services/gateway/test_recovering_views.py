@@ -31,6 +31,7 @@ from services.projector.settings import Settings as ProjectorSettings
 from tests.support.deployments import issue_key
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
+from tests.support.http import http_client
 from tests.support.proxy import proxy
 from tests.support.voting import Api, Contest, code, new_id
 
@@ -137,7 +138,7 @@ async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: 
     await create_topics(settings, topics_of(namespace, PARTITIONS))
     valkey = open_valkey(valkey_address)
     await load_functions(valkey)
-    deployment = Deployment(settings, valkey, Api(httpx.AsyncClient()), "")
+    deployment = Deployment(settings, valkey, Api(http_client()), "")
     async with deployment.projecting():
         issued = await eventually(lambda: _issued(settings), deadline_s=30)
     deployment.api_key = issued

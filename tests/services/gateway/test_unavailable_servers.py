@@ -19,6 +19,7 @@ from libs.local_stack.valkey import answers
 from libs.local_stack.valkey import find as find_valkey
 from services.cli.__main__ import app
 from tests.support.eventually import eventually
+from tests.support.http import http_client
 
 PASSWORD = "hunter2-f00d"
 NOBODY = "127.0.0.1:1"
@@ -72,7 +73,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Path
             valkey.kill()
             raise
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        async with http_client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
 
             async def lives() -> bool:
                 try:

@@ -14,6 +14,7 @@ from libs.monitoring.status import Status
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from libs.views.client import Valkey
+from libs.web.tls import public_authorities
 from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.functions import outdated_libraries
 from services.cli.commands.status.reader import parts_of, read_status
@@ -61,7 +62,9 @@ def _answers(server: str, address: str, answers: bool, setting: str) -> Finding:
 
 async def _front(base_url: str) -> Finding:
     try:
-        async with httpx.AsyncClient(base_url=base_url, timeout=5.0, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=base_url, verify=public_authorities(), timeout=5.0, trust_env=False
+        ) as client:
             answer = await client.get("/readyz")
     except httpx.HTTPError:
         remedy = "read the gateway's log in the data directory"

@@ -4,7 +4,6 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from libs.local_stack.servers import Servers
@@ -12,6 +11,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.services.cli.replay.context import ReplayContext
+from tests.support.http import http_client
 from tests.support.voting import Api
 
 PARTITIONS = 4
@@ -35,7 +35,7 @@ async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 async def api(stack: Supervisor) -> AsyncIterator[Api]:
     """The API with the development key, which has every permission."""
     headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
-    async with httpx.AsyncClient(base_url=stack.stack["base_url"], headers=headers, timeout=30) as client:
+    async with http_client(base_url=stack.stack["base_url"], headers=headers, timeout=30) as client:
         yield Api(client)
 
 

@@ -16,6 +16,7 @@ from libs.web.asgi_routes import AsgiRoute
 from libs.web.service import Server
 from libs.web.settings import HttpSettings
 from tests.services.query.world import World
+from tests.support.http import http_client
 
 DEADLINE_S = 10.0
 COUNTS = "/contests/song/vote_updates"
@@ -128,7 +129,7 @@ async def served(world: World) -> AsyncIterator[Service]:
     serving = asyncio.create_task(server.main_loop())
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=DEADLINE_S, limits=limits) as client:
+    async with http_client(base_url=f"http://{host}:{port}", timeout=DEADLINE_S, limits=limits) as client:
         yield Service(world, client, server)
     server.should_exit = True
     await serving

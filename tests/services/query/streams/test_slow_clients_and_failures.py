@@ -25,6 +25,7 @@ from tests.services.query.streams.test_hub import STREAM, song
 from tests.services.query.world import PARTITIONS, World
 from tests.support.eventually import eventually
 from tests.support.freshness import make_fresh
+from tests.support.http import http_client
 
 PARTICIPANTS = 100
 """So many that a few events fill a connection that nobody reads."""
@@ -165,7 +166,7 @@ async def test_a_process_takes_many_listeners_and_lets_them_go_when_it_is_told_t
     headers = {"authorization": f"Bearer {key}"}
     limits = httpx.Limits(max_connections=None)
     url = f"http://127.0.0.1:{port}"
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=10, limits=limits) as client:
+    async with http_client(base_url=url, headers=headers, timeout=10, limits=limits) as client:
 
         async def is_there() -> bool:
             try:
