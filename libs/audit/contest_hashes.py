@@ -1,7 +1,10 @@
 """Compares a contest's Valkey hashes, beside its counts and voters, with the values that the fold expects."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as member
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
 from libs.audit.difference import Difference
@@ -10,8 +13,20 @@ from libs.audit.timeline_fold import Past, Subject
 from libs.tally.events import VoteRestored
 from libs.tally.fold import ContestTally
 from libs.tally.time import timestamp
-from libs.tally.voter_ledger import FoldedVote
-from libs.views.ledger_scan import DIGEST_SIZE, INLINE, HashPage, has_details, read_record, record_of
+from libs.tally.voter_ledger import FoldedVote, VoterLedger
+from libs.views.ledger_scan import (
+    DIGEST_SIZE,
+    INLINE,
+    OWN,
+    SHARE,
+    SHARE_NUMBER_SIZE,
+    HashPage,
+    Share,
+    has_details,
+    read_record,
+    read_share,
+    record_of,
+)
 from libs.views.serialization import FORMS, SOURCES, digest, raw, text, unpack
 from libs.views.timeline import Moment, field_of, moment_of, past_of
 from libs.views.vote_views import source_figures, source_row
@@ -122,6 +137,64 @@ def _voids(_: LogFold, __: str, ___: int, vote: FoldedVote) -> Any:
     return [its.void.encode() for its in vote.voids] or None
 
 
+def own_participants(standing: VoterLedger) -> set[str]:
+    """Return the participants whose sums and slots the views store with the voter, not in shares."""
+    return set(islice(dict.fromkeys(participant for participant, *_ in standing.used if participant), OWN))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ExpectedShare:  # noqa: PLW1641 - only compared
+    """A share as of a voter's allowance `epoch`; equal to a stored one, in which fewer periods may be merged."""
+
+    epoch: int
+    share: Share
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Share) and other.merged(self.epoch) == self.share
+
+    def __str__(self) -> str:
+        return str(self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class _ShareFields:
+    """A field for each share: the voter and the share's number."""
+
+    fold: LogFold
+    contest: str
+    known: dict[str, dict[int, Share]] = member(default_factory=dict)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for voter, standing in tally_of(self.fold, self.contest).voters.items():
+            if len(standing.used) > OWN:
+                for number in self._shares(standing):
+                    yield raw(voter) + number.to_bytes(SHARE_NUMBER_SIZE, "big")
+
+    def get(self, field: bytes) -> Any:
+        voter = text(field[:-SHARE_NUMBER_SIZE])
+        standing = tally_of(self.fold, self.contest).voters.get(voter)
+        if standing is None:
+            return None
+        if voter not in self.known:
+            self.known[voter] = self._shares(standing)
+        share = self.known[voter].get(int.from_bytes(field[-SHARE_NUMBER_SIZE:], "big"))
+        return None if share is None else _ExpectedShare(standing.epoch, share)
+
+    def _shares(self, standing: VoterLedger) -> dict[int, Share]:
+        own, indexes = {"", *own_participants(standing)}, self.fold.indexes.get(self.contest, {})
+        shares = defaultdict[int, Share](lambda: Share({}, {}))
+        for (participant, source, epoch), sums in standing.used.items():
+            if participant not in own:
+                index = indexes[participant]
+                figures = sums.votes, sums.limit or 0, sums.active
+                shares[(index - 1) // SHARE].used[index, source, epoch] = figures
+        for (participant, source), vote_id in standing.slots.items():
+            if participant not in own:
+                index = indexes[participant]
+                shares[(index - 1) // SHARE].slots[index, source] = digest(vote_id)
+        return shares
+
+
 def _names(fold: LogFold, contest: str) -> dict[bytes, str]:
     return {str(index).encode(): name for name, index in fold.indexes.get(contest, {}).items()}
 
@@ -227,6 +300,12 @@ def _of_source(what: str) -> Callable[[bytes], str]:
 
 HASHES: Final = (
     Hash("names", _names, bytes.decode, lambda field: f"participant number {field.decode()}"),
+    Hash(
+        "shares",
+        _ShareFields,
+        read_share,
+        lambda field: f"voter {text(field[:-SHARE_NUMBER_SIZE])}: votes used for further participants",
+    ),
     Hash("spill", _votes(_spilled), read_record, _of_vote("older vote id")),
     Hash("details", _votes(_details), unpack, _of_vote("choices, rating and period of a vote")),
     Hash("voids", _votes(_voids), unpack, _of_vote("operations that voided a vote")),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from libs.audit.contest_hashes import index_of
+from libs.audit.contest_hashes import index_of, own_participants
 from libs.audit.difference import Difference
 from libs.audit.equations import OUTCOMES
 from libs.audit.log_fold import LogFold
@@ -120,13 +120,16 @@ def _voter_differences(
                 known = ids.get((expected or actual)[:12], "?")
                 label = f"vote id {known}"
                 yield _of_voter(fold, contest, row.voter, label, _readable(expected), _readable(actual))
+    own = {"", *own_participants(standing)}
     used: dict[SumKey, tuple[int, int, int]] = {
         (indexes.get(participant, 0), source, epoch): (sums.votes, sums.limit or 0, sums.active)
         for (participant, source, epoch), sums in standing.used.items()
+        if participant in own
     }
     slots = {
         (indexes.get(participant, 0), source): digest(vote_id)
         for (participant, source), vote_id in standing.slots.items()
+        if participant in own
     }
     for name, log, view in (
         ("older vote ids", max(0, len(votes) - INLINE), row.spilled),

@@ -4,11 +4,12 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.plain_votes import plain_vote
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED
@@ -58,15 +59,20 @@ class VotesProjection:
     async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
         slices = (items for piece in _pieces(records) for items in _split(fold_items(piece)))
         while flight := list(islice(slices, IN_FLIGHT)):
-            calls = []
+            folds = []
             for items in flight:
                 end = items[-1][OFFSET] + 1
-                calls.append(self._views.apply_items(partition, start, items, end))
+                folds.append(partial(self._views.apply_items, partition, start, items, end))
                 start = Position(start.log_id, end)
             # started in the same tick, the calls share a pipeline and arrive in order
-            for error in await asyncio.gather(*calls, return_exceptions=True):
-                if error is not None:
-                    raise error
+            results = await asyncio.gather(*(fold() for fold in folds), return_exceptions=True)
+            in_order = True
+            for fold, result in zip(folds, results, strict=True):
+                # one that is behind may have arrived between the calls that one before it took
+                outcome = await fold() if isinstance(result, Behind) and not in_order else result
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                in_order = in_order and outcome
 
 
 async def refill(addresses: AddressCounters, records: Sequence[LogRecord]) -> None:

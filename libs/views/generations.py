@@ -20,6 +20,10 @@ TAGS: Final[dict[Prefix, str]] = {"votes": "", "catalogue": "c", "purchases": "q
 TIMELINE: Final = "*timeline"
 """Scope of a votes generation that is folded only for its timeline; never a contest's key."""
 SCANNED: Final = 1_000
+FOLDED_PARTLY: Final = 2
+"""Reply of a fold that ended before its last record."""
+IN_PARTS: Final = 3
+"""Reply of a swap that exchanged a part of the timelines."""
 WIDTH: Final = 9
 
 
@@ -137,9 +141,12 @@ class Generations:
     async def swap(self, partition: int, number: int, *, read: bool = True, accept: bool = False) -> Swap:
         """Switch readers to the generation's content; `read` False: back again (only with a narrower scope).
 
-        `accept`: also if votes were folded by other fences; then the gate is closed until the next fence.
+        `accept`: also if votes were folded by other fences; then the gate is closed until the next fence. Many
+        timelines are exchanged in several calls; if a process ends in between, the next swap continues.
         """
-        done, *reason = await self._call("swap", partition, number, int(read), int(accept))
+        done, *reason = (IN_PARTS,)
+        while done == IN_PARTS:
+            done, *reason = await self._call("swap", partition, number, int(read), int(accept))
         return Swap(bool(done), reason[0].decode() if reason else "")
 
     async def touch(self, partition: int, number: int, position: Position) -> State:
@@ -232,11 +239,12 @@ class Generations:
 
 async def apply(
     valkey: Valkey, prefix: Prefix, base: str, start: Position, end: int, items: bytes, generation: int | None
-) -> None:
+) -> int:
     """Fold packed `items` and store `end` as the next offset, atomically. A repeated batch changes nothing.
 
-    Folds into the live generation and those that follow it, or only into `generation`. Raises `Behind` if the
-    view is at another position than `start`, and `GenerationGone` if the generation does not exist.
+    Folds into the live generation and those that follow it, or only into `generation`. Returns the stored offset:
+    less than `end` if all would have blocked Valkey for too long. Raises `Behind` if the view is at another
+    position than `start`, and `GenerationGone` if the generation does not exist.
     """
     function, into = ("apply", ()) if generation is None else ("fold", (generation,))
     args = start.log_id, start.offset, end, items, *into
@@ -245,6 +253,7 @@ async def apply(
         raise GenerationGone.of(generation, base)
     if reply[0] == 0:
         raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
+    return int(reply[1]) if reply[0] == FOLDED_PARTLY else end
 
 
 def _rows(flat: Sequence[Any]) -> Iterator[Generation]:

@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from libs.contracts.log_records import Position
-from libs.tally.voter_ledger import FoldedVote
+from libs.tally.voter_ledger import FoldedVote, VoterLedger, largest
 from libs.views.client import Valkey
 from libs.views.serialization import SOURCES, digest, glob_escaped, raw, text, unlimited, unpack
 
 INLINE: Final = 8
 """Number of a voter's latest records stored with the voter; older ones are spilled into another hash."""
+OWN: Final = 50
+"""Number of participants whose sums and slots are stored with the voter; those of later ones lie in shares."""
+SHARE: Final = 16
+"""Number of successive participants whose sums and slots lie in one share."""
+SHARE_NUMBER_SIZE: Final = 3
 ROW_SIZE: Final = 54
 DIGEST_SIZE: Final = 12
 PAGE: Final = 500
@@ -34,6 +39,26 @@ class VoterRow(NamedTuple):
     epoch: int
     latest: int
     slots: dict[tuple[int, str], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Sums and slots of a voter's participants that are not in the `VoterRow`, as there.
+
+    Periods that were over before the share was last used are merged.
+    """
+
+    used: dict[SumKey, tuple[int, int, int]]
+    slots: dict[tuple[int, str], bytes]
+
+    def merged(self, epoch: int) -> "Share":
+        """Return the share with all periods merged that are over in the allowance period `epoch`."""
+        standing, used = VoterLedger(epoch=epoch), dict[SumKey, tuple[int, int, int]]()
+        for (index, source, its), (votes, limit, active) in self.used.items():
+            key = index, source, standing.kept_epoch(source, its)
+            before, bound, counted = used.get(key, (0, None, 0))
+            used[key] = before + votes, largest(bound, limit), counted + active
+        return Share(used, self.slots)
 
 
 class VotersPage(NamedTuple):
@@ -188,13 +213,25 @@ def _voter_row(field: bytes, value: bytes) -> VoterRow:
     stored: list[Any] = unpack(value)
     records, spilled, sums, anonymous = stored[:4]
     epoch, latest, slots = stored[4:] + [0, 0, []][len(stored) - 4 :]
-    used = {
+    rows = [records[at : at + ROW_SIZE] for at in range(0, len(records), ROW_SIZE)]
+    return VoterRow(text(field), rows, spilled, _used(sums), anonymous == 1, epoch, latest, _slots(slots))
+
+
+def read_share(value: bytes) -> Share:
+    """Decode a value of the hash `shares`."""
+    sums, slots = [*unpack(value), []][:2]
+    return Share(_used(sums), _slots(slots))
+
+
+def _used(sums: Sequence[int]) -> dict[SumKey, tuple[int, int, int]]:
+    return {
         (key // 2 % 2**24, SOURCES[key % 2], key // 2**25): (votes, limit, active)
         for key, votes, limit, active in zip(sums[::4], sums[1::4], sums[2::4], sums[3::4], strict=True)
     }
-    rows = [records[at : at + ROW_SIZE] for at in range(0, len(records), ROW_SIZE)]
-    held = {(key // 2, SOURCES[key % 2]): name for key, name in zip(slots[::2], slots[1::2], strict=True)}
-    return VoterRow(text(field), rows, spilled, used, anonymous == 1, epoch, latest, held)
+
+
+def _slots(slots: Sequence[Any]) -> dict[tuple[int, str], bytes]:
+    return {(key // 2, SOURCES[key % 2]): name for key, name in zip(slots[::2], slots[1::2], strict=True)}
 
 
 def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:

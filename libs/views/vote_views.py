@@ -14,7 +14,7 @@ from libs.tally.events import Fence
 from libs.tally.reservations import Answer, RemovalAnswer, Request, Stale
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
-from libs.views.fold_items import Item, fold_item
+from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.generations import apply
 from libs.views.replies import (
     ClosingState,
@@ -55,6 +55,8 @@ CHANGES_PAGE = 250
 """Numbered changes of participants and external figures read by one call: some 0.3 ms."""
 ATTEMPTS = 3
 """Attempts to read counts whose view is swapped during the read."""
+ALLOWANCE_ROWS, ALLOWANCE_NEXT, ALLOWANCE_STANDING = 3, 7, 8
+"""Indexes in a reply of an allowance: used votes, beginning of the next page, hash of all that it depends on."""
 NOTHING_KNOWN = -2, 0
 """Offset of the latest known change, and swaps, if the caller has no counts."""
 ROWS, AFTER, UPTO, LAST, LINEAGE = 4, 9, 10, 11, 12
@@ -161,9 +163,20 @@ class VoteViews:
         """Fold events, see `generations.apply`."""
         await self.apply_items(partition, start, [fold_item(*item) for item in items], end)
 
-    async def apply_items(self, partition: int, start: Position, items: Sequence[Item], end: int) -> None:
-        """Fold records, see `generations.apply`."""
-        await apply(self._valkey, "votes", self._base(partition), start, end, pack(items), self.generation)
+    async def apply_items(self, partition: int, start: Position, items: Sequence[Item], end: int) -> bool:
+        """Fold records, see `generations.apply`; False if that took more than one call."""
+        rest, width = items, max(1, len(items))
+        while True:
+            piece = rest[:width]
+            till = end if len(rest) <= width else piece[-1][OFFSET] + 1
+            args = self._base(partition), start, till, pack(piece), self.generation
+            reached = await apply(self._valkey, "votes", *args)
+            if reached >= end:
+                return rest is items
+            folded = sum(item[OFFSET] < reached for item in piece)
+            if reached < till:  # the rest costs about as much
+                width = folded
+            rest, start = rest[folded:], Position(start.log_id, reached)
 
     async def state(self, partition: int) -> PartitionState:
         r = unpack(await self._read("votes_state", partition, self._named))
@@ -211,13 +224,11 @@ class VoteViews:
 
     async def ids(self, partition: int) -> dict[VoteStatus, int]:
         """Return the number of folded vote ids of all contests by status, read page by page."""
-        contests: dict[bytes, Sequence[int]] = {}
-        cursor = b"0"
-        while True:
-            cursor, rows = unpack(await self._read("votes_ids", partition, cursor))
-            contests |= zip(rows[::2], rows[1::2], strict=True)
-            if cursor == b"0":
-                return {status: sum(ids[status] for ids in contests.values()) for status in VoteStatus}
+        pages, contest = list[Sequence[int]](), b""
+        while not pages or contest:
+            contest, sums = unpack(await self._read("votes_ids", partition, contest))
+            pages.append(sums)
+        return {status: sum(sums[status] for sums in pages) for status in VoteStatus}
 
     async def lookup(self, partition: int, contest: str, voter: str, vote_id: str) -> VoteState:
         _, [state] = await self.lookups(partition, [VoteName(contest, voter, vote_id)])
@@ -231,11 +242,29 @@ class VoteViews:
         return progress, [vote_state(progress, row) for row in rows]
 
     async def allowance(self, partition: int, contest: str, voter: str) -> VoterAllowance:
-        r = unpack(await self._read("votes_allowance", partition, contest, raw(voter)))
-        now, epoch, latest, rows, in_force, incarnation, is_open = r
-        used = [UsedVotes(name.decode(), SOURCES[source], its, votes) for name, source, its, votes in rows]
-        config = Stale(limited(in_force), incarnation)
-        return VoterAllowance(now, epoch, latest or None, used, config, is_open == 1)
+        """Return what a voter has used, of many participants read in short calls between which nothing changed.
+
+        Raises `ViewsUnavailable` also if the voter keeps voting during the read.
+        """
+        for _ in range(ATTEMPTS):
+            pages = [await self._allowance(partition, contest, voter, 0)]
+            while pages[-1][ALLOWANCE_NEXT] >= 0:
+                pages.append(await self._allowance(partition, contest, voter, pages[-1][ALLOWANCE_NEXT]))
+            if len({page[ALLOWANCE_STANDING] for page in pages}) > 1:
+                continue
+            now, epoch, latest, _, in_force, incarnation, is_open, *_ = pages[0]
+            used = [
+                UsedVotes(name.decode(), SOURCES[source], its, votes)
+                for page in pages
+                for name, source, its, votes in page[ALLOWANCE_ROWS]
+            ]
+            config = Stale(limited(in_force), incarnation)
+            return VoterAllowance(now, epoch, latest or None, used, config, is_open == 1)
+        raise ViewsUnavailable("The votes changed while they were read; retry shortly.", retry_after_s=1)
+
+    async def _allowance(self, partition: int, contest: str, voter: str, share: int) -> list[Any]:
+        args = contest, raw(voter), share
+        return list(unpack(await self._read("votes_allowance", partition, *args)))
 
     async def report(self, partition: int, contest: str, source: str, report_id: str) -> ReportState:
         log, offset, *r = unpack(await self._read("votes_report", partition, contest, source, report_id))

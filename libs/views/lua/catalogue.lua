@@ -324,12 +324,12 @@ local function remember(base, e, now, kind, named, left)
 end
 
 -- The position moves with each event, behind its writes.
-local function fold(base, items, from)
+local function fold(base, items, range)
   local stored = call('HMGET', base .. ':position', 'time', 'clock')
   local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
   for i = 1, #items do
     local item = items[i]
-    local kind = item[2] < from and 'folded' or item[1]
+    local kind = item[2] < range.from and 'folded' or item[1]
     if kind ~= 'folded' then time = math.max(time, item[3]) end
     if kind == 'poison' then
       call('HSET', base .. ':quarantine', whole(item[2]), item[4])

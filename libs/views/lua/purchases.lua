@@ -80,11 +80,11 @@ local function event_of(item)
 end
 
 -- The position moves with each event, behind its writes.
-local function fold(base, items, from)
+local function fold(base, items, range)
   local stored = call('HMGET', base .. ':position', 'time', 'clock')
   local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
   for _, item in ipairs(items) do
-    local kind = item[2] < from and 'folded' or item[1]
+    local kind = item[2] < range.from and 'folded' or item[1]
     if kind ~= 'folded' then time = math.max(time, item[3]) end
     if kind == 'poison' then
       call('HSET', base .. ':quarantine', whole(item[2]), item[4])

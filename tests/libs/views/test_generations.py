@@ -455,9 +455,9 @@ async def test_views_of_another_layout_are_neither_read_nor_folded_until_a_repla
     await votes.step(votes.live, 10)
     await votes.generations.open(0, 2)
     await votes.step(votes.other, 10)
-    await valkey.call("HSET", f"{votes.keys.base}:generations", "schema", 7)
+    await valkey.call("HSET", f"{votes.keys.base}:generations", "schema", 70)
     for refused in (votes.views.state(0), votes.views.counts(0, "contest")):
-        with pytest.raises(ViewsUnavailable, match=r"schema 7, this code reads .*`tally replay` rebuilds them"):
+        with pytest.raises(ViewsUnavailable, match=r"schema 70, this code reads .*`tally replay` rebuilds them"):
             await refused
     with pytest.raises(ViewsUnavailable, match="rebuilds them"):
         await votes.views.apply(0, Position("log", 10), [], 11)
@@ -475,7 +475,7 @@ async def test_a_contest_is_not_exchanged_between_layouts(valkey: Coalescer) -> 
     await votes.to_the_end(votes.live)
     await votes.generations.open(0, 2, "contest")
     assert await votes.follow() is State.FOLLOWING
-    await valkey.call("HSET", f"{votes.keys.base}:generations", "schema", 7)
+    await valkey.call("HSET", f"{votes.keys.base}:generations", "schema", 70)
     assert await votes.generations.swap(0, 2) == Swap(False, "of another layout than the live one")
 
 
@@ -483,7 +483,7 @@ async def test_what_follows_is_folded_no_further_by_code_of_another_layout(valke
     votes = Votes(valkey, a_votes_log(*casts(20)))
     await votes.step(votes.live, 10)
     await votes.rebuild()
-    await valkey.call("HSET", f"{votes.keys.base}:generations", "1", b"\x94\xa4kept\xa0\x07\x00")
+    await valkey.call("HSET", f"{votes.keys.base}:generations", "1", pack(["kept", "", 70, 0]))
     await votes.to_the_end(votes.live)
     assert (await votes.generations.read(0)).others[1].state is State.BROKEN
     assert await votes.generations.swap(0, 1) == Swap(False, "broken")

@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.simulation.lua_ledger import LuaLedger, load
+from tests.libs.views.simulation.lua_ledger import SMALL, SMALL_PREFIX, LuaLedger, load
 from tests.libs.views.simulation.promise_checks import folded
 from tests.libs.views.simulation.random_voting import Voting
 
@@ -20,7 +20,8 @@ SEEDS = 40
 def test_functions_and_rules_agree_and_the_count_is_right(part: int, valkey_address: str, namespace: str) -> None:
     with Redis.from_url(valkey_address) as redis:
         load(redis)
-        ledger = LuaLedger(redis, namespace)
+        load(redis, SMALL_PREFIX, SMALL)
+        ledger = LuaLedger(redis, namespace, SMALL_PREFIX if part % 2 else "")
         for seed in range(part, SEEDS, 4):
             try:
                 Voting(ledger, seed).run()

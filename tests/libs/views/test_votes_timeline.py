@@ -24,7 +24,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
-from libs.views.generations import TIMELINE, Generations
+from libs.views.generations import IN_PARTS, TIMELINE, Generations
 from libs.views.ledger_scan import LedgerScan
 from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.settings import ValkeySettings
@@ -60,7 +60,7 @@ class Folded:
         """In pieces of these sizes; the last takes the rest."""
         views = VoteViews(self.valkey, self.namespace, generation)
         projection = VotesProjection(TOPIC, views, AddressCounters(self.valkey, self.namespace))
-        start, at = Position("log", 0), 0
+        start, at = Position("log", log[0].offset), 0
         for size in (*sizes, len(log)):
             if piece := log[at : at + size]:
                 await projection.fold(0, start, piece)
@@ -78,6 +78,10 @@ class Folded:
             found[contest] = {moment_of(field): past_of(value) for field, value in rows}
             assert len(found[contest]) == len(rows), "a minute of a subject is there once"
         return found
+
+    async def of(self, contests: Sequence[str]) -> dict[str, int]:
+        """Return the number of members of these contests' timelines, as readers see them."""
+        return {name: await self.valkey.call("ZCARD", self.key(f"g1:minutes:{name}")) for name in contests}
 
     async def forget(self) -> None:
         if keys := await self.valkey.call("KEYS", f"{self.namespace}:*"):
@@ -202,7 +206,7 @@ async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(v
     right = await folded.kept()
     assert len(right["one"]) == 9 + 8 + 9 + 9  # of contest, participants, source, its id
     await valkey.call("RENAME", folded.key("g1:minutes:one"), folded.key("g1:minutes:two:é"))
-    await valkey.call("SADD", folded.key("g1:contests"), "two:é")
+    await valkey.call("ZADD", folded.key("g1:contests"), 0, "two:é")
     assert await generations.open(0, 2, TIMELINE)
     await folded.fold(log, generation=2)
     before = await VoteViews(valkey, folded.namespace).counts(0, "one")
@@ -214,6 +218,49 @@ async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(v
     assert (await folded.timeline.counts_at(0, "one", 5, "ab", {})).figures["", ""] == VoteSums(5, 5, 0)
     assert (await generations.swap(0, 2, read=False)).done
     assert (await folded.kept())["one"] == {}
+    await folded.forget()
+
+
+async def test_many_timelines_are_exchanged_in_parts_each_of_them_once(valkey: Coalescer) -> None:
+    """A process may end between the parts, and the next one may want the other direction."""
+    folded, names = Folded(valkey), [f"{number:03}:é" for number in range(120)]
+    generations = Generations(valkey, folded.namespace, "votes", TOPIC)
+    events = [a_cast("ab"[n], voter=f"voter {n}", contest=name) for n in range(2) for name in names]
+    log = [
+        LogRecord(offset, (offset // 120 + 1) * MINUTE_MS, vote_codec.encode(event))
+        for offset, event in enumerate(events)
+    ]
+    await folded.fold(log)
+    right = await folded.of(names)
+    assert all(right.values())
+    for name in names[:100]:
+        await valkey.call("DEL", folded.key(f"g1:minutes:{name}"))
+    assert await generations.open(0, 2, TIMELINE)
+    await folded.fold(log, generation=2)
+
+    async def swap_a_part(read: int) -> int:
+        reply = await valkey.call("FCALL", "votes_swap", 1, generations.base(0), 2, read, 0)
+        return int(reply[0])
+
+    assert await swap_a_part(1) == IN_PARTS
+    half = await folded.of(names)
+    assert [name for name in names if half[name]] == [*names[:50], *names[100:]]
+    later = [a_cast("c", voter="later", contest=name) for name in (names[0], names[70])]
+    more = [
+        LogRecord(offset, 5 * MINUTE_MS, vote_codec.encode(event)) for offset, event in enumerate(later, len(log))
+    ]
+    await folded.fold(more)
+    assert (await generations.swap(0, 2)).done
+    whole = await folded.of(names)
+    assert {name for name in names if whole[name] != right[name]} == {names[0], names[70]}
+    assert (await generations.swap(0, 2)).done, "what was done before is refused"
+    assert await folded.of(names) == whole
+    assert await swap_a_part(0) == IN_PARTS
+    assert (await generations.swap(0, 2)).done, "the other direction was not completed and reverted"
+    assert await folded.of(names) == whole
+    assert (await generations.swap(0, 2, read=False)).done
+    back = await folded.of(names)
+    assert [name for name in names if back[name]] == [names[0], names[70], *names[100:]]
     await folded.forget()
 
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from libs.audit.report import Report
 from libs.contracts.json_form import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
+from libs.views.ledger_scan import OWN
 from services.cli.__main__ import app
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 from tests.support.deployments import compare
@@ -22,6 +23,8 @@ from tests.support.folded_log import FoldedLog, folded_log
 
 pytestmark = pytest.mark.slow
 
+WIDE = OWN + 20
+"""Participants of whom some lie in shares."""
 MANY = 12
 """More vote ids than the ledger keeps beside their voter."""
 
@@ -62,6 +65,10 @@ def all_that_happens(start: int = 0, voters: int = 12) -> list[Event | bytes]:
         for n, choices in enumerate([(("a", 5), ("b", 3)), (("c", 5), ("a", 3), ("b", 1))]):
             events.append(a_cast(vote_id=f"b{n}", choices=choices, **ballot, **who))
         events += [a_cast("c", vote_id=f"many {n}", contest="plain", **who) for n in range(MANY)]
+        wide = range(WIDE if i < 2 else 0)
+        events += [
+            a_cast(f"p{n}", vote_id=f"w{n}", rating=values, **rating | {"contest": "wide"}, **who) for n in wide
+        ]
         events += [a_removal(f"many {n}", contest="plain", **who) for n in (0, MANY - 1)]
         events.append(a_removal("refunded first", contest="plain", source="c-paid", reason="refund", **who))
         events.append(a_report(f"report {i}", ("x", i + 1, 1, 0), ("y", 6 - i % 2, 1, 1), contest="plain"))
@@ -82,7 +89,7 @@ async def test_every_kind_of_event_gives_the_same_view_and_the_equation_holds(lo
     assert report.differences == []
     assert report.equal
     assert report.outcomes == {
-        "counted": 3 + 11 + 12 * (MANY - 2),
+        "counted": 3 + 11 + 12 * (MANY - 2) + 2 * WIDE,
         "overruled": 0,
         "removed": 9 + 1 + 12 * 3,
         "replaced": 24 + 12,
@@ -123,8 +130,8 @@ async def test_what_changes_while_it_compares_is_no_difference(log: FoldedLog) -
 
 @pytest.mark.parametrize(
     "name",
-    ["voters:rated", "voters:ordered", "spill:plain", "details:rated", "details:ordered", "names:ordered",
-     "ratings:rated", "waiting:plain", "sources:plain", "figures:plain", "reports:plain"],
+    ["voters:rated", "voters:ordered", "shares:wide", "spill:plain", "details:rated", "details:ordered",
+     "names:ordered", "ratings:rated", "waiting:plain", "sources:plain", "figures:plain", "reports:plain"],
 )  # fmt: skip
 @pytest.mark.parametrize("change", ["lost", "another's"])
 async def test_one_doctored_field_of_any_hash_is_found(log: FoldedLog, name: str, change: str) -> None:

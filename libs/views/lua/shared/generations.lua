@@ -2,8 +2,9 @@
 --   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (number of swaps so
 --                            far), last (highest number ever assigned), and by number, of each opened generation,
 --                            packed {state, scope, schema, read, kept since (s), 1 if it is kept until it is
---                            dropped}; fresh (reads.lua); begun (us: when the live one was first folded from the
---                            beginning of the log)
+--                            dropped, and of an exchange that is not complete, the name that it came to and the
+--                            value of `read` at its end}; fresh (reads.lua); begun (us: when the live one was first folded
+--                            from the beginning of the log)
 --   base:g<number>:... the keys of a generation; its position is base:g<number>:position
 -- A generation with a narrower scope never becomes the live one: its keys are exchanged with the live one's, and `read`
 -- is 1 after that, else 0.
@@ -11,6 +12,7 @@
 -- swapped out), SIDE (a read-only copy as of an earlier time), BROKEN (cannot be folded further, as any whose layout
 -- is not this code's).
 
+local FOLD_SECONDS = 0.001  -- of the processor's time, after which a fold ends and writes, which takes about as long
 local BUILDING, FOLLOWING, KEPT, SIDE, BROKEN = 'building', 'following', 'kept', 'side', 'broken'
 
 -- commands that iterate over a key's parts, and that read one of them
@@ -38,10 +40,12 @@ local function run_id()
 end
 
 -- The generations of one library's views. prefix: of its functions' names; schema: version of the layout that its code
--- reads and writes; fold(views, items, from, scope, base) folds the items from offset `from` on into the generation at
--- `views`, only those of `scope` unless it is '' (base: for the live one, else nil); exchange(a, b, scope) exchanges
--- the keys of `scope`. accord(one, other) returns whether writers that used one generation's views may continue with
--- the other's; taken_over(base, views) is called after `views` became the live ones.
+-- reads and writes; fold(views, items, range, scope, base) folds the items from offset `range.from` to before `range.till`
+-- into the generation at `views`, only those of `scope` unless it is '' (base: for the live one, else nil). It may end early,
+-- after `range.seconds` of the processor's time, and then sets `range.till`. exchange(a, b, scope, after) exchanges keys of
+-- `scope`, which come after the name `after`, and returns the name to go on after, nil at the end. accord(one, other)
+-- returns whether writers that used one generation's views may continue with the other's; taken_over(base, views) is called
+-- after `views` became the live ones.
 local function generations_of(prefix, schema, fold, exchange, accord, taken_over)
   local own = {}
 
@@ -58,7 +62,7 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
         -- this code can fold only its own layout
         local state = row[3] == schema and row[1] or BROKEN
         all.opened[number] = { state = state, scope = row[2], schema = row[3], read = row[4], stored = row[1],
-          since = row[5] or 0, held = row[6] or 0 }
+          since = row[5] or 0, held = row[6] or 0, after = row[7], heading = row[8] }
       else
         all[flat[i]] = tonumber(flat[i + 1])
       end
@@ -68,7 +72,7 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
 
   local function keep(base, number, row)
     call('HSET', key(base), whole(number),
-      pack({ row.state, row.scope, row.schema, row.read, row.since or 0, row.held or 0 }))
+      pack({ row.state, row.scope, row.schema, row.read, row.since or 0, row.held or 0, row.after, row.heading }))
   end
 
   -- the other generations that a swap of `number` drops: only one former view is kept, to be swapped back. The second
@@ -119,24 +123,33 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     return true
   end
 
-  local function finish(views, args) call('HSET', views .. ':position', 'log', args[1], 'offset', args[3]) end
+  local function finish(views, args, range)
+    call('HSET', views .. ':position', 'log', args[1], 'offset', whole(range.till))
+  end
 
   -- Folds the part of a batch that a following generation lacks: it may be ahead. Its errors must not stop the live one.
-  local function follow(base, number, row, args, items)
+  local function follow(base, number, row, args, items, range)
     local views = at(base, number)
     local log, offset = position(views)
-    if log == args[1] and offset >= tonumber(args[3]) then return end
-    local done = log == args[1] and offset >= tonumber(args[2]) and pcall(fold, views, items, offset, row.scope)
+    if log == args[1] and offset >= range.till then return end
+    local its = { from = offset, till = range.till }
+    local done = log == args[1] and offset >= range.from and pcall(fold, views, items, its, row.scope)
     if done then
-      finish(views, args)
+      finish(views, args, range)
     else
       row.state = BROKEN
       keep(base, number, row)
     end
   end
 
+  local function reply_of(range, args)
+    if range.till == tonumber(args[3]) then return { 1 } end
+    return { 2, whole(range.till) }
+  end
+
   -- ARGV: log id, offset expected, offset after the batch, packed list of items. Folds into the live generation and
-  -- those that follow it. {1} folded, now or before; {0, log id, offset} if the view is at another position.
+  -- those that follow it. {1} folded, now or before; {2, offset} folded up to there, since more would block Valkey for too
+  -- long; {0, log id, offset} if the view is at another position.
   redis.register_function(prefix .. '_apply', function(keys, args)
     local base = keys[1]
     local views = own.view(base)
@@ -148,16 +161,19 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
       call('HSET', key(base), 'schema', schema, 'begun', whole(time[1] * 1000000 + time[2]))
       call('HDEL', key(base), 'fresh')
     end
-    fold(views, items, tonumber(args[2]), '', base)
-    finish(views, args)
+    local following, count = {}, 1
     for number, row in pairs(rows(base).opened) do
-      if row.state == FOLLOWING or row.state == KEPT then follow(base, number, row, args, items) end
+      if row.state == FOLLOWING or row.state == KEPT then following[number], count = row, count + 1 end
     end
-    return { 1 }
+    local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS / count }
+    fold(views, items, range, '', base)
+    finish(views, args, range)
+    for number, row in pairs(following) do follow(base, number, row, args, items, range) end
+    return reply_of(range, args)
   end)
 
   -- As `apply`, only into generation ARGV[5], which follows once it has reached the live one's position. {1, state},
-  -- {0, log id, offset, state}, {-1} if none has that number.
+  -- {2, offset, state}, {0, log id, offset, state}, {-1} if none has that number.
   redis.register_function(prefix .. '_fold', function(keys, args)
     local base, number = keys[1], tonumber(args[5])
     local all = rows(base)
@@ -166,9 +182,10 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     local views = at(base, number)
     local needed, reply = compare(views, args)
     if needed then
-      fold(views, unpack_one(args[4]), tonumber(args[2]), row.scope)
-      finish(views, args)
-      reply = { 1 }
+      local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS }
+      fold(views, unpack_one(args[4]), range, row.scope)
+      finish(views, args, range)
+      reply = reply_of(range, args)
     end
     local log, offset = position(views)
     local live_log, live_offset = position(at(base, all.live))
@@ -194,16 +211,18 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
   end)
 
   -- ARGV: number, 1 (or 0, of a narrower scope: back again), 1 to swap also without `accord`. From this call on readers
-  -- get that generation; the former live one follows it, to be swapped back. {1} done, {2} done before; {0, reason} if it
-  -- does not follow, or is at another position, except if the live one has another layout and is not folded any
-  -- further. Drops the generation that was kept before.
+  -- get that generation; the former live one follows it, to be swapped back. {1} done, {2} done before, {3} a part of a
+  -- long exchange is done: call again; {0, reason} if it does not follow, or is at another position, except if the live one
+  -- has another layout and is not folded any further. Drops the generation that was kept before.
+  -- Between the parts each contest is of the one generation or of the other, and both are folded on: so an exchange that is
+  -- given up leaves nothing wrong. One in the other direction completes it first.
   redis.register_function(prefix .. '_swap', function(keys, args)
     local base, number, wanted = keys[1], tonumber(args[1]), tonumber(args[2])
     local all = rows(base)
     if number == all.live then return { 2 } end
     local row = all.opened[number]
     if not row then return { 0, 'gone' } end
-    if row.scope ~= '' and row.read == wanted then return { 2 } end
+    if row.scope ~= '' and row.read == wanted and not row.heading then return { 2 } end
     if row.state ~= FOLLOWING and row.state ~= KEPT then return { 0, row.state } end
     local views, live = at(base, number), at(base, all.live)
     local log, offset = position(views)
@@ -215,16 +234,18 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     local others, held = given_up(all, number)
     if held then return { 0, 'another is kept' } end
     for i = 1, #others do call('HDEL', key(base), others[i]) end
-    if row.scope ~= '' then
-      exchange(views, live, row.scope)
-      row.state, row.read, row.since = KEPT, wanted, seconds()
+    if row.scope ~= '' then  -- in parts
+      row.heading = row.heading or wanted
+      row.after = exchange(views, live, row.scope, row.after or '')
+      call('HINCRBY', key(base), 'swaps', 1)
+      if not row.after then row.state, row.read, row.since, row.heading = KEPT, row.heading, seconds(), nil end
       keep(base, number, row)
-    else
-      call('HDEL', key(base), whole(number))
-      keep(base, all.live, { state = KEPT, scope = '', schema = all.schema or schema, read = 0, since = seconds() })
-      call('HSET', key(base), 'live', whole(number), 'schema', schema)
-      if taken_over then taken_over(base, views) end
+      return { row.read == wanted and not row.heading and 1 or 3 }
     end
+    call('HDEL', key(base), whole(number))
+    keep(base, all.live, { state = KEPT, scope = '', schema = all.schema or schema, read = 0, since = seconds() })
+    call('HSET', key(base), 'live', whole(number), 'schema', schema)
+    if taken_over then taken_over(base, views) end
     call('HINCRBY', key(base), 'swaps', 1)
     return { 1 }
   end)

@@ -10,9 +10,10 @@
 --   base:pending    hash  contest NUL voter -> packed list of reservations the fold has not confirmed
 --   base:due        zset  contest NUL voter NUL digest, by accepted_at (us)
 --   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, fences (a hash: history, a hash
---                   over all fences folded and their offsets), quarantine, stats, contests (a set: of which anything is
---                   held), and per contest
+--                   over all fences folded and their offsets), quarantine, stats, contests (a zset, in the order of
+--                   their names: of which anything is held), and per contest
 --     voters:<contest>   hash  voter -> packed {records, spilled, sums, anonymous, epoch, latest free vote (us), slots}
+--     shares:<contest>   hash  voter, number (I3) -> packed {sums, slots}, of participants that are not with the voter
 --     spill:<contest>    hash  voter digest -> record, of voters with more than INLINE votes
 --     details:<contest>  hash  voter digest -> packed {epoch, choices (index, votes, ...) or false, rating or false}
 --     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row
@@ -41,6 +42,9 @@
 -- sums is flat: key, used, largest limit, active, ...; key = ((epoch * 2^24) + participant index) * 2 + source, index
 -- 0 being the contest. Free votes of the voter's latest allowance period and the one before have sums of their own; those
 -- of all earlier periods are merged under epoch 0 (see is_over). slots is flat: index * 2 + source, digest of the vote that a later one of the slot replaces.
+-- The contest's sums and slots, and those of the first OWN participants that a voter's votes used, are with the voter. Those
+-- of all others lie in shares, of SHARE successive indexes together: so a vote costs the same, however many participants its
+-- voter has voted for. In a share, periods that are over are merged when it is next used.
 -- Rows: see ROW_* below. Numbers stay below 2^53.
 
 local ROW = '>c12c8I7I5I3I3Bi4i4I7'
@@ -60,7 +64,7 @@ local ROW_MINUTE = 10
 -- while it is being reopened), last one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
-local SCHEMA = 7  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 8  -- raised with every change of what is stored that the code before could not read
 local generations
 
 local function view(base, number) return generations.view(base, number) end
@@ -129,13 +133,6 @@ local function is_over(standing, source, epoch) return source == FREE and epoch 
 
 -- the epoch under which the sums of a period are stored
 local function kept_epoch(standing, source, epoch) return is_over(standing, source, epoch) and 0 or epoch end
-
--- index of a voter's sum (key, used, limit, active); nil if nothing was used
-local function sum_at(sums, key)
-  for i = 1, #sums, 4 do
-    if sums[i] == key then return i end
-  end
-end
 
 local function slot_at(slots, key)
   for i = 1, #slots, 2 do

@@ -126,8 +126,14 @@ local function contest_view(base, views, contest, voters)
   local packed, standings = read_fields(views .. ':voters:' .. contest, voters), {}
   local c = { indexes = { [''] = 0 } }
   function c.standing(voter)
-    if not standings[voter] then standings[voter] = unpack_voter(packed[voter]) end
+    if not standings[voter] then
+      standings[voter] = unpack_voter(packed[voter])
+      standings[voter].voter = voter
+    end
     return standings[voter]
+  end
+  function c.read_share(voter, number)
+    return call('HGET', views .. ':shares:' .. contest, shares.field(voter, number))
   end
   c.in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
   function c.reopened()
@@ -193,8 +199,10 @@ end
 -- the digest of the folded vote in a slot, or nil
 local function holder(c, standing, slot, source)
   local index = c.index(slot)
-  local at = index and slot_at(standing.slots, index * 2 + source)
-  return at and standing.slots[at + 1]
+  if not index then return nil end
+  local slots = place_of(c, standing, index).slots
+  local at = slot_at(slots, index * 2 + source)
+  return at and slots[at + 1]
 end
 
 -- The allowance that each of a voter's reservations currently uses: none if it replaces a folded vote, or if another
@@ -220,8 +228,10 @@ local function used_up(c, standing, list, source, epoch, participant, slot)
   local function folded(name)
     if #standing.sums == 0 then return 0 end
     local index = c.index(name)
-    local at = index and sum_at(standing.sums, sum_key(epoch, index, source))
-    return at and standing.sums[at + 1] or 0
+    if not index then return 0 end
+    local place = place_of(c, standing, index)
+    local at = sum_at(place, sum_key(epoch, index, source))
+    return at and place.sums[at + 1] or 0
   end
   local used_p, used_c, weights = folded(participant), folded(''), weights_of(c, standing, list)
   for i = 1, #list do

@@ -2,14 +2,18 @@
 
 local MILLION = 1000000
 local MOST_VALUE = 100  -- the last value of a distribution of ratings; larger ones count there
-local SUMS_OF_EPOCH = 33554432  -- keys of sums of one epoch: see sum_key
 
 -- Returns the index of a voter's sum (nil if nothing was used), and whether votes of the voter for its participant
 -- count: from its source, from any.
-local function find_sum(sums, key)
+local function find_sum(place, key)
   local own = key % SUMS_OF_EPOCH
   local other = own % 2 == 0 and own + 1 or own - 1  -- of the other source
-  local at, here, elsewhere = nil, false, false
+  local sums, at, here, elsewhere = place.sums, nil, false, false
+  if #sums > SCANNED then
+    at = sum_at(place, key)
+    here, elsewhere = (place.counted[own] or 0) > 0, (place.counted[other] or 0) > 0
+    return at, here, here or elsewhere
+  end
   for i = 1, #sums, 4 do
     local its = sums[i]
     if its == key then at = i end
@@ -21,31 +25,12 @@ local function find_sum(sums, key)
   return at, here, here or elsewhere
 end
 
--- merges the sums of the periods that are over
-local function merge_periods(standing)
-  local merged, places, sums = {}, {}, standing.sums
-  for i = 1, #sums, 4 do
-    local epoch, rest = math.floor(sums[i] / 33554432), sums[i] % 33554432
-    local key = kept_epoch(standing, rest % 2, epoch) * 33554432 + rest
-    local at = places[key]
-    if at then
-      merged[at + 1], merged[at + 3] = merged[at + 1] + sums[i + 1], merged[at + 3] + sums[i + 3]
-      merged[at + 2] = largest(merged[at + 2], sums[i + 2])
-    else
-      at = #merged + 1
-      places[key] = at
-      merged[at], merged[at + 1], merged[at + 2], merged[at + 3] = key, sums[i + 1], sums[i + 2], sums[i + 3]
-    end
-  end
-  standing.sums = merged
-end
-
 -- sets the latest free vote, from which allowances renew, whatever its status
 local function anchor(standing, epoch, at)
   standing.latest = math.max(standing.latest, at)
   if epoch > standing.epoch then
     standing.epoch = epoch
-    merge_periods(standing)
+    shares.merge_periods(standing, standing)
   end
 end
 
@@ -59,18 +44,26 @@ local function count_voter(row, source, here, anywhere, anonymous, by)
 end
 
 -- the votes of a row that a voter uses, and those that count, change by so many; below 0: they are taken back
-local function move(row, standing, vote, used, active, limit)
-  local sums = standing.sums
+local function move(c, row, standing, vote, used, active, limit)
+  local place = place_of(c, standing, row.index)
+  local sums = place.sums
   local key = sum_key(kept_epoch(standing, vote.source, vote.epoch), row.index, vote.source)
-  local at, here, anywhere = find_sum(sums, key)
+  local at, here, anywhere = find_sum(place, key)
   if not at then
     at = #sums + 1
     sums[at], sums[at + 1], sums[at + 2], sums[at + 3] = key, 0, limit, 0
+    place.at, place.own = nil, nil
   end
+  local counted = sums[at + 3] > 0
   sums[at + 1], sums[at + 3] = sums[at + 1] + used, sums[at + 3] + active
   if used > 0 then sums[at + 2] = largest(sums[at + 2], limit) end
+  place.changed = true
   if active == 0 then return end
-  if active < 0 then at, here, anywhere = find_sum(sums, key) end
+  if place.at and counted ~= (sums[at + 3] > 0) then
+    local own = key % SUMS_OF_EPOCH
+    place.counted[own] = (place.counted[own] or 0) + (counted and -1 or 1)
+  end
+  if active < 0 then at, here, anywhere = find_sum(place, key) end
   count_voter(row.cells, vote.source, here, anywhere, standing.anonymous, active > 0 and 1 or -1)
 end
 
@@ -109,7 +102,7 @@ local function move_choices(c, standing, vote, used, active)
     local name, votes = vote.choices[i][1], vote.choices[i][2]
     local row = c.row(name)
     c.changes(name, row)
-    move(row, standing, vote, used * votes, active * votes, vote.max_p)
+    move(c, row, standing, vote, used * votes, active * votes, vote.max_p)
     row.cells[base], top[base] = row.cells[base] + active * votes, top[base] + active * votes
     if vote.rating and active ~= 0 then rate(c, name, vote.rating, active) end
   end
@@ -118,7 +111,7 @@ end
 
 -- the same for the contest, with the vote's weight
 local function move_contest(c, standing, vote, used, active)
-  move(c.top, standing, vote, used * vote.weight, active * vote.weight, vote.max_c)
+  move(c, c.top, standing, vote, used * vote.weight, active * vote.weight, vote.max_c)
 end
 
 local function set_status(c, voter, standing, record, status)
@@ -158,19 +151,20 @@ local function touch(c, offset, time)
 end
 
 -- what a voter has used of a vote's participant (0: of the contest), and the largest limit of it (nil: none yet)
-local function used_of(standing, vote, index)
-  local at = sum_at(standing.sums, sum_key(vote.epoch, index, vote.source))
-  if at then return standing.sums[at + 1], standing.sums[at + 2] end
+local function used_of(c, standing, vote, index)
+  local place = place_of(c, standing, index)
+  local at = sum_at(place, sum_key(vote.epoch, index, vote.source))
+  if at then return place.sums[at + 1], place.sums[at + 2] end
   return 0, nil
 end
 
 -- a vote of a period that is over is never admitted: its sums are gone
 local function is_admitted(c, standing, vote)
   if is_over(standing, vote.source, vote.epoch) then return false end
-  local votes, limit = used_of(standing, vote, 0)
+  local votes, limit = used_of(c, standing, vote, 0)
   if exceeds(votes + vote.weight, largest(limit, vote.max_c)) then return false end
   for i = 1, #vote.choices do
-    votes, limit = used_of(standing, vote, c.row(vote.choices[i][1]).index)
+    votes, limit = used_of(c, standing, vote, c.row(vote.choices[i][1]).index)
     if exceeds(votes + vote.choices[i][2], largest(limit, vote.max_p)) then return false end
   end
   return true
@@ -197,13 +191,15 @@ local function fold_cast(state, item)
   for i = 1, #choices do c.row(choices[i][1]) end
   local vote = { source = source, epoch = epoch, choices = choices, rating = rating, weight = weight_of(form, choices),
     max_p = max_p, max_c = max_c }
-  local slot = form ~= PLAIN and (form == RATING and c.row(choices[1][1]).index or 0) * 2 + source
-  local held = slot and slot_at(standing.slots, slot)
+  local of_slot = form == RATING and c.row(choices[1][1]).index or 0
+  local slot = form ~= PLAIN and of_slot * 2 + source
+  local slots = slot and place_of(c, standing, of_slot).slots
+  local held = slot and slot_at(slots, slot)
   local status = COUNTED
   if c.top.cells[ROW_CLOSED] ~= 0 then
     status = LATE
   elseif held and replaces(form, max_p) then
-    local former = c.find(voter, standing, standing.slots[held + 1])
+    local former = c.find(voter, standing, slots[held + 1])
     local replaced = c.vote(voter, former)
     local counted = status_of(string.byte(former, FLAGS_AT)) == COUNTED
     vote.epoch = replaced.epoch
@@ -219,8 +215,8 @@ local function fold_cast(state, item)
     state.stats.overruled = state.stats.overruled + 1
   end
   if slot and status == COUNTED then
-    held = held or #standing.slots + 1
-    standing.slots[held], standing.slots[held + 1] = slot, digest
+    held = held or #slots + 1
+    slots[held], slots[held + 1] = slot, digest
   end
   local index, count, detailed = c.row(choices[1][1]).index, choices[1][2], 0
   if form == BALLOT then index, count = 0, 0 end
@@ -231,6 +227,20 @@ local function fold_cast(state, item)
   keep(c, voter, standing, status, struct.pack(ROW, digest, content, at, offset, index, count,
     source + 2 * status + detailed, rem_p, rem_c, next_at))
   touch(c, offset, time)
+end
+
+-- frees the slot that a vote holds, if any: a ballot's is the contest's, a rating's its participant's
+local function free_slot(c, standing, record, vote, digest)
+  if string.byte(record, FLAGS_AT) < DETAILED then return end
+  local of_slot = vote.is_ballot and 0 or c.row(vote.choices[1][1]).index
+  local slots = place_of(c, standing, of_slot).slots
+  for i = 2, #slots, 2 do
+    if slots[i] == digest then
+      table.remove(slots, i)
+      table.remove(slots, i - 1)
+      return
+    end
+  end
 end
 
 -- removes a vote; false if nothing changes. An id that was never cast is used up.
@@ -249,13 +259,7 @@ local function remove_vote(c, voter, digest, removal)
   move_choices(c, standing, vote, -1, counted)
   move_contest(c, standing, vote, -1, counted)
   set_status(c, voter, standing, record, REMOVED)
-  for i = 2, #standing.slots, 2 do
-    if standing.slots[i] == digest then
-      table.remove(standing.slots, i)
-      table.remove(standing.slots, i - 1)
-      break
-    end
-  end
+  free_slot(c, standing, record, vote, digest)
   return true
 end
 

@@ -26,7 +26,7 @@ local function release_field(source, number) return source .. '\0' .. string.for
 local function take_held(f) return { f[F_HELD][1], f[F_HELD][2], f[F_HELD][3], f[F_MINUTE] } end
 
 local function contest_state(views, contest, prefetch)
-  local voters, rows, names, details, ratings, waiting, voids, past = {}, {}, {}, {}, {}, {}, {}, {}
+  local voters, read_voters, rows, names, details, ratings, waiting, voids, past = {}, {}, {}, {}, {}, {}, {}, {}, {}
   local figures, changes, releases, read_rows = {}, {}, {}, {}
   local minute, former, is_new, last_change
   local minute_begins, minute_ends = 0, 0
@@ -34,7 +34,7 @@ local function contest_state(views, contest, prefetch)
   local sources = {}
   if prefetch then
     local packed = call('HMGET', views .. ':voters:' .. contest, unpack(prefetch.voters))
-    for i = 1, #prefetch.voters do voters[prefetch.voters[i]] = unpack_voter(packed[i]) end
+    for i = 1, #prefetch.voters do read_voters[prefetch.voters[i]] = packed[i] end
     packed = call('HMGET', views .. ':counts:' .. contest, unpack(prefetch.rows))
     for i = 1, #prefetch.rows do read_rows[prefetch.rows[i]] = packed[i] end
   end
@@ -53,12 +53,17 @@ local function contest_state(views, contest, prefetch)
   function c.voter(voter, anonymous)
     local standing = voters[voter]
     if not standing then
-      standing = unpack_voter(call('HGET', at('voters'), voter))
+      local packed = read_voters[voter]
+      if packed == nil then packed = call('HGET', at('voters'), voter) end
+      standing = unpack_voter(packed)
+      standing.voter = voter
       voters[voter] = standing
     end
     if standing.anonymous == nil then standing.anonymous = anonymous end
     return standing
   end
+
+  function c.read_share(voter, number) return call('HGET', at('shares'), shares.field(voter, number)) end
 
   function c.row(participant)
     local row = rows[participant]
@@ -112,7 +117,7 @@ local function contest_state(views, contest, prefetch)
       local kept = details[voter .. digest] or unpack_one(call('HGET', at('details'), voter .. digest))
       vote.epoch, vote.rating = kept[1], kept[3]
       if kept[2] then
-        vote.choices, vote.weight = {}, 1
+        vote.choices, vote.weight, vote.is_ballot = {}, 1, true
         for i = 1, #kept[2], 2 do
           vote.choices[(i + 1) / 2] = { name_of(kept[2][i]), kept[2][i + 1] }
         end
@@ -323,15 +328,19 @@ local function contest_state(views, contest, prefetch)
   end
 
   function c.write()
-    local standings, counts, indexes = {}, {}, {}
+    local standings, used_shares, counts, indexes = {}, {}, {}, {}
     for voter, s in pairs(voters) do
       if s.records ~= '' then standings[voter] = s end
+      for number, share in pairs(s.shares or {}) do
+        if share.changed then used_shares[shares.field(voter, number)] = share end
+      end
     end
     for participant, row in pairs(rows) do
       counts[participant] = row.cells
       if participant ~= '' and names[row.index] then indexes[string.format('%.0f', row.index)] = participant end
     end
     write_packed('voters', standings, pack_voter)
+    write_packed('shares', used_shares, shares.pack)
     write_packed('counts', counts, pack)
     write_packed('names', indexes, tostring)
     write_packed('spill', c.spilling, tostring)
@@ -350,7 +359,7 @@ local function contest_state(views, contest, prefetch)
     write_flat('ZADD', 'changes', order)
     write_packed('reports', c.reports, pack)
     write_flat('ZADD', 'minutes', past)
-    if is_new then call('SADD', views .. ':contests', contest) end
+    if is_new then call('ZADD', views .. ':contests', 0, contest) end
   end
 
   return c

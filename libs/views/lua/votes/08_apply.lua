@@ -6,7 +6,7 @@ local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VO
 local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen, [I_VOIDED] = void }
 local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
 
-local PARTS = { 'voters', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'queue', 'sources',
+local PARTS = { 'voters', 'shares', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'queue', 'sources',
   'figures', 'changes', 'releases', 'reports', 'minutes' }
 
 -- the scope of a generation that folds all, for the timelines alone: no contest has such a key (views/generations.py)
@@ -20,7 +20,7 @@ local function open_gate(base, n, run)
     call('HSET', base .. ':gate', 'state', 'shut')
     return
   end
-  call('DEL', base .. ':pending', base .. ':due')
+  call('UNLINK', base .. ':pending', base .. ':due')
   call('HSET', base .. ':gate', 'state', 'open', 'run', gate.run, 'n', string.format('%.0f', n))
   if gate.forget_clock then call('HDEL', base .. ':gate', 'clock', 'forget_clock') end
 end
@@ -38,22 +38,25 @@ local function settle(base, confirmed)
   pending.close()
 end
 
--- the voters in the items from `from` on, and rows of their votes, by contest, to be read together
-local function wanted_by(items, from)
+-- the voters in the items of the range, and rows of their votes, by contest, to be read together
+local function wanted_by(items, range)
   local wanted = {}
   for i = 1, #items do
     local item = items[i]
-    if OF_VOTERS[item[1]] and item[2] >= from then
+    if OF_VOTERS[item[1]] and item[2] >= range.from and item[2] < range.till then
       local its = wanted[item[4]]
       if not its then
         its = { voters = {}, rows = { '' }, has = {} }
         wanted[item[4]] = its
       end
       its.voters[#its.voters + 1] = item[5]
-      local participant = item[1] == I_CAST and item[10][1] and item[10][1][1]
-      if participant and not its.has[participant] then
-        its.has[participant] = true
-        its.rows[#its.rows + 1] = participant
+      local choices = item[1] == I_CAST and item[10] or {}
+      for k = 1, #choices do
+        local participant = choices[k][1]
+        if not its.has[participant] then
+          its.has[participant] = true
+          its.rows[#its.rows + 1] = participant
+        end
       end
     end
   end
@@ -109,12 +112,18 @@ local function fold_item(state, item)
 end
 
 -- A generation of one contest folds what is of that, and the fences. Reads first, writes after.
-local function fold(views, items, from, scope, base)
-  local state = open_fold(views, wanted_by(items, from))
+local function fold(views, items, range, scope, base)
+  local state = open_fold(views, wanted_by(items, range))
+  local deadline = range.seconds and os.clock() + range.seconds
   for i = 1, #items do
     local item = items[i]
+    if item[2] >= range.till then break end
     local own = scope == '' or scope == TIMELINE or item[1] == I_FENCE or item[4] == scope
-    if own and item[2] >= from then fold_item(state, item) end
+    if own and item[2] >= range.from then
+      fold_item(state, item)
+      local is_short = item[1] == I_CAST and item[19] == PLAIN and i % 4 > 0
+      if deadline and not is_short and items[i + 1] and os.clock() > deadline then range.till = item[2] + 1 end
+    end
   end
   for _, c in pairs(state.contests) do c.write() end
   if state.opened then
@@ -131,21 +140,45 @@ local function fold(views, items, from, scope, base)
   end
 end
 
-local function change_places(one, other, name)
-  local a, b, aside = one .. name, other .. name, one .. ':aside'
-  local had = call('EXISTS', a) == 1
-  if had then call('RENAME', a, aside) end
-  if call('EXISTS', b) == 1 then call('RENAME', b, a) end
-  if had then call('RENAME', aside, b) end
-end
+local exchange
 
--- one contest's views change places, or all timelines
-local function exchange(one, other, scope)
-  if scope == TIMELINE then
-    local contests = call('SUNION', one .. ':contests', other .. ':contests')
-    for i = 1, #contests do change_places(one, other, ':minutes:' .. contests[i]) end
-  else
-    for i = 1, #PARTS do change_places(one, other, ':' .. PARTS[i] .. ':' .. scope) end
+do
+  local EXCHANGED = 50  -- timelines, by one call
+
+  -- The order of BYLEX; Lua compares strings by the server's locale.
+  local function precedes(a, b)
+    for i = 1, math.min(#a, #b) do
+      local x, y = string.byte(a, i), string.byte(b, i)
+      if x ~= y then return x < y end
+    end
+    return #a < #b
+  end
+
+  local function change_places(one, other, name)
+    local a, b, aside = one .. name, other .. name, one .. ':aside'
+    local had = call('EXISTS', a) == 1
+    if had then call('RENAME', a, aside) end
+    if call('EXISTS', b) == 1 then call('RENAME', b, a) end
+    if had then call('RENAME', aside, b) end
+  end
+
+  -- one contest's views change places, or the timelines of some contests: of those that either had at the beginning
+  function exchange(one, other, scope, after)
+    if scope ~= TIMELINE then
+      for i = 1, #PARTS do change_places(one, other, ':' .. PARTS[i] .. ':' .. scope) end
+      return nil
+    end
+    local names, known = {}, {}
+    for _, views in ipairs({ one, other }) do
+      local page = call('ZRANGE', views .. ':contests', '(' .. after, '+', 'BYLEX', 'LIMIT', 0, EXCHANGED + 1)
+      for i = 1, #page do
+        if not known[page[i]] then names[#names + 1] = page[i] end
+        known[page[i]] = true
+      end
+    end
+    table.sort(names, precedes)
+    for i = 1, math.min(#names, EXCHANGED) do change_places(one, other, ':minutes:' .. names[i]) end
+    return #names > EXCHANGED and names[EXCHANGED] or nil
   end
 end
 

@@ -120,40 +120,75 @@ read('votes_source', function(keys, args)
   return pack({ closing_of(s, top and unpack_one(top)[ROW_REOPENED] or 0), s[S_IDS], unknown })
 end)
 
--- ARGV: contest, voter. {now (us), epoch, latest free vote (us, 0: none), rows, configuration version in force (-1: none), n,
--- 1 where the gate is open}, counted and pending; rows are what the voter has used: {participant ('' contest), source,
--- epoch, used}. A replacement that is pending uses nothing.
-read('votes_allowance', function(keys, args)
-  local base = keys[1]
-  local views, contest, voter = view(base), args[1], args[2]
-  local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
-  local field = pending_field(contest, voter)
-  local list, indexes, rows = open_pending(base, { field }).list(field), {}, {}
-  for i = 1, #standing.sums, 4 do
-    local index = math.floor(standing.sums[i] / 2) % 16777216
-    if index > 0 then indexes[#indexes + 1] = index end
-  end
-  local names = names_of(views, contest, indexes)
-  for i = 1, #standing.sums, 4 do
-    local key = standing.sums[i]
-    local rest = math.floor(key / 2)
-    rows[#rows + 1] = { names[rest % 16777216], key % 2, math.floor(rest / 16777216), standing.sums[i + 1] }
-  end
-  local epoch, latest = standing.epoch, standing.latest
-  if latest == 0 then latest = latest_free(standing) end
-  local c, gate = contest_view(base, views, contest, {}), load_gate(base)
-  local weights = weights_of(c, standing, list)
-  for i = 1, #list do
-    local p = list[i]
-    local source = p[P_SOURCE]
-    if source == FREE then epoch, latest = math.max(epoch, p[P_EPOCH]), math.max(latest, p[P_AT]) end
-    if weights[i] > 0 then
-      for k = 1, #p[P_CHOICES] do rows[#rows + 1] = { p[P_CHOICES][k][1], source, p[P_EPOCH], p[P_CHOICES][k][2] } end
-      rows[#rows + 1] = { '', source, p[P_EPOCH], weights[i] }
+do
+  local SHARES_READ = 16  -- shares of a voter, by one call
+
+  -- a voter's sums, some pages of them in shares, and the number of the share to go on from (UNLIMITED: these are all)
+  local function sums_from(c, views, contest, standing, number)
+    local sums, from = {}, number
+    if number == 0 then
+      for i = 1, #standing.sums do sums[i] = standing.sums[i] end
     end
+    if not shares.are_used(standing) then return sums, UNLIMITED end
+    local row = call('HGET', views .. ':counts:' .. contest, '')
+    local last = shares.number(row and unpack_one(row)[1] or 1)
+    while number <= last and number < from + SHARES_READ do
+      local share = shares.unpack(c.read_share(standing.voter, number))
+      shares.merge_periods(standing, share)
+      for i = 1, #share.sums do sums[#sums + 1] = share.sums[i] end
+      number = number + 1
+    end
+    return sums, number <= last and number or UNLIMITED
   end
-  return pack({ next_moment(gate), epoch, latest, rows, c.in_force, gate.n, gate.open and 1 or 0 })
-end)
+
+  -- a voter's sums as {participant ('' contest), source, epoch, used}
+  local function rows_of(views, contest, sums)
+    local indexes, rows = {}, {}
+    for i = 1, #sums, 4 do
+      local index = math.floor(sums[i] / 2) % 16777216
+      if index > 0 then indexes[#indexes + 1] = index end
+    end
+    local names = names_of(views, contest, indexes)
+    for i = 1, #sums, 4 do
+      local rest = math.floor(sums[i] / 2)
+      rows[#rows + 1] = { names[rest % 16777216], sums[i] % 2, math.floor(rest / 16777216), sums[i + 1] }
+    end
+    return rows
+  end
+
+  -- ARGV: contest, voter, number of the share to begin with (0 first). {now (us), epoch, latest free vote (us, 0: none), rows,
+  -- configuration version in force (-1: none), n, 1 where the gate is open}, counted and pending, {share to go on from (-1: none),
+  -- hash of all that this depends on ('' of a single page)}; rows are what the voter has used: {participant ('' contest),
+  -- source, epoch, used}. A replacement that is pending uses nothing.
+  read('votes_allowance', function(keys, args)
+    local base = keys[1]
+    local views, contest, voter, from = view(base), args[1], args[2], tonumber(args[3])
+    local c, gate = contest_view(base, views, contest, { voter }), load_gate(base)
+    local standing = c.standing(voter)
+    local field = pending_field(contest, voter)
+    local sums, following = sums_from(c, views, contest, standing, from)
+    local rows, mark = rows_of(views, contest, sums), ''
+    if from > 0 or following ~= UNLIMITED then
+      mark = redis.sha1hex(generations.lineage(base) .. (call('HGET', views .. ':voters:' .. contest, voter) or '')
+        .. (call('HGET', base .. ':pending', field) or ''))
+    end
+    if from > 0 then return pack({ 0, 0, 0, rows, 0, 0, 0, following, mark }) end
+    local list = open_pending(base, { field }).list(field)
+    local epoch, latest = standing.epoch, standing.latest
+    if latest == 0 then latest = latest_free(standing) end
+    local weights = weights_of(c, standing, list)
+    for i = 1, #list do
+      local p = list[i]
+      local source = p[P_SOURCE]
+      if source == FREE then epoch, latest = math.max(epoch, p[P_EPOCH]), math.max(latest, p[P_AT]) end
+      if weights[i] > 0 then
+        for k = 1, #p[P_CHOICES] do rows[#rows + 1] = { p[P_CHOICES][k][1], source, p[P_EPOCH], p[P_CHOICES][k][2] } end
+        rows[#rows + 1] = { '', source, p[P_EPOCH], weights[i] }
+      end
+    end
+    return pack({ next_moment(gate), epoch, latest, rows, c.in_force, gate.n, gate.open and 1 or 0, following, mark })
+  end)
+end
 
 -- ARGV: contest, source, report id. {log, offset, content hash, offset of the report, late, ids held}; only the first
 -- two while it was not folded.
@@ -190,18 +225,16 @@ read('votes_closing', function(keys, args)
   return pack(reply)
 end)
 
--- ARGV: cursor ('0' to begin). {next cursor ('0' at the end), {contest, its vote ids by status, ...}}: some contests, of
--- which one may come twice.
+-- ARGV: contest after which to begin ('' first). {the last of these contests ('' at the end), their vote ids by status
+-- as sums}: of contests in the order of their names.
 read('votes_ids', function(keys, args)
-  local views = view(keys[1])
-  local page, found = call('SSCAN', views .. ':contests', args[1], 'COUNT', 200), {}
-  for i = 1, #page[2] do
-    local row = call('HGET', views .. ':counts:' .. page[2][i], '')
-    if row then
-      local cells, ids = unpack_one(row), {}
-      for k = ROW_IDS, ROW_CLOSED - 1 do ids[#ids + 1] = cells[k] end
-      found[#found + 1], found[#found + 2] = page[2][i], ids
-    end
+  local views, sums = view(keys[1]), {}
+  local page = call('ZRANGE', views .. ':contests', '(' .. args[1], '+', 'BYLEX', 'LIMIT', 0, 200)
+  for k = ROW_IDS, ROW_CLOSED - 1 do sums[k - ROW_IDS + 1] = 0 end
+  for i = 1, #page do
+    local row = call('HGET', views .. ':counts:' .. page[i], '')
+    local cells = row and unpack_one(row) or {}
+    for k = 1, #sums do sums[k] = sums[k] + (cells[ROW_IDS + k - 1] or 0) end
   end
-  return pack({ page[1], found })
+  return pack({ #page == 200 and page[200] or '', sums })
 end)

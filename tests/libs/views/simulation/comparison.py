@@ -8,7 +8,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import VoteRestored
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.ledger_scan import _voter_row, read_record
+from libs.views.ledger_scan import _voter_row, read_record, read_share
 from libs.views.serialization import digest, raw, text, unpack
 from libs.views.vote_views import VoteViews
 
@@ -117,7 +117,7 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
         return flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
 
     names = {int(index): name.decode() for index, name in (await kept("names")).items()} | {0: ""}
-    spilled, details = await kept("spill"), await kept("details")
+    spilled, details, shares = await kept("spill"), await kept("details"), await kept("shares")
     found = 0
     for field, packed in (await kept("waiting")).items():
         what = unpack(packed)
@@ -142,6 +142,14 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
             yield ("record", contest, voter, record[:12]), _row(record, names, its)
         for (index, source, epoch), used in row.used.items():
             yield ("used", contest, voter, names[index], source, epoch), used
+        for field in [field for field in shares if field[:-3] == voter]:
+            share = read_share(shares.pop(field)).merged(row.epoch)
+            assert {index for index, *_ in share.used} >= {index for index, _ in share.slots}
+            for (index, source, epoch), used in share.used.items():
+                yield ("used", contest, voter, names[index], source, epoch), used
+            for (index, source), held in share.slots.items():
+                yield ("slot", contest, voter, names[index], source), held
+    assert not shares, "shares of nobody"
     assert found == len(spilled), "spilled records of nobody"
     assert not details, "details of nothing"
 

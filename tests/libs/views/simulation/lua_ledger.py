@@ -28,6 +28,14 @@ from tests.libs.views.simulation.model_gate import APPEND_MS
 T = TypeVar("T")
 
 CONTESTS = {"contest"}
+SMALL = [
+    ("local OWN, SHARE = 50, 16", "local OWN, SHARE = 1, 2"),
+    ("local FOLD_SECONDS = 0.001", "local FOLD_SECONDS = 0.0001"),
+    ("local SHARES_READ = 16", "local SHARES_READ = 1"),
+    ("local SCANNED = 32", "local SCANNED = 4"),
+]
+"""Changes of the functions by which few participants lie in shares, and few events are folded in several calls."""
+SMALL_PREFIX = "small_"
 SOURCE = dict(libraries())["tally_votes"]
 
 

@@ -366,7 +366,7 @@ FOLD_MUTATIONS: dict[str, dict[str, Any]] = {
 LUA_MUTATIONS = {
     "no incarnation in the fold": [("if n ~= state.fence then", "if false then")],
     "no run id": [("open = v[1] == 'open' and v[2] == run,", "open = v[1] == 'open',")],
-    "pending outlives the fence": [("call('DEL', base .. ':pending', base .. ':due')", "")],
+    "pending outlives the fence": [("call('UNLINK', base .. ':pending', base .. ':due')", "")],
     "no dedup": [("if c.find(voter, standing, digest) then", "if false then")],
     "no compare-and-set": [
         (
@@ -388,7 +388,7 @@ LUA_MUTATIONS = {
 
 ADMISSION_MUTATIONS = {
     "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1, counted and -1 or 0)", "")],
-    "a removed vote keeps its slot": [("if standing.slots[i] == digest then", "if false then")],
+    "a removed vote keeps its slot": [("if slots[i] == digest then", "if false then")],
     "a replacement takes a period of its own": [("vote.epoch = replaced.epoch", "")],
     "the sums of the former period are merged": [("epoch < standing.epoch - 1 end", "epoch < standing.epoch end")],
     "merged sums forget whom votes count for": [("merged[at + 3] + sums[i + 3]", "merged[at + 3]")],

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from redis import Redis
 
-from tests.libs.views.simulation.lua_ledger import LuaLedger, load
+from tests.libs.views.simulation.lua_ledger import SMALL, SMALL_PREFIX, LuaLedger, load
 from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.schedule import run
 
@@ -26,7 +26,8 @@ def test_the_model_keeps_the_promises(part: int) -> None:
 def test_the_functions_keep_the_promises(part: int, valkey_address: str, namespace: str) -> None:
     with Redis.from_url(valkey_address) as redis:
         load(redis)
-        ledger = LuaLedger(redis, namespace)
+        load(redis, SMALL_PREFIX, SMALL)
+        ledger = LuaLedger(redis, namespace, SMALL_PREFIX if part % 2 else "")
         for seed in range(part, LUA_SEEDS, 5):
             try:
                 run(seed, ledger)
