@@ -16,6 +16,7 @@ from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.functions import load_functions
 
 ACCOUNT: Final = "dev"
+KEY_NAME: Final = "Development key of tally up"
 UNLIMITED = 0
 """Rate limit of the development key."""
 STORED: Final = "development/{namespace}.json"
@@ -74,7 +75,7 @@ async def _credentials(deployment: Deployment, environment: Environment) -> tupl
             return credentials["account"], credentials["api_key"]
         await store.delete(name)
     writer = await catalogue.writer(check=False)
-    issued = await issue_key(writer, ACCOUNT, PERMISSIONS, KeyRules(rate=UNLIMITED))
+    issued = await issue_key(writer, ACCOUNT, PERMISSIONS, KeyRules(name=KEY_NAME, rate=UNLIMITED))
     await store.put_if_absent(name, orjson.dumps({"account": issued.account, "api_key": issued.api_key}))
     return issued.account, issued.api_key
 

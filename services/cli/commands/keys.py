@@ -9,13 +9,14 @@ from typing import Annotated, Final
 import typer
 
 from libs.catalogue import api_keys
-from libs.catalogue.api_keys import IssuedKey
+from libs.catalogue.api_keys import PERMISSIONS, IssuedKey
 from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.time import timestamp
+from services.cli.contests import named
 from services.cli.render import Block
-from services.cli.runner import EnvironmentOption, command, command_group, moment
+from services.cli.runner import EnvironmentOption, Execute, command, command_group, moment
 
 _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")
 
@@ -50,6 +51,12 @@ class Keys:
     keys: list[Key]
 
 
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    key: Key
+    executed: bool
+
+
 def _created(key: IssuedKey) -> Iterator[Block]:
     yield f"Key {key.key_id} of account {key.account}; it is not shown again:"
     yield key.api_key
@@ -60,12 +67,14 @@ def _created(key: IssuedKey) -> Iterator[Block]:
 async def create(
     deployment: Deployment,
     account: Annotated[str, typer.Option("--account", help="Owner of the key; created if necessary.")],
-    permission: Annotated[list[str], typer.Option("--permission", help="Permission of the key; repeatable.")],
+    permission: Annotated[
+        list[str], typer.Option("--permission", help=f"One of: {', '.join(PERMISSIONS)}; repeatable.")
+    ],
     rate: Annotated[
         int | None,
         typer.Option("--rate", min=0, help="Requests per second; 0: no limit. Default: TALLY_RATE_PER_KEY."),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="Label shown by `tally keys list`.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name of the key, such as its user.")] = "",
     expires: Annotated[
         str | None, typer.Option("--expires", help="Expiry: a timestamp, or a duration from now like 30d or 12h.")
     ] = None,
@@ -93,23 +102,36 @@ async def list_keys(deployment: Deployment, environment: EnvironmentOption = Env
     return Keys([Key.of(row, used.get(row.key_id)) for row in await api_keys.list_keys(catalogue.views)])
 
 
+def _revoked(result: Revoked) -> Iterator[Block]:
+    key = result.key
+    yield f"Key {named(key.key_id, key.name)} of account {key.account}: {', '.join(key.permissions)}."
+    yield f"Created {key.created or '-'}, last used {key.last_used or '-'}."
+    if result.executed:
+        yield "Revoked: within a second every process rejects it."
+    else:
+        yield "Run again with --execute to revoke it permanently: every client that uses it is then rejected."
+
+
 @app.command()
-@command(text=lambda key: [f"Revoked key {key.key_id} of account {key.account}."])
+@command(text=_revoked)
 async def revoke(
     deployment: Deployment,
-    key_id: Annotated[str, typer.Argument(help="Id of the key, from `tally keys list`.")],
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="Id of the key, from `tally keys list`.")],
     environment: EnvironmentOption = Environment.PRODUCTION,
-    execute: Annotated[bool, typer.Option("--execute", hidden=True)] = True,
-) -> Key:
-    """Revoke a key at once: within a second every process rejects it."""
-    del execute  # Revoking a leaked key must not need a second command; the flag is accepted for uniformity.
+    execute: Execute = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="Revoke without a preview: for a key that leaked. Same as --execute.")
+    ] = False,
+) -> Revoked:
+    """Revoke a key permanently: within a second every process rejects it."""
     catalogue = deployment.catalogue_of(environment)
     row = await api_keys.find_key(catalogue.views, key_id)
     last_used = (await catalogue.key_uses.last()).get(key_id)
-    # Unchecked, because keys depend on neither the votes nor the object store.
-    await api_keys.revoke_key(await catalogue.writer(check=False), catalogue.views, key_id)
-    await catalogue.key_uses.forget(key_id)
-    return Key.of(row, last_used)
+    if execute or now:
+        # Unchecked, because keys depend on neither the votes nor the object store.
+        await api_keys.revoke_key(await catalogue.writer(check=False), catalogue.views, key_id)
+        await catalogue.key_uses.forget(key_id)
+    return Revoked(Key.of(row, last_used), execute or now)
 
 
 def _expiry(text: str) -> int:

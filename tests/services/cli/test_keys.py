@@ -52,10 +52,21 @@ async def test_a_key_from_the_command_line_is_good_until_it_is_revoked(catalogue
     listed = await run("list", "--json")
     assert [row["key_id"] for row in json.loads(listed.stdout)["keys"]] == [printed["key_id"]]
     assert printed["api_key"] not in listed.stdout
-    assert (await run("revoke", printed["key_id"])).exit_code == 0
+    preview = await run("revoke", printed["key_id"])
+    assert (preview.exit_code, "Run again with --execute" in preview.stdout) == (0, True)
+    await ring.refresh()
+    assert ring.get(printed["api_key"]) is not None
+    assert (await run("revoke", printed["key_id"], "--execute")).exit_code == 0
     await ring.refresh()
     assert ring.get(printed["api_key"]) is None
     assert (await run("revoke", printed["key_id"])).exit_code == 2
+
+
+async def test_a_leaked_key_is_revoked_without_a_preview(catalogue: Catalogue) -> None:
+    made = json.loads((await run("create", "--account", "a", "--permission", "content:read", "--json")).stdout)
+    revoked = json.loads((await run("revoke", made["key_id"], "--now", "--json")).stdout)
+    assert (revoked["executed"], revoked["key"]["key_id"]) == (True, made["key_id"])
+    assert json.loads((await run("list", "--json")).stdout)["keys"] == []
 
 
 async def test_a_key_has_the_rate_that_it_was_made_with(catalogue: Catalogue) -> None:
