@@ -1,9 +1,11 @@
 """`tally log --audit`: lists who wrote to the logs and which commands operators ran, without the votes."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
+
+import orjson
 
 from libs.audit.partition_merge import Entry, extracts, in_order
 from libs.contracts.catalogue_events import (
@@ -17,6 +19,7 @@ from libs.contracts.catalogue_events import (
     RecordCreated,
     RecordDeleted,
     RecordsWritten,
+    Write,
     catalogue_codec,
 )
 from libs.contracts.codec import Codec, E, Undecodable, vote_codec
@@ -31,6 +34,7 @@ from libs.tally.time import timestamp
 
 Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | PurchaseRecorded | PurchaseRefunded
 ALL: Final = (b"",)
+ENTITLED: Final = frozenset({"contests", "participants"})
 OF_VOTES: Final = (b'"VoteRemoved"', b'"SourceReported"')
 OF_PURCHASES: Final = (b'"PurchaseRecorded"', b'"PurchaseRefunded"')
 
@@ -76,6 +80,8 @@ class Audit:
     wanted: AuditFilter
     accounts: dict[str, str] = field(default_factory=dict)
     """Account by key id."""
+    titles: dict[str, str] = field(default_factory=dict)
+    """Titles of contests and participants, by key."""
 
     def row(self, entry: Entry[Any]) -> AuditRow | None:
         event = _audited(entry.event)
@@ -83,6 +89,7 @@ class Audit:
             return None
         if isinstance(event, KeyIssued):
             self.accounts[event.key_id] = event.account
+        self.titles.update(_titles(event))
         actor, account = event.actor, self._account(event)
         if not self.wanted.has(entry.record.timestamp_ms, actor, account):
             return None
@@ -94,8 +101,12 @@ class Audit:
             actor=actor,
             action=event.action if isinstance(event, OperatorActed) else event.type,
             account=account,
-            subject=_subject(event),
+            subject=self._entitled(_subject(event)),
         )
+
+    def _entitled(self, subject: dict[str, str]) -> dict[str, str]:
+        title = self.titles.get(subject.get("key") or subject.get("contest") or "")
+        return subject | {"title": title} if title else subject
 
     def _account(self, event: Audited) -> str | None:
         if isinstance(event, VoteRemoved | SourceReported):
@@ -175,8 +186,22 @@ def _log(event: Audited) -> str:
     return "catalogue"
 
 
+def _titles(event: Audited) -> dict[str, str]:
+    """Return the titles of the written contests and participants."""
+    match event:
+        case RecordCreated() | RecordChanged():
+            writes: Sequence[RecordCreated | RecordChanged | Write] = [event]
+        case RecordsWritten():
+            writes = event.writes
+        case _:
+            return {}
+    return {
+        write.key: orjson.loads(write.record).get("title") or "" for write in writes if write.resource in ENTITLED
+    }
+
+
 def _subject(event: Audited) -> dict[str, str]:
-    """Return the ids of the object that the event changed; never a record's content."""
+    """Return the ids of the object that the event changed."""
     match event:
         case RecordCreated() | RecordChanged() | RecordDeleted():
             return {"resource": event.resource, "key": event.key}

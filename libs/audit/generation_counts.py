@@ -44,6 +44,7 @@ async def count_in(deployment: Deployment, contest: str, generation: int, *, sou
     last = None if counts.updated_ms is None else counts.updated_ms * 1000
     return Counted(
         record=vote_count(found, config.contest.created, counts, results, sources=sources),
+        title=config.contest.document.get("title") or "",
         titles=titles_of(config),
         positions={partition: part.position for partition, part in enumerate(parts)},
         last_event=timestamp(last),

@@ -24,12 +24,14 @@ EVER: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The vote count `record` of all that was appended up to `at`, and participants' `titles`.
+    """The vote count `record` of all that was appended up to `at`, the contest's `title` and the participants'
+    `titles`.
 
     `positions` are the partitions' offsets at that time, `last_event` is when the last event was appended.
     """
 
     record: dict[str, Any]
+    title: str
     titles: dict[str, str]
     positions: dict[int, Position]
     last_event: str | None
@@ -61,6 +63,7 @@ async def count_at(deployment: Deployment, contest: str, at: int, now: int, *, s
     results = results_of(found, sources_of(config), counts)
     return Counted(
         record=vote_count(found, config.contest.created, counts, results, sources=sources),
+        title=config.contest.document.get("title") or "",
         titles=titles_of(config),
         positions={partition: Position(log_ids.get(partition, ""), at) for partition, at in offsets.items()},
         last_event=timestamp(last_ms * 1000) if last_ms else None,

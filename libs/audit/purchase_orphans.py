@@ -52,6 +52,8 @@ class Reconciliation:
     uncast: list[PurchaseOrphan] = field(default_factory=list)
     unpaid: list[VoteOrphan] = field(default_factory=list)
     not_taken_back: list[PurchaseOrphan] = field(default_factory=list)
+    titles: dict[str, str] = field(default_factory=dict)
+    """Titles of the contests and their participants, by key."""
 
     @property
     def fits(self) -> bool:

@@ -112,6 +112,8 @@ class Report:
 
     positions: dict[int, Position] = field(default_factory=dict)
     contests: dict[str, ContestTotals] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    """Titles of the contests and their participants, by key."""
     events: int = 0
     seconds: float = 0.0
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES.values(), 0))

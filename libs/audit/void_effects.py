@@ -35,7 +35,7 @@ class ParticipantEffect:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Participants, the most affected first, and the contest; `votes` and `voters` are those of the events."""
+    """Participants, by the change of their rank, and the contest; `votes` and `voters` are those of the events."""
 
     votes: int
     voters: int
@@ -60,6 +60,10 @@ def effect(
         )
         for key, entry in then.items()
     ]
-    rows.sort(key=lambda row: (-abs(row.count.after - row.count.before), -row.count.before))
+    rows.sort(key=lambda row: (-_change(row.rank), -_change(row.count), row.rank.after))
     count, voters = (Pair(before[name], after[name]) for name in ("count", "unique_voter_count"))
     return Effect(len(events), len({event.voter for _, event in events}), rows, Totals(count, voters))
+
+
+def _change(pair: Pair) -> int:
+    return abs(pair.after - pair.before)

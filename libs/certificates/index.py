@@ -11,6 +11,7 @@ from libs.views.catalogue_views import CatalogueViews
 
 class Sealed(NamedTuple):
     contest: str
+    title: str
     account: str
     seal: Seal
 
@@ -29,4 +30,6 @@ async def _sealed(views: CatalogueViews, contest: str) -> Sealed | None:
     account = await views.find_owner("contests", contest)
     stored = None if account is None else await views.get(account, "contests", contest)
     seal = None if stored is None else seal_of(stored.document)
-    return None if account is None or seal is None else Sealed(contest, account, seal)
+    if account is None or stored is None or seal is None:
+        return None
+    return Sealed(contest, stored.document.get("title") or "", account, seal)

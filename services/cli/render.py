@@ -1,7 +1,6 @@
-"""Renders any command's result: as JSON, as tables and lines on a terminal, and as plain lines elsewhere."""
+"""Renders any command's result: as JSON for programs, as lines and aligned tables for people."""
 
 import dataclasses
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, runtime_checkable
@@ -19,28 +18,16 @@ _NUMBER: Final = re.compile(r"[-+]?\d[\d,.]*(%| ?[A-Za-z]{1,2}(\d\d[a-z])?|/s)?"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of named cells, all with the same names: a table on a terminal, otherwise a line each.
+    """Rows of named cells, all with the same names: a table, without the columns that are empty.
 
-    The table has a `title`, each line begins with `prefix`. With `fit`, a terminal shows only the first columns
-    that it has room for. Empty cells of lines and empty columns are omitted.
+    With `fit`, a terminal shows only the first columns that it has room for; a file or pipe gets all.
     """
 
     rows: Sequence[Mapping[str, object]]
-    prefix: str = ""
-    title: str = ""
     fit: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Either:
-    """Blocks for a terminal, and others for plain output."""
-
-    terminal: Sequence["PlainBlock"]
-    plain: Sequence["PlainBlock"]
-
-
-PlainBlock = str | Text | Rows
-Block = PlainBlock | Either
+Block = str | Text | Rows
 """A `str` is not wrapped, so that it can be copied; a `Text` is, on a terminal, unless it is `no_wrap`."""
 
 
@@ -67,21 +54,21 @@ def fields(result: object) -> Iterator[Block]:
 
 
 def show(blocks: Iterable[Block], console: Console) -> None:
-    for block in _chosen(blocks, console):
+    for block in blocks:
         if not isinstance(block, Rows):
             text = block if isinstance(block, Text) else Text(block, no_wrap=True)
             console.print(text, soft_wrap=bool(text.no_wrap) or not console.is_terminal)
-        elif not console.is_terminal:
-            for line in _lines(block):
-                console.print(Text(line), soft_wrap=True)
-        else:
+        elif block.rows and console.is_terminal:
             console.print(_table(block, console))
+        elif block.rows:
+            for line in _aligned(_table(block, console), console):
+                console.print(line, soft_wrap=True)
 
 
 def group(blocks: Iterable[Block], console: Console) -> RenderableType:
     """Return all blocks as one, for redrawing them in place on a terminal."""
-    chosen = _chosen(blocks, console)
-    return Group(*(_table(block, console) if isinstance(block, Rows) else block for block in chosen))
+    shown = (block for block in blocks if not isinstance(block, Rows) or block.rows)
+    return Group(*(_table(block, console) if isinstance(block, Rows) else block for block in shown))
 
 
 def new_console(*, stderr: bool = False) -> Console:
@@ -92,6 +79,11 @@ def new_console(*, stderr: bool = False) -> Console:
 def printable(text: str) -> str:
     """Return untrusted text with control characters escaped, since these may control a terminal."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def plural(number: int, noun: str) -> str:
+    """Return the number with the noun: 1 vote, 2 votes."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def cell(value: object) -> str:
@@ -111,26 +103,16 @@ def cell(value: object) -> str:
     return str(value)
 
 
-def _chosen(blocks: Iterable[Block], console: Console) -> Iterator[PlainBlock]:
-    for block in blocks:
-        if isinstance(block, Either):
-            yield from block.terminal if console.is_terminal else block.plain
-        elif not isinstance(block, Rows) or block.rows:
-            yield block
-
-
-def _lines(block: Rows) -> Iterator[str]:
-    """Yield a line per row; several words are quoted."""
-    prefix = f"{block.prefix}: " if block.prefix else ""
-    for row in block.rows:
-        cells = {name.replace(" ", "_"): cell(value) for name, value in row.items()}
-        yield prefix + " ".join(f"{name}={_word(value)}" for name, value in cells.items() if value)
+def _aligned(table: Table, console: Console) -> Iterator[str]:
+    """Yield the table's lines in full width."""
+    options = console.options.update(width=UNBOUNDED)
+    options = options.update(width=console.measure(table, options=options).maximum)
+    for line in console.render_lines(table, options, pad=False):
+        yield "".join(segment.text for segment in line).rstrip()
 
 
 def _table(block: Rows, console: Console) -> Table:
-    table = Table(
-        box=None, header_style="dim", padding=(0, 1, 0, 0), title=block.title or None, title_justify="left"
-    )
+    table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0))
     texts = [[one if isinstance(one, Text) else cell(one) for one in row.values()] for row in block.rows]
     columns = [(name, column) for name, column in zip(block.rows[0], zip(*texts, strict=True), strict=True)]
     columns = [(name, column) for name, column in columns if any(column)]
@@ -142,10 +124,6 @@ def _table(block: Rows, console: Console) -> Table:
     for row in zip(*(column for _, column in columns), strict=True):
         table.add_row(*row)
     options = console.options.update(width=UNBOUNDED)
-    while block.fit and console.measure(table, options=options).maximum > console.width:
+    while block.fit and console.is_terminal and console.measure(table, options=options).maximum > console.width:
         table.columns.pop()
     return table
-
-
-def _word(value: str) -> str:
-    return value if len(value.split()) == 1 else json.dumps(value, ensure_ascii=False)

@@ -5,17 +5,18 @@ returns a dataclass, its result, or yields several. `command` adds --data-dir an
 """
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import typer
 
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.time import microseconds, parse_timestamp
+from services.cli.contests import find_contest
 from services.cli.discovery import DATA_DIR, find_addresses
 from services.cli.execution import ExitCode, run
 from services.cli.operator import AuditedGroup
@@ -27,7 +28,18 @@ DataDir = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a line for each result.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")]
-ContestKey = Annotated[str, typer.Argument(help="Key of the contest.")]
+CONTEST: Final = "contest"
+"""Marks a parameter that takes a contest's key or title; the function receives the key."""
+ContestKey = Annotated[
+    str,
+    typer.Argument(metavar="CONTEST", help="Key of the contest, or its title if only one has it."),
+    CONTEST,
+]
+OneContest = Annotated[
+    str | None,
+    typer.Argument(metavar="CONTEST", help="Key or title of one contest.", show_default=False),
+    CONTEST,
+]
 EnvironmentOption = Annotated[
     Environment, typer.Option("--environment", help="Production, or the separate legacy test environment.")
 ]
@@ -65,10 +77,15 @@ def command(
         options = {name: one for name, one in _parameters(function).items() if one.annotation is not Deployment}
         run_command.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
         run_command.__annotations__ = {name: one.annotation for name, one in options.items()}
-        run_command.__name__, run_command.__doc__ = function.__name__, function.__doc__
+        run_command.__name__, run_command.__doc__ = function.__name__, _unwrapped(function.__doc__)
         return run_command
 
     return declare
+
+
+def _unwrapped(text: str | None) -> str:
+    """Return the docstring with a line per paragraph, which the terminal's width then wraps."""
+    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
 
 
 def _parameters(function: Function) -> dict[str, inspect.Parameter]:
@@ -92,12 +109,20 @@ async def _execute(
     find, ending = partial(find_addresses, given.get("data_dir", DATA_DIR)), ExitCode.FINE
     async with Deployment(find, output.progress) as deployment:
         taken = {name: given.get(name, deployment) for name in inspect.signature(function).parameters}
+        for name in _contests(function):
+            if taken[name] is not None:
+                taken[name] = await find_contest(deployment, taken[name])
         with output:
             async with aclosing(_results(function(**taken))) as results:
                 async for result in results:
                     output.show(result)
                     ending = ending_of(result)
     return ending
+
+
+def _contests(function: Function) -> Iterator[str]:
+    hints = get_type_hints(function, include_extras=True)
+    return (name for name, hint in hints.items() if CONTEST in get_args(hint))
 
 
 async def _results(made: Coroutine[Any, Any, Any] | AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:

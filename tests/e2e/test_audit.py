@@ -59,7 +59,7 @@ async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(
     assert {row["subject"]["key"] for row in rows} == {path.rpartition("/")[2]}
     for row in rows:
         assert row["actor"] == {"kind": "key", "name": key["key_id"], "origin": "127.0.0.1"}
-    assert (await run(stack, "keys", "revoke", key["key_id"])).exit_code == 0
+    assert (await run(stack, "keys", "revoke", key["key_id"], "--now")).exit_code == 0
     text = (await run(stack, "log", "--audit", "--account", "dev")).stdout
     issued, revoked = [line for line in text.splitlines() if f"key_id={key['key_id']}" in line]
     assert "command tally keys create from " in issued
@@ -125,7 +125,7 @@ async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_fr
             assert removed.status_code == 204, removed.text
     rows = await audit(stack, "--key", keys[0]["key_id"])
     its_key = {"kind": "key", "name": keys[0]["key_id"]}
-    subject = {"contest": contest.key}
+    subject = {"contest": contest.key, "title": "Final"}
     assert [(row["action"], row["log"], row["subject"], row["actor"]) for row in rows] == [
         (
             "SourceReported",
@@ -141,7 +141,7 @@ async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_fr
     assert await audit(stack, "--key", keys[1]["key_id"]) == []
     shown = (await audit(stack, "--account", "dev"))[-len(rows) :]
     assert sorted(row["action"] for row in shown) == sorted(row["action"] for row in rows), "none is the refund's"
-    verified = await run(stack, "verify", "--contest", contest.key)
+    verified = await run(stack, "verify", contest.key)
     assert verified.exit_code == 0, verified.output
 
 
@@ -152,9 +152,9 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
     assert (await contest.vote(0)).status_code == 201
     before = len(await audit(stack))
     for arguments in (
-        ["void", "--contest", contest.key, "--all"],
-        ["void", "--contest", contest.key, "--all", "--reason", "fraud", "--execute"],
-        ["export", "--to", str(tmp_path / "x.ndjson"), "--contest", contest.key],
+        ["void", contest.key, "--all"],
+        ["void", contest.key, "--all", "--reason", "fraud", "--execute"],
+        ["export", "--to", str(tmp_path / "x.ndjson"), contest.key],
         ["replay", "drop", "--projection", "purchases", "--execute"],
     ):
         done = await run(stack, *arguments)
@@ -162,7 +162,7 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
     rows = (await audit(stack))[before:]
     assert [row["action"] for row in rows] == ["votes voided", "exported", "generations dropped"]
     assert [row["actor"]["name"] for row in rows] == ["tally void run", "tally export", "tally replay drop"]
-    assert rows[1]["subject"] == {"contest": contest.key, "secrets": "False"}
+    assert rows[1]["subject"] == {"contest": contest.key, "secrets": "False", "title": "Final"}
     assert (rows[0]["subject"]["contest"], rows[0]["subject"]["votes"]) == (contest.key, "1")
     assert all(row["actor"]["origin"].endswith(f"@{HOST}") for row in rows)
 
@@ -170,7 +170,7 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
 async def test_the_audit_is_bounded_by_time_and_is_of_no_contest(stack: Supervisor) -> None:
     assert await audit(stack, "--since", "2100-01-01T00:00:00Z") == []
     assert await audit(stack, "--until", "2020-01-01T00:00:00Z") == []
-    assert (await run(stack, "log", "--audit", "--contest", "x")).exit_code == 2
+    assert (await run(stack, "log", "--audit", "x")).exit_code == 2
     assert (await run(stack, "log")).exit_code == 2
 
 

@@ -28,14 +28,14 @@ async def run(stack: Supervisor, *arguments: str) -> Result:
 
 
 async def counted(stack: Supervisor, contest: Contest, *arguments: str) -> dict[str, Any]:
-    result = await run(stack, "count", "--contest", contest.key, "--sources", "--json", *arguments)
+    result = await run(stack, "count", contest.key, "--sources", "--json", *arguments)
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
 
 
 async def steps(stack: Supervisor, contest: Contest, *arguments: str) -> list[dict[str, Any]]:
-    result = await run(stack, "log", "--contest", contest.key, "--json", *arguments)
+    result = await run(stack, "log", contest.key, "--json", *arguments)
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -107,19 +107,19 @@ async def test_before_the_contest_all_is_zero_and_the_future_is_now(api: Api, st
 
 async def test_people_get_a_ranking_and_mistakes_are_named(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
-    shown = await run(stack, "count", "--contest", contest.key)
+    shown = await run(stack, "count", contest.key)
     assert shown.exit_code == 0, shown.output
-    first = shown.stdout.splitlines()[0]
-    assert first.startswith(
-        f'rank=1 participant={contest.participants[0]} title="Participant 0" votes=6 share=85.7%'
-    )
+    name, head, first = shown.stdout.splitlines()[:3]
+    assert name.endswith(f"({contest.key})")
+    assert head.split()[:5] == ["rank", "participant", "title", "votes", "share"]
+    assert first.split()[:6] == ["1", contest.participants[0], "Participant", "0", "6", "85.7%"]
     for arguments in (
-        ("count", "--contest", "nowhere"),
-        ("count", "--contest", contest.key, "--at", "yesterday"),
-        ("log", "--contest", "nowhere"),
-        ("log", "--contest", contest.key, "--voter", "a", "--anonymous", "a"),
-        ("log", "--contest", contest.key, "--partition", "99"),
-        ("log", "--contest", contest.key, "--follow", "--until", "2020-01-01T00:00:00Z"),
+        ("count", "nowhere"),
+        ("count", contest.key, "--at", "yesterday"),
+        ("log", "nowhere"),
+        ("log", contest.key, "--voter", "a", "--anonymous", "a"),
+        ("log", contest.key, "--partition", "99"),
+        ("log", contest.key, "--follow", "--until", "2020-01-01T00:00:00Z"),
     ):
         assert (await run(stack, *arguments)).exit_code == 2, arguments
 
@@ -139,8 +139,8 @@ async def test_voters_are_all_who_voted_and_it_is_said_wherever_they_are_counted
         return (record["count"], record["unique_voter_count"]) == (1, 2)
 
     await eventually(is_counted)
-    shown = (await run(stack, "count", "--contest", contest.key)).stdout
-    assert "1 votes of 2 voters" in shown
+    shown = (await run(stack, "count", contest.key)).stdout
+    assert "1 vote of 2 voters" in shown
     assert "Voters are counted even if they voted only for rejected participants." in shown
     page = (await api.client.get(f"/dashboard{contest.path}")).text
     assert "All voters, including those whose votes were only for participants rejected later" in page
@@ -163,7 +163,7 @@ async def test_the_log_of_one_voter_is_that_partition_alone(api: Api, stack: Sup
 
 async def test_asking_for_a_voter_makes_no_secret(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
-    result = await run(stack, "log", "--contest", contest.key, "--voter", "ann")
+    result = await run(stack, "log", contest.key, "--voter", "ann")
     assert result.exit_code == 2
     assert "nobody has voted" in result.stderr
     assert not list(stack.data_dir.rglob(contest.key))
@@ -174,17 +174,18 @@ async def test_times_cut_the_log_where_they_stand_and_counts_go_on_from_there(ap
     told = await steps(stack, contest)
     assert await steps(stack, contest, "--from", told[2]["time"]) == told[2:]
     assert await steps(stack, contest, "--until", told[2]["time"]) == told[:2]
-    shown = await run(stack, "log", "--contest", contest.key)
+    shown = await run(stack, "log", contest.key)
     lines = shown.stdout.splitlines()
     assert "VoteCast counted" in lines[0]
-    assert lines[0].endswith(f"{contest.participants[0]} 0 -> 1; contest 0 -> 1")
-    notes = ["The counts are those of the whole contest, by append time.", "5 of 5 events."]
-    assert shown.stderr.splitlines() == notes
+    assert lines[0].endswith(f"Participant 0 ({contest.participants[0]}) 0 -> 1; contest 0 -> 1")
+    scope, number = shown.stderr.splitlines()
+    assert scope.endswith(f"({contest.key}). The counts are those of the whole contest, by append time.")
+    assert number == "5 of 5 events."
 
 
 async def test_who_follows_sees_a_vote_that_is_cast_later_until_interrupted(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
-    words = ["log", "--contest", contest.key, "--follow", "--json", "--data-dir", str(stack.data_dir)]
+    words = ["log", contest.key, "--follow", "--json", "--data-dir", str(stack.data_dir)]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "services.cli", *words),
         stdout=asyncio.subprocess.PIPE,

@@ -43,7 +43,7 @@ async def void(stack: Supervisor, *arguments: str) -> dict[str, Any]:
 
 
 async def is_clean(stack: Supervisor, contest: Contest) -> bool:
-    return (await run(stack, "verify", "--contest", contest.key)).exit_code == 0
+    return (await run(stack, "verify", contest.key)).exit_code == 0
 
 
 async def votes(contest: Contest, participant: int, *voters: str, **members: Any) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_
     bots = await votes(contest, 1, "b1", "b2", "b3", ip=BOTS)
     await votes(contest, 1, "bob", ip="198.51.100.1")
     before = await folded_counts(contest)
-    words = ["--contest", contest.key, "--address", BOTS, "--from", bots[0]["accepted_at"], "--reason", "bots"]
+    words = [contest.key, "--address", BOTS, "--from", bots[0]["accepted_at"], "--reason", "bots"]
     preview = await void(stack, *words)
     assert (preview["executed"], preview["votes"], preview["voters"]) == (False, 3, 3)
     assert shown(preview, "before") == served(before) == dict(zip(contest.participants, (2, 4), strict=True))
@@ -88,7 +88,7 @@ async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_
     ]
     assert await folded_counts(contest) == before
     until = "--until", bots[0]["accepted_at"]
-    assert (await void(stack, "--contest", contest.key, "--address", BOTS, *until))["votes"] == 2
+    assert (await void(stack, contest.key, "--address", BOTS, *until))["votes"] == 2
 
     done = await void(stack, *words, "--execute")
     after = await contest.counts()
@@ -99,7 +99,7 @@ async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_
     status = await contest.status("b1", "b1")
     assert (status["status"], status["reason"]) == ("voided", "An operator removed it.")
     assert (await contest.status("early", "early"))["status"] == "counted"
-    (listed,) = (await void(stack, "list", "--contest", contest.key))["voids"]
+    (listed,) = (await void(stack, "list", contest.key))["voids"]
     assert (listed["void"], listed["reason"], listed["voided"], listed["still_voided"]) == (
         done["void"],
         "bots",
@@ -108,10 +108,10 @@ async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_
     )
     assert (await void(stack, *words))["votes"] == 0
 
-    foreseen = await void(stack, "undo", done["void"])
+    foreseen = await void(stack, "undo", contest.key, done["void"])
     assert (foreseen["votes"], shown(foreseen, "after")) == (3, served(before))
     assert served(await contest.counts()) == served(after)
-    await void(stack, "undo", done["void"], "--execute")
+    await void(stack, "undo", contest.key, done["void"], "--execute")
     assert await folded_counts(contest) == before
     assert await is_clean(stack, contest)
     (listed,) = (await void(stack, "list"))["voids"][-1:]
@@ -122,7 +122,7 @@ async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_
 async def test_a_voided_voter_has_no_vote_left_and_is_told_so(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann")
-    await void(stack, "--contest", contest.key, "--all", "--execute")
+    await void(stack, contest.key, "--all", "--execute")
     assert code(await contest.vote(0, "ann")) == (409, "participant_limit_reached")
     assert (await contest.allowance("ann"))["participants"][0]["used"] == 1
     repeat = await contest.vote(0, "ann", vote_id="ann")
@@ -140,14 +140,14 @@ async def test_a_voided_rating_is_replaced_and_not_brought_back(api: Api, stack:
     await contest.rate(0, 1, "ann")
     position = (await contest.rate(0, 2, "bob")).headers["tally-position"]
     await contest.counts(position)
-    done = await void(stack, "--contest", contest.key, "--all", "--execute")
+    done = await void(stack, contest.key, "--all", "--execute")
     again = await contest.rate(0, 5, "ann", vote_id="again")
     assert again.status_code == 201
-    undone = await void(stack, "undo", done["void"], "--contest", contest.key, "--execute")
+    undone = await void(stack, "undo", contest.key, done["void"], "--execute")
     assert undone["votes"] == 1
     shown = (await contest.counts())["participants"][contest.participants[0]]
     assert (shown["count"], shown["rating"]["sum"]) == (2, 7)
-    (listed,) = (await void(stack, "list", "--contest", contest.key))["voids"]
+    (listed,) = (await void(stack, "list", contest.key))["voids"]
     assert (listed["voided"], listed["restored"], listed["gone"], listed["still_voided"]) == (2, 1, 1, 0)
     assert await is_clean(stack, contest)
 
@@ -166,23 +166,23 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
 
     contest = await api.contest()
     await votes(contest, 0, "ann", "bob", "cid", "dan")
-    key = "--contest", contest.key
+    key = contest.key
     with monkeypatch.context() as kafka:
         kafka.setattr(operation, "append", half)
-        result = await run(stack, "void", *key, "--all", "--reason", "why", "--execute")
+        result = await run(stack, "void", key, "--all", "--reason", "why", "--execute")
     assert result.exit_code == 3
-    (name,) = re.findall("resume with `tally void ... --void ([0-9a-f-]+) --execute`", result.stderr)
-    rest = await void(stack, *key, "--all", "--void", name, "--execute")
+    (name,) = re.findall("resume with `tally void [0-9a-z]+ ... --void ([0-9a-f-]+) --execute`", result.stderr)
+    rest = await void(stack, key, "--all", "--void", name, "--execute")
     assert (rest["void"], rest["votes"], rest["contest"]["count"]["after"]) == (name, 2, 0)
-    (listed,) = (await void(stack, "list", *key))["voids"]
+    (listed,) = (await void(stack, "list", key))["voids"]
     assert (listed["voided"], listed["reason"]) == (4, "why")
     with monkeypatch.context() as kafka:
         kafka.setattr(operation, "append", half)
-        result = await run(stack, "void", "undo", name, "--execute")
-    assert f"resume with `tally void undo {name} --execute`" in result.stderr
-    assert [(await void(stack, "undo", name, "--execute"))["votes"] for _ in range(2)] == [2, 0]
+        result = await run(stack, "void", "undo", key, name, "--execute")
+    assert f"resume with `tally void undo {key} {name} --execute`" in result.stderr
+    assert [(await void(stack, "undo", key, name, "--execute"))["votes"] for _ in range(2)] == [2, 0]
     assert (await contest.counts())["count"] == 4
-    assert (await void(stack, *key, "--all", "--void", name))["votes"] == 0
+    assert (await void(stack, key, "--all", "--void", name))["votes"] == 0
 
 
 async def test_what_is_recorded_twice_voids_once(api: Api, stack: Supervisor) -> None:
@@ -205,14 +205,14 @@ async def test_a_replay_keeps_what_is_voided_and_what_can_be_undone(api: Api, st
     await votes(contest, 0, "ann", "bob", "cid")
     await votes(contest, 1, "dan")
     before = await folded_counts(contest)
-    done = await void(stack, "--contest", contest.key, "--participant", contest.participants[0], "--execute")
+    done = await void(stack, contest.key, "--participant", contest.participants[0], "--execute")
     voided = await folded_counts(contest)
-    words = "--projection", "votes", "--contest", contest.key, "--execute"
+    words = "--projection", "votes", contest.key, "--execute"
     replayed = await run(stack, "replay", "run", *words)
     assert replayed.exit_code == 0, replayed.output
     assert await folded_counts(contest) == voided
     assert (await contest.status("ann", "ann"))["status"] == "voided"
-    await void(stack, "undo", done["void"], "--execute")
+    await void(stack, "undo", contest.key, done["void"], "--execute")
     assert await folded_counts(contest) == before
     assert await is_clean(stack, contest)
 
@@ -228,12 +228,12 @@ async def test_voters_are_named_in_files_signed_in_and_anonymous_ones(
     signed_in, anonymous = tmp_path / "voters", tmp_path / "anonymous"
     signed_in.write_text("ann\ndan\n")
     anonymous.write_text("ann\nbob\n")
-    key = "--contest", contest.key
-    both = await void(stack, *key, "--voters", str(signed_in), "--anonymous", str(anonymous))
+    key = contest.key
+    both = await void(stack, key, "--voters", str(signed_in), "--anonymous", str(anonymous))
     assert shown(both, "after") == dict(zip(contest.participants, (2, 1), strict=True))
-    only = await void(stack, *key, "--voters", str(signed_in), "--anonymous", str(anonymous), "--platform", "ios")
+    only = await void(stack, key, "--voters", str(signed_in), "--anonymous", str(anonymous), "--platform", "ios")
     assert only["votes"] == 1
-    assert (await void(stack, *key, "--source", "c-paid"))["votes"] == 0
+    assert (await void(stack, key, "--source", "c-paid"))["votes"] == 0
 
 
 async def closed(contest: Contest) -> None:
@@ -249,10 +249,10 @@ async def closed(contest: Contest) -> None:
 async def test_a_sealed_contest_is_unsealed_first(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann")
-    done = await void(stack, "--contest", contest.key, "--all", "--execute")
+    done = await void(stack, contest.key, "--all", "--execute")
     await closed(contest)
     assert (await run(stack, "seal", contest.key, "--execute")).exit_code == 0
-    for words in (("--contest", contest.key, "--all"), ("undo", done["void"])):
+    for words in ((contest.key, "--all"), ("undo", contest.key, done["void"])):
         refused = await run(stack, "void", *words, "--execute")
         assert refused.exit_code == 1
         assert "tally unseal" in refused.stderr
@@ -262,15 +262,17 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
     contest = await api.contest()
     await votes(contest, 0, "ann", "bob")
     await closed(contest)
-    key = "--contest", contest.key
-    result = await run(stack, "void", *key, "--all", "--execute")
+    key = contest.key
+    result = await run(stack, "void", key, "--all", "--execute")
     assert result.exit_code == 0, result.output
-    first = f'participant={contest.participants[0]} title="Participant 0" votes="2 -> 0" rank=1 voters="2 -> 0"'
-    assert result.stdout.splitlines()[0] == first
-    assert "takes effect if the contest is reopened" in result.stdout
+    head, climbing, first, *_, last = result.stdout.splitlines()
+    assert head.split() == ["participant", "title", "votes", "rank", "voters"]
+    assert climbing.split() == [contest.participants[1], "Participant", "1", "0", "2", "->", "1", "0"]
+    assert first.split()[3:] == ["2", "->", "0", "1", "2", "->", "0"]
+    assert last == "Recorded; the result does not change until `tally reopen`."
     assert (await contest.counts())["count"] == 2
-    assert (await void(stack, *key, "--all"))["votes"] == 0
-    (listed,) = (await void(stack, "list", *key))["voids"]
+    assert (await void(stack, key, "--all"))["votes"] == 0
+    (listed,) = (await void(stack, "list", key))["voids"]
     assert (listed["voided"], listed["waiting"]) == (0, 2)
     reopened = await contest.client.post(
         f"/operations/contests/{contest.key}/reopen", json={"end": hours_from_now(1)}
@@ -281,7 +283,7 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
         return bool((await contest.counts())["count"] == 0)
 
     await eventually(is_empty)
-    assert (await void(stack, "undo", listed["void"], "--execute"))["votes"] == 2
+    assert (await void(stack, "undo", key, listed["void"], "--execute"))["votes"] == 2
     assert (await contest.counts())["count"] == 2
     assert await is_clean(stack, contest)
 
@@ -290,36 +292,35 @@ async def test_a_voided_purchase_fits_and_is_refunded_for_good(api: Api, stack: 
     contest = await api.contest()
     record = await send(contest.client, purchase(contest, count=3))
     await wait_for_paid_votes(contest, 3)
-    done = await void(stack, "--contest", contest.key, "--source", "c-paid", "--execute")
+    done = await void(stack, contest.key, "--source", "c-paid", "--execute")
     assert (await contest.counts())["count"] == 0
     found = json.loads((await run(stack, "purchases", "reconcile", "--json")).stdout)
     assert found["voided"] >= 1
     assert record["key"] not in json.dumps(found)
     await refund(contest.client, record)
     await becomes(contest.client, record, "refunded")
-    assert (await void(stack, "undo", done["void"], "--execute"))["votes"] == 0
+    assert (await void(stack, "undo", contest.key, done["void"], "--execute"))["votes"] == 0
     assert (await contest.allowance("buyer", "c-paid"))["contest"]["used"] == 0
     assert await is_clean(stack, contest)
 
 
 async def test_mistakes_are_named_with_the_way_out(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
-    key = "--contest", contest.key
+    key = contest.key
     for words, way_out in (
-        (key, "--all"),
-        ((*key, "--all", "--source", "c-free"), "--all"),
-        ((*key, "--source", "sms"), "allow_decrease"),
-        ((*key, "--platform", "tv"), "ios"),
-        ((*key, "--address", "nowhere"), "nowhere"),
-        ((*key, "--address", BOTS), "nobody has voted"),
-        ((*key, "--participant", "p"), "no participant"),
-        ((*key, "--from", "yesterday"), "--from"),
-        ((*key, "--all", "--void", "v"), "omit --void"),
-        (("--contest", "nowhere", "--all"), "no contest"),
-        (("undo", "nothing"), "tally void list"),
-        (("undo", "nothing", "--contest", contest.key), "tally void list"),
-        (("list", "--contest", "nowhere"), "no contest"),
-        ((), "--contest"),
+        ((key,), "--all"),
+        ((key, "--all", "--source", "c-free"), "--all"),
+        ((key, "--source", "sms"), "allow_decrease"),
+        ((key, "--platform", "tv"), "ios"),
+        ((key, "--address", "nowhere"), "nowhere"),
+        ((key, "--address", BOTS), "nobody has voted"),
+        ((key, "--participant", "p"), "no participant"),
+        ((key, "--from", "yesterday"), "--from"),
+        ((key, "--all", "--void", "v"), "omit --void"),
+        (("nowhere", "--all"), "no contest"),
+        (("undo", contest.key, "nothing"), "tally void list"),
+        (("list", "nowhere"), "no contest"),
+        ((), "CONTEST"),
     ):
         result = await run(stack, "void", *words)
         assert result.exit_code == 2, words

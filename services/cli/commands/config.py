@@ -15,7 +15,7 @@ from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import redacted
 from services.cli.discovery import DATA_DIR
 from services.cli.execution import ExitCode
-from services.cli.render import Block, Either, Rows
+from services.cli.render import Block, Rows
 from services.cli.runner import DataDir, command, command_group
 from services.gateway.settings import Settings as GatewaySettings
 from services.projector.settings import Settings as ProjectorSettings
@@ -60,16 +60,11 @@ class Config:
 
 
 def _text(config: Config) -> Iterator[Block]:
-    """Yield a table for a terminal, otherwise a line per setting."""
     rows = [
         {"setting": one.setting, "value": _value(one), "from": one.origin, "meaning": one.problem or one.meaning}
         for one in config.settings
     ]
-    lines = [
-        f"{one.setting}={_value(one)} ({one.origin}){f': {one.problem}' if one.problem else ''}"
-        for one in config.settings
-    ]
-    yield Either(terminal=[Rows(rows)], plain=lines)
+    yield Rows(rows)
     yield from (f"{name} is set, but there is no such setting." for name in config.unknown)
 
 

@@ -10,20 +10,22 @@ from libs.audit.generation_counts import count_in
 from libs.audit.historical_counts import Counted, count_at
 from libs.deployment.deployment import Deployment
 from libs.results.ranking import entry_rank_key, places
-from services.cli.render import Block, Rows
-from services.cli.runner import command, moment
+from services.cli.contests import named
+from services.cli.render import Block, Rows, plural
+from services.cli.runner import ContestKey, command, moment
 
 
 def _text(counted: Counted) -> Iterator[Block]:
     """Yield the participants in the order of rank, then the contest."""
+    yield f"Contest {named(counted.record['contest_key'], counted.title)}"
     yield Rows(_rows(counted))
     record = counted.record
     for source in record.get("total_vote_sources", ()):
         totals = "in total" if source["is_in_total"] else "not in total"
-        yield f"Source {source['source']} ({source['title']}): {source['count']:,} votes, {totals}."
+        yield f"Source {source['source']} ({source['title']}): {plural(source['count'], 'vote')}, {totals}."
     yield (
-        f"{record['count']:,} votes of {record['unique_voter_count']:,} voters, "
-        f"{record['anonymous_voter_count']:,} of them anonymous, as of {counted.at}. "
+        f"{plural(record['count'], 'vote')} of {plural(record['unique_voter_count'], 'voter')}, "
+        f"of which {record['anonymous_voter_count']:,} anonymous, as of {counted.at}. "
         "Voters are counted even if they voted only for rejected participants."
     )
     yield f"Last event included: {counted.last_event or '-'}. Tally-Position: {counted.position}"
@@ -32,7 +34,7 @@ def _text(counted: Counted) -> Iterator[Block]:
 @command(text=_text)
 async def count(
     deployment: Deployment,
-    contest: Annotated[str, typer.Option("--contest", help="Key of the contest.")],
+    contest: ContestKey,
     at: Annotated[
         str | None, typer.Option("--at", help="Time of the counts, like 2026-05-01T18:00:00Z; default: now.")
     ] = None,

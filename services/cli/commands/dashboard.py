@@ -18,7 +18,7 @@ import typer
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
 from services.cli.discovery import NoDeployment
-from services.cli.runner import command
+from services.cli.runner import OneContest, command
 
 
 class NotLoggedIn(TallyError):
@@ -35,7 +35,7 @@ class Opened:
 @command(text=lambda opened: [opened.dashboard_url])
 async def dashboard(
     deployment: Deployment,
-    contest: Annotated[str, typer.Argument(help="Key of a contest; default: the list of contests.")] = "",
+    contest: OneContest = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> AsyncGenerator[Opened, None]:
     """Open the local stack's dashboard, logged in, and print the URL, which is valid once, for 60 s."""
@@ -43,7 +43,7 @@ async def dashboard(
         raise NoDeployment(
             "This works only for a stack of `tally up`. Otherwise log in at /dashboard with an API key."
         )
-    address = await ticketed(deployment.description, contest)
+    address = await ticketed(deployment.description, contest or "")
     yield Opened(address)
     if not no_browser and has_display():
         await asyncio.to_thread(webbrowser.open, address)

@@ -10,6 +10,7 @@ from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.storage.secrets import erase_contest_secret
 from libs.tally.time import timestamp
+from services.cli.contests import named
 from services.cli.render import Block
 from services.cli.runner import ContestKey, Execute, command
 
@@ -31,12 +32,13 @@ class Erased:
 
 
 def _text(result: Erased) -> Iterator[Block]:
+    contest = named(result.contest_key, result.title)
     if result.executed:
-        yield f"{result.title}: the secret is destroyed."
+        yield f"{contest}: the secret is destroyed."
     elif result.erased_at is not None:
-        yield f"{result.title}: the secret was destroyed at {result.erased_at}; --execute repeats it to be sure."
+        yield f"{contest}: the secret was destroyed at {result.erased_at}; --execute repeats it to be sure."
     else:
-        yield f"{result.title} is sealed. Permanent effects of destroying its secret:"
+        yield f"{contest} is sealed. Permanent effects of destroying its secret:"
         yield CONSEQUENCES
         yield "Run again with --execute to destroy it."
 
@@ -53,5 +55,5 @@ async def erase_secret(deployment: Deployment, contest: ContestKey, execute: Exe
         # The record first: it prevents reopening, and a repeated call completes an interrupted one.
         document = (await records.amend(CONTESTS, account, contest, change)).stored.document
         await erase_contest_secret(deployment.store, contest)
-    title, erased_at = document.get("title") or contest, document.get("secret_erased")
+    title, erased_at = document.get("title") or "", document.get("secret_erased")
     return Erased(contest, title, timestamp(erased_at), execute)

@@ -15,7 +15,7 @@ from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
 from services.cli.operator import record_action
 from services.cli.render import Block
-from services.cli.runner import command, moment
+from services.cli.runner import OneContest, command, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,12 @@ def _text(result: Exported) -> Iterator[Block]:
 @command(text=_text)
 async def export(
     deployment: Deployment,
+    contest: OneContest = None,
+    *,
     to: Annotated[
         Path,
         typer.Option("--to", help="A new directory, or one file (x.ndjson, x.parquet) for analysis."),
     ],
-    contest: Annotated[str | None, typer.Option("--contest", help="Only records that name this contest.")] = None,
     since: Annotated[
         str | None, typer.Option("--from", help="Only records appended at this time or later.")
     ] = None,
@@ -90,7 +91,7 @@ async def export(
     except ExportRefused as error:
         raise typer.BadParameter(error.message, param_hint="--to") from None
     if contest is not None and not manifest.records:
-        raise typer.BadParameter(f"No record names contest {contest}.", param_hint="--contest")
+        raise typer.BadParameter(f"No record names contest {contest}.", param_hint="CONTEST")
     return Exported(
         to=to,
         importable=request.is_whole and not named,

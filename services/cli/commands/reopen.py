@@ -11,6 +11,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment
 from libs.tally.time import timestamp
+from services.cli.contests import named
 from services.cli.render import Block
 from services.cli.runner import ContestKey, Execute, command, moment
 
@@ -27,7 +28,7 @@ class Reopened:
 
 
 def _text(result: Reopened) -> Iterator[Block]:
-    yield f"{result.title}: closed since {result.closed_at or '-'}."
+    yield f"Contest {named(result.contest_key, result.title)}: closed since {result.closed_at or '-'}."
     if result.executed:
         yield f"Reopened until {result.end}."
     else:
@@ -54,4 +55,4 @@ async def reopen(
         await reopener.reopen(account, contest, until)
     closing = closing_of(before)
     closed_at = None if closing is None else timestamp(closing.end)
-    return Reopened(contest, before.get("title") or contest, closed_at, timestamp(until), execute)
+    return Reopened(contest, before.get("title") or "", closed_at, timestamp(until), execute)

@@ -13,6 +13,7 @@ from libs.deployment.deployment import Deployment
 from services.cli.commands.certificate.context import SealableContest
 from services.cli.commands.certificate.log_source import ServedLog
 from services.cli.commands.certificate.render import certificate_text
+from services.cli.contests import Titles, named
 from services.cli.render import Block
 from services.cli.runner import ContestKey, Execute, command
 
@@ -22,6 +23,7 @@ class Sealed:
     """The certificate; None while external sources may still report, which `reporting` lists."""
 
     contest_key: str
+    titles: Titles
     executed: bool
     reporting: list[str]
     certificate: Certificate | None
@@ -32,6 +34,7 @@ class Unsealed:
     """The withdrawn seal."""
 
     contest_key: str
+    title: str
     seq: int
     sha256: str
     executed: bool
@@ -39,10 +42,10 @@ class Unsealed:
 
 def _sealed(result: Sealed) -> Iterator[Block]:
     if result.certificate is None:
-        yield f"External sources may still report: {', '.join(result.reporting)}."
+        yield f"Contest {result.titles}: external sources may still report: {', '.join(result.reporting)}."
         yield "Run again with --execute to end this now and seal the resulting counts."
     else:
-        yield from certificate_text(result.certificate)
+        yield from certificate_text(result.certificate, result.titles)
         yield "Sealed." if result.executed else "Run again with --execute to seal it."
 
 
@@ -58,7 +61,7 @@ async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = F
     if reporting and execute:
         await found.sealer.end_grace(contest, closing)
     elif any(not closing.sources[name].retired for name in reporting):
-        return Sealed(contest, False, reporting, None)
+        return Sealed(contest, await found.titles(), False, reporting, None)
     await found.sealer.final(contest, closing)
     deployment.progress.begin("Reading the log", await ServedLog(deployment).size())
     with without_gc():
@@ -67,14 +70,12 @@ async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = F
         # The certificate first, so that every sealed contest has one.
         await save(deployment.store, certificate)
         await found.sealer.seal(contest, Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000))
-    return Sealed(contest, execute, [], certificate)
+    return Sealed(contest, await found.titles(), execute, [], certificate)
 
 
 def _unsealed(result: Unsealed) -> Iterator[Block]:
-    if result.executed:
-        yield f"Unsealed; the certificate {result.sha256} is kept."
-    else:
-        yield f"Closing {result.seq} is sealed as {result.sha256}. Run again with --execute to unseal it."
+    yield f"Contest {named(result.contest_key, result.title)}, closing {result.seq}, sealed as {result.sha256}."
+    yield "Unsealed; the certificate is kept." if result.executed else "Run again with --execute to unseal it."
 
 
 @command(text=_unsealed)
@@ -86,4 +87,4 @@ async def unseal(deployment: Deployment, contest: ContestKey, execute: Execute =
         raise NotSealed("The contest is not sealed.")
     if execute:
         await found.sealer.unseal(contest)
-    return Unsealed(contest, seal.seq, seal.sha256, execute)
+    return Unsealed(contest, (await found.titles()).title, seal.seq, seal.sha256, execute)

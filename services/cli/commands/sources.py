@@ -16,6 +16,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.time import timestamp
 from libs.views.replies import SourceCounts
 from libs.voting.source_reports import SourceReport, SourceReporter
+from services.cli.contests import Titles, named, read_titles
 from services.cli.operator import record_action
 from services.cli.render import Block, Rows
 from services.cli.runner import ContestKey, Execute, command, command_group
@@ -42,6 +43,7 @@ class Counted(Figures):
 
     mapped_id: str
     participant_key: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Source:
     held: list[Held]
 
     @classmethod
-    def of(cls, name: str, external: ExternalCounts, reported: SourceCounts | None) -> "Source":
+    def of(cls, name: str, external: ExternalCounts, reported: SourceCounts | None, titles: Titles) -> "Source":
         config = external.config
         return cls(
             source=name,
@@ -78,7 +80,7 @@ class Source:
             updated=timestamp(reported.updated_ms * 1000) if reported and reported.updated_ms else None,
             closed=reported is not None and reported.closed > 0,
             counted=[
-                Counted(sums.count, sums.anonymous, sums.unique, mapped_id, participant)
+                Counted(sums.count, sums.anonymous, sums.unique, mapped_id, participant, titles.of(participant))
                 for (participant, mapped_id), sums in external.counted.items()
             ],
             held=[
@@ -91,6 +93,7 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Sources:
     contest_key: str
+    title: str
     sources: list[Source]
 
 
@@ -106,22 +109,24 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Released:
     contest_key: str
+    title: str
     source: str
     executed: bool
     released: list[Change]
 
 
 def _list(result: Sources) -> Iterator[Block]:
+    yield f"Contest {named(result.contest_key, result.title)}"
     if not result.sources:
         yield "The contest has no external sources."
     for source in result.sources:
         totals = "in total" if source.is_in_total else "not in total"
         state = "retired" if source.retired else source.mode
         yield f"{source.source} ({source.title}): {state}, {totals}, last report {source.updated or '-'}"
-        rows = [(one.mapped_id, one.participant_key, one.count, "counted") for one in source.counted]
-        rows += [(one.mapped_id, "-", one.count, f"held: {one.reason}") for one in source.held]
-        names = "id", "participant", "votes", "state"
-        yield Rows([dict(zip(names, row, strict=True)) for row in rows], source.source)
+        rows = [(one.mapped_id, one.participant_key, one.title, one.count, "counted") for one in source.counted]
+        rows += [(one.mapped_id, "-", "", one.count, f"held: {one.reason}") for one in source.held]
+        names = "id", "participant", "title", "votes", "state"
+        yield Rows([dict(zip(names, row, strict=True)) for row in rows])
 
 
 @app.command("list")
@@ -129,10 +134,13 @@ def _list(result: Sources) -> Iterator[Block]:
 async def list_sources(deployment: Deployment, contest: ContestKey) -> Sources:
     """List a contest's external sources with their registrations, counted votes, and held votes with reasons."""
     shown, reported = await _read(deployment, contest)
-    return Sources(contest, [Source.of(name, one, reported.get(name)) for name, one in shown.items()])
+    titles = await read_titles(deployment, contest)
+    listed = [Source.of(name, one, reported.get(name), titles) for name, one in shown.items()]
+    return Sources(contest, titles.title, listed)
 
 
 def _released(result: Released) -> Iterator[Block]:
+    yield f"Contest {named(result.contest_key, result.title)}, source {result.source}"
     for one in result.released:
         yield f"{one.mapped_id}: {one.before.count:,} -> {one.after.count:,}"
     if not result.released:
@@ -167,7 +175,7 @@ async def release(
         account = await deployment.catalogue.owner_of(contest)
         permission = SourceReport(f"release-{uuid7()}", reported_at=None, counts=(), allow_decrease=True)
         await reporter.report(account, contest, source, permission)
-    return Released(contest, source, execute, changes)
+    return Released(contest, (await read_titles(deployment, contest)).title, source, execute, changes)
 
 
 async def _read(deployment: Deployment, contest: str) -> tuple[dict[str, ExternalCounts], dict[str, SourceCounts]]:

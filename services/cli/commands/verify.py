@@ -1,6 +1,6 @@
 """`tally verify`: compares the views with an independent fold of the log."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -8,12 +8,14 @@ import typer
 from rich.text import Text
 
 from libs.audit.comparison import compare
+from libs.audit.difference import Difference
 from libs.audit.equations import SourceRow, VotesRow
 from libs.audit.generation_counts import scope_of
 from libs.audit.report import Report
 from libs.deployment.deployment import Deployment
-from services.cli.render import Block, Rows
-from services.cli.runner import command
+from services.cli.contests import named, titles_by_key
+from services.cli.render import Block, Rows, plural
+from services.cli.runner import OneContest, command
 
 MOST_SHOWN = 30
 
@@ -36,8 +38,7 @@ def _text(report: Report) -> Iterator[Block]:
 @command(text=_text, is_fine=lambda report: report.equal)
 async def verify(
     deployment: Deployment,
-    contest: Annotated[str | None, typer.Argument(help="Key of one contest; default: all.")] = None,
-    only: Annotated[str | None, typer.Option("--contest", help="Same as the argument.")] = None,
+    contest: OneContest = None,
     generation: Annotated[
         int | None,
         typer.Option("--generation", help="Verify this generation (copy of the views) that a replay built."),
@@ -48,13 +49,11 @@ async def verify(
     Also prints the ledger's equations: the outcomes of all vote ids in the log and of external sources' reports. A
     ballot's id is counted at each participant that it names.
     """
-    if None not in (contest, only) and contest != only:
-        raise typer.BadParameter("Two different contests are given; give one or none.", param_hint="--contest")
-    contest = contest or only
     scope = contest if generation is None else await scope_of(deployment, generation) or contest
     report = await compare(deployment, scope, generation=generation)
     if contest is not None and not report.contests:  # A deleted contest is still in the log.
         await deployment.catalogue.owner_of(contest)
+    report.titles = await titles_by_key(deployment, report.contests)
     return report
 
 
@@ -78,27 +77,37 @@ def _ledger(report: Report) -> Iterator[Block]:
         rows = totals.rows()
         few = len(rows) <= MOST_SHOWN
         shown = [row for row in rows if few or not row[2].balanced]
-        yield Rows([_equation(*row) for row in shown], f"contest {key}", f"Contest {key}")
+        contest = named(key, report.titles.get(key, ""))
+        yield f"Contest {contest}"
+        yield Rows([_equation(report.titles, *row) for row in shown])
         if not few:
             fine = len(rows) - len(shown)
-            yield f"contest {key}: the equations of {fine:,} participants and sources hold (see --json)."
+            yield f"Contest {contest}: the equations of {fine:,} participants and sources hold (see --json)."
 
 
-def _equation(participant: str, source: str, row: VotesRow | SourceRow) -> dict[str, object]:
+def _difference(titles: Mapping[str, str], one: Difference) -> dict[str, object]:
+    title = titles.get(one.participant or one.contest, "")
+    return {"difference": one.what, **asdict(one), "title": title} | {"what": ""}
+
+
+def _equation(
+    titles: Mapping[str, str], participant: str, source: str, row: VotesRow | SourceRow
+) -> dict[str, object]:
     if isinstance(row, VotesRow):
-        left, right = f"{row.ids:,} vote ids", [(count, name) for name, count in row.outcomes.items()]
+        left, right = plural(row.ids, "vote id"), [(count, name) for name, count in row.outcomes.items()]
     else:
         left, right = f"{row.reported:,} reported", [(row.counted, "counted")]
         right += [(votes, f"held: {reason}") for reason, votes in row.held.items()]
     text = f"{left} {'=' if row.balanced else '≠'} {' + '.join(f'{count:,} {name}' for count, name in right)}"
     equation = Text(text, style="" if row.balanced else "red")
-    return {"participant": participant or "-", "source": source, "equation": equation}
+    title = titles.get(participant, "")
+    return {"participant": participant or "-", "title": title, "source": source, "equation": equation}
 
 
 def differences_text(report: Report) -> Iterator[Block]:
     """Yield the first `MOST_SHOWN` differences."""
     shown = report.differences[:MOST_SHOWN]
-    yield Rows([asdict(one) for one in shown], "difference")
+    yield Rows([_difference(report.titles, one) for one in shown])
     rest = report.difference_count - len(shown)
     if rest:
         yield f"... and {rest:,} more (all of the first thousand with --json)."

@@ -21,7 +21,7 @@ const STATES = {
 };
 
 function chosen({ fold, scope }) {
-  return scope && scope !== "*timeline" ? `--contest ${scope}` : `--projection ${scope ? "timeline" : fold}`;
+  return scope && scope !== "*timeline" ? scope : `--projection ${scope ? "timeline" : fold}`;
 }
 
 function given({ fold, generation }) {

@@ -95,8 +95,8 @@ def as_if_killed(out: Path, torn: str, unbegun: str) -> None:
 
 
 async def test_other_arguments_are_not_taken_for_the_same_export(filled: Site, tmp_path: Path) -> None:
-    await filled.export(tmp_path / "out", "--contest", "final")
-    result = await filled.tally("export", "--to", tmp_path / "out", "--contest", "other")
+    await filled.export(tmp_path / "out", "final")
+    result = await filled.tally("export", "--to", tmp_path / "out", "other")
     assert result.exit_code == 2
     assert "with other options" in complaint(result)
 
@@ -127,7 +127,7 @@ async def test_a_directory_of_other_things_is_left_alone(filled: Site, tmp_path:
 
 
 async def test_an_extract_of_a_contest_has_what_names_it(filled: Site, tmp_path: Path) -> None:
-    summary = await filled.export(tmp_path / "out", "--contest", "final")
+    summary = await filled.export(tmp_path / "out", "final")
     assert (summary["importable"], summary["secrets"]) == (False, 0)
     assert not (tmp_path / "out" / "secrets.json").exists()
     cast = [
@@ -144,7 +144,7 @@ async def test_an_extract_of_a_contest_has_what_names_it(filled: Site, tmp_path:
 
 
 async def test_an_extract_has_the_refund_that_came_before_its_purchase(filled: Site, tmp_path: Path) -> None:
-    await filled.export(tmp_path / "out", "--contest", "c1")
+    await filled.export(tmp_path / "out", "c1")
     named = [name.split()[0] for name in events_in(tmp_path / "out", "purchases")]
     assert named == ["PurchaseRefunded", "PurchaseRecorded"]
 
@@ -164,7 +164,7 @@ def moment(ms: int) -> str:
 
 
 async def test_a_contest_that_nothing_names_is_bad_usage(filled: Site, tmp_path: Path) -> None:
-    result = await filled.tally("export", "--to", tmp_path / "out", "--contest", "nobody's")
+    result = await filled.tally("export", "--to", tmp_path / "out", "nobody's")
     assert result.exit_code == 2
     assert "nobody's" in complaint(result)
 

@@ -64,12 +64,12 @@ async def test_a_killed_export_goes_on_to_the_same_bytes(
 ) -> None:
     monkeypatch.setattr(parquet_file, "ROW_GROUP", 3)
     out = tmp_path / "out"
-    await filled.export(out, "--format", "parquet", "--contest", "final")
+    await filled.export(out, "--format", "parquet", "final")
     whole = files_of(out)
     assert pyarrow.parquet.read_metadata(out / "votes-00000.parquet").num_row_groups == 2
     as_if_killed(out, "votes-00000.parquet", "votes-00001.parquet")
     (out / "votes-00000.parquet").rename(out / "votes-00000.parquet.part")
-    told = await filled.export(out, "--format", "parquet", "--contest", "final")
+    told = await filled.export(out, "--format", "parquet", "final")
     assert files_of(out) == whole
     assert told["records"]["votes"] == 6
 
@@ -85,14 +85,13 @@ async def test_without_pyarrow_it_says_what_to_install(
 
 
 async def test_one_file_has_all_parts_and_is_no_secret_keeper(filled: Site, tmp_path: Path) -> None:
-    contest = "--contest", "final"
-    told = await filled.export(tmp_path / "all.parquet", *contest)
+    told = await filled.export(tmp_path / "all.parquet", "final")
     assert (told["importable"], told["secrets"]) == (False, 0)
-    await filled.export(tmp_path / "all.ndjson", *contest)
+    await filled.export(tmp_path / "all.ndjson", "final")
     rows, lines = rows_of(tmp_path / "all.parquet"), (tmp_path / "all.ndjson").read_bytes().splitlines()
     places = [(row["topic"], row["partition"], row["offset"]) for row in rows]
     assert [tuple(json.loads(line)[name] for name in ("topic", "partition", "offset")) for line in lines] == places
     assert len(places) == 9
     assert modes_of(tmp_path) == {"all.ndjson": 0o600, "all.parquet": 0o600}
-    again = await filled.tally("export", "--to", tmp_path / "all.ndjson", *contest)
+    again = await filled.tally("export", "--to", tmp_path / "all.ndjson", "final")
     assert (again.exit_code, "exists already" in complaint(again)) == (2, True)

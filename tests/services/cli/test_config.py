@@ -61,7 +61,8 @@ def test_a_value_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.Mo
     assert found["TALLY_NAMESPACE"] == ("theirs", "stack.json")
     assert found["TALLY_PARTITIONS"] == (4, "stack.json")
     assert found["TALLY_PORT"] == ("81", "environment")
-    assert "TALLY_PORT=81 (environment)" in run(tmp_path).stdout.splitlines()
+    lines = [line.split()[:3] for line in run(tmp_path).stdout.splitlines()]
+    assert ["TALLY_PORT", "81", "environment"] in lines
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_value_that_no_service_would_take_is_named(tmp_path: Path, monkeypatch
     monkeypatch.setenv("TALLY_PARTITONS", "4")
     result = run(tmp_path)
     assert result.exit_code == 2
-    assert "TALLY_PORT=many (environment): Input should be a valid integer" in result.stdout
+    assert "TALLY_PORT many environment Input should be a valid integer" in " ".join(result.stdout.split())
     assert "TALLY_PARTITONS is set, but there is no such setting." in result.stdout
 
 

@@ -45,7 +45,7 @@ async def by_name(log: FoldedLog) -> dict[str, Finding]:
 def test_when_nothing_runs_it_checks_the_machine_and_says_how_to_start(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path / "none"), "--port", "0"])
     assert result.exit_code == 0, result.output
-    assert "ok: Java: Java 25" in result.stdout
+    assert "ok       Java: Java 25" in result.stdout
     assert "tally up" in result.stdout
     assert not (tmp_path / "none").exists()
 
@@ -68,7 +68,7 @@ def test_a_stack_that_was_announced_but_is_away_ends_with_3(tmp_path: Path) -> N
     result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path)])
     assert result.exit_code == 3
     for away in ("projector: process", "Kafka: does not answer", "Valkey: does not answer", "HTTP front"):
-        assert f"problem: {away}" in result.stdout
+        assert f"problem  {away}" in result.stdout
 
 
 def test_a_jar_that_is_not_the_pinned_one_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

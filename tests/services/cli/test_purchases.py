@@ -181,7 +181,7 @@ async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(wo
     await eventually(is_refused)
     plain = await run("refunds", "--account", ACCOUNT)
     assert plain.exit_code == 0
-    assert f"purchase={recorded.key} token=GPA.…" in plain.output
+    assert f"{recorded.key} GPA.…" in plain.output
     assert "not_found: No contest." in plain.output
     whole = json.loads((await run("refunds", "--account", ACCOUNT, "--tokens", "--json")).stdout)
     assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]

@@ -9,7 +9,7 @@ from io import StringIO
 from rich.console import Console
 from rich.text import Text
 
-from services.cli.render import Block, Either, Rows, as_json, fields, show
+from services.cli.render import Block, Rows, as_json, fields, plural, show
 
 PEOPLE = [{"name": "Ann Lee", "votes": 1234, "note": None}, {"name": "Bob", "votes": 5, "note": "late"}]
 
@@ -20,11 +20,10 @@ def printed(blocks: Iterable[Block], *, terminal: bool = False, width: int = 40)
     return file.getvalue().splitlines()
 
 
-def test_rows_are_lines_of_named_cells_without_a_terminal() -> None:
-    assert printed([Rows(PEOPLE, "voter")]) == [
-        'voter: name="Ann Lee" votes=1,234',
-        "voter: name=Bob votes=5 note=late",
-    ]
+def test_rows_are_the_same_table_in_a_file_however_wide() -> None:
+    assert printed([Rows(PEOPLE)]) == ["name    votes note", "Ann Lee 1,234", "Bob         5 late"]
+    wide: list[dict[str, object]] = [{"text": "word " * 30, "last": "end"}]
+    assert printed([Rows(wide, fit=True)], width=40)[1].endswith("word  end")
 
 
 def test_rows_are_a_table_with_numbers_to_the_right_on_a_terminal() -> None:
@@ -56,9 +55,8 @@ def test_addresses_are_never_wrapped_and_sentences_are_on_a_terminal() -> None:
     assert printed([Text(words)]) == [words]
 
 
-def test_a_terminal_may_show_other_blocks() -> None:
-    either = Either(terminal=["short"], plain=["long"])
-    assert (printed([either], terminal=True), printed([either])) == (["short"], ["long"])
+def test_a_number_of_one_is_singular() -> None:
+    assert (plural(1, "vote"), plural(0, "vote"), plural(1_000, "vote")) == ("1 vote", "0 votes", "1,000 votes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,9 @@ class Shelf:
 def test_without_a_text_of_its_own_a_result_is_shown_by_its_members() -> None:
     assert printed(fields(Shelf("left", PEOPLE, True))) == [
         "place: left",
-        'name="Ann Lee" votes=1,234',
-        "name=Bob votes=5 note=late",
+        "name    votes note",
+        "Ann Lee 1,234",
+        "Bob         5 late",
         "is full: yes",
     ]
     assert printed(fields(Shelf("left", [], False)))[1] == "No books."

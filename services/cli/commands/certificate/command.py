@@ -21,7 +21,8 @@ from libs.telemetry.progress import Progress
 from services.cli.commands.certificate.context import SealableContest
 from services.cli.commands.certificate.log_source import ExportedLog, ServedLog
 from services.cli.commands.certificate.render import certificate_text
-from services.cli.render import Block, as_json
+from services.cli.contests import Titles, named, read_titles
+from services.cli.render import Block, as_json, plural
 from services.cli.runner import ContestKey, command, command_group
 
 M = TypeVar("M", bound=BaseModel)
@@ -39,6 +40,7 @@ class Shown:
     """A certificate; `in_force`: the contest is sealed with it."""
 
     certificate: Certificate
+    titles: Titles
     in_force: bool
 
     def canonical(self) -> bytes:
@@ -50,6 +52,7 @@ class Verified:
     """The certificate's differences from the log."""
 
     contest_key: str
+    title: str
     seq: int
     sha256: str
     problems: list[str]
@@ -65,6 +68,7 @@ class Proved:
     """A proof, and the file that it was written to."""
 
     proof: Proof
+    titles: Titles
     out: Path | None
 
     def canonical(self) -> bytes:
@@ -86,7 +90,7 @@ class Checked:
 
 
 def _shown(result: Shown) -> Iterator[Block]:
-    yield from certificate_text(result.certificate)
+    yield from certificate_text(result.certificate, result.titles)
     yield "The contest is sealed with it." if result.in_force else "The contest was unsealed later."
 
 
@@ -96,11 +100,12 @@ async def show(deployment: Deployment, contest: ContestKey, seq: Seq = None) -> 
     """Show a contest's certificate; with --json, exactly as stored."""
     found = await SealableContest.find(deployment, contest)
     certificate = await found.certificate(seq)
-    return Shown(certificate, await found.is_in_force(certificate))
+    return Shown(certificate, await found.titles(), await found.is_in_force(certificate))
 
 
 def _verified(result: Verified) -> Iterator[Block]:
-    fits = f"The certificate matches the log: {result.votes:,} votes, sha256 {result.sha256}."
+    yield f"Contest {named(result.contest_key, result.title)}, closing {result.seq}"
+    fits = f"The certificate matches the log: {plural(result.votes, 'vote')}, sha256 {result.sha256}."
     yield from _problems(result.problems, "The certificate does not match the log.", fits)
 
 
@@ -124,14 +129,15 @@ async def verify(
     log = ServedLog(deployment) if export is None else _exported(export)
     with without_gc():
         found = await _find_problems(given, log, deployment.progress)
-    return Verified(given.contest_key, given.seq, given.sha256, found, given.result.count)
+    title = "" if export is not None else (await read_titles(deployment, given.contest_key)).title
+    return Verified(given.contest_key, title, given.seq, given.sha256, found, given.result.count)
 
 
 def _proved(result: Proved) -> Iterator[Block]:
     if result.out is None:
         yield as_json(result)
     else:
-        yield f"The vote {_became(result.proof.became)}. Proof written to {result.out}."
+        yield f"Contest {result.titles}: the vote {_became(result.proof.became)}. Proof written to {result.out}."
 
 
 @app.command()
@@ -152,7 +158,7 @@ async def prove(
         proof = await _prove(found, certificate, receipt, deployment.progress)
     if out is not None:
         _write(out, proof)
-    return Proved(proof, out)
+    return Proved(proof, await found.titles(), out)
 
 
 def _checked(result: Checked) -> Iterator[Block]:

@@ -13,6 +13,7 @@ from libs.contracts.certificates import Certificate
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from services.cli.commands.certificate.log_source import ServedLog
+from services.cli.contests import Titles, read_titles
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ class SealableContest:
             if found is not None:
                 return found
         raise NotFound(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
+
+    async def titles(self) -> Titles:
+        return await read_titles(self.deployment, self.contest)
 
     async def is_in_force(self, certificate: Certificate) -> bool:
         """Return whether the contest is sealed with this certificate."""

@@ -14,7 +14,7 @@ from services.cli.commands.doctor.machine import check_machine
 from services.cli.commands.doctor.servers import check_servers
 from services.cli.discovery import DATA_DIR, NoDeployment
 from services.cli.execution import ExitCode
-from services.cli.render import Block, Either
+from services.cli.render import Block
 from services.cli.runner import DataDir, command
 
 
@@ -31,13 +31,10 @@ class Diagnosis:
 
 def _text(result: Diagnosis) -> Iterator[Block]:
     for one in result.checks:
-        plain = f"{'ok' if one.ok else 'problem'}: {one.name}: {one.detail}"
         mark = ("ok       ", "green") if one.ok else ("problem  ", "bold red")
-        shown = [Text.assemble(mark, f"{one.name}: {one.detail}")]
+        yield Text.assemble(mark, f"{one.name}: {one.detail}")
         if one.remedy:
-            plain += f" -> {one.remedy}"
-            shown.append(Text(f"         → {one.remedy}", style="yellow"))
-        yield Either(terminal=shown, plain=[plain])
+            yield Text(f"         → {one.remedy}", style="yellow")
     problems = sum(not one.ok for one in result.checks)
     yield "Nothing is wrong." if not problems else f"{problems} problem{'s' * (problems > 1)} found."
 

@@ -19,8 +19,9 @@ from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent
 from libs.tally.errors import NotFound
 from services.cli.commands.log.render import LoggedEvent, audit_text, event_text
+from services.cli.contests import read_titles
 from services.cli.render import Block
-from services.cli.runner import EnvironmentOption, command, moment
+from services.cli.runner import EnvironmentOption, OneContest, command, moment
 
 START: Final = 0
 
@@ -51,7 +52,7 @@ def _text(shown: LoggedEvent | AuditRow) -> Iterator[Block]:
 @command(text=_text)
 async def log(
     deployment: Deployment,
-    contest: Annotated[str | None, typer.Option("--contest", help="Key of the contest.")] = None,
+    contest: OneContest = None,
     voter: Annotated[
         str | None, typer.Option("--voter", help="Only this voter, by the id used in the API.")
     ] = None,
@@ -94,7 +95,7 @@ async def log(
             yield row
         return
     if contest is None:
-        raise typer.BadParameter("Give a contest, or --audit.", param_hint="--contest")
+        raise typer.BadParameter("Give a contest, or --audit.", param_hint="CONTEST")
     only, named = await _partition_and_voter(deployment, contest, voter, anonymous, partition)
     partitions = list(range(deployment.partitions)) if only is None else [only]
     wanted = EventFilter(contest, partitions, only is None, named, since_ms, until_ms)
@@ -113,7 +114,8 @@ async def _events(
     topic, history = deployment.votes.name, History(wanted.contest, wanted.partitions)
     reader, note = deployment.reader, deployment.progress.note
     scope = "the whole contest" if wanted.whole else f"partition {wanted.partitions[0]} alone"
-    note(f"The counts are those of {scope}, by append time.")
+    titles = await read_titles(deployment, wanted.contest)
+    note(f"Contest {titles}. The counts are those of {scope}, by append time.")
     await reader.log_ids(topic, wanted.partitions)
     ends = await reader.end_offsets(topic, wanted.partitions)
     if wanted.until_ms is not None:
@@ -127,7 +129,7 @@ async def _events(
                 folded += step is not None
                 if step is not None and wanted.has(step):
                     shown += 1
-                    yield LoggedEvent(step, wanted.whole)
+                    yield LoggedEvent(step, wanted.whole, titles)
     if not folded:  # A deleted contest is still in the log; otherwise it must be in the catalogue.
         await deployment.catalogue.owner_of(wanted.contest)
     note(f"{shown:,} of {folded:,} events.")
@@ -136,7 +138,7 @@ async def _events(
             async for entry in entries:
                 step = history.take(entry)
                 if step is not None and wanted.has(step):
-                    yield LoggedEvent(step, wanted.whole)
+                    yield LoggedEvent(step, wanted.whole, titles)
 
 
 async def _partition_and_voter(

@@ -19,13 +19,15 @@ from libs.tally.events import (
     VoteVoided,
 )
 from libs.tally.time import timestamp
-from services.cli.render import Block, Either
+from services.cli.contests import Titles, named
+from services.cli.render import Block
 
 ALARMING: Final[Mapping[str, str]] = {
     "overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow",
 }  # fmt: skip
 
 
+MILLISECONDS: Final = len("2026-05-01T18:00:00.000")
 SHORT: Final = 6
 """Characters of a pseudonym that suffice to distinguish the voters on a screen."""
 
@@ -36,6 +38,7 @@ class LoggedEvent:
 
     step: Step = field(metadata=HIDDEN)
     whole: bool = field(metadata=HIDDEN)
+    titles: Titles = field(metadata=HIDDEN)
 
     @property
     def time(self) -> str:
@@ -79,8 +82,8 @@ class LoggedEvent:
 
 
 def event_text(logged: LoggedEvent) -> Iterator[Block]:
-    """Yield the event as a line, with abbreviated times and pseudonyms on a terminal."""
-    yield Either(terminal=[_line(logged, short=True)], plain=[_line(logged, short=False)])
+    """Yield the event as a line, with an abbreviated pseudonym."""
+    yield _line(logged)
 
 
 def audit_text(row: AuditRow) -> Iterator[Block]:
@@ -93,28 +96,29 @@ def audit_text(row: AuditRow) -> Iterator[Block]:
     yield f"{row.time}  {who}{origin}  {row.action}{account} {subject}".rstrip()
 
 
-def _line(logged: LoggedEvent, *, short: bool) -> Text:
+def _line(logged: LoggedEvent) -> Text:
     event, change = logged.step.event, logged.step.contest if logged.whole else logged.step.partition
-    time = logged.time[5:23].replace("T", " ") if short else logged.time
+    time = logged.time[:MILLISECONDS].replace("T", " ")
     line = Text(f"{time} {logged.partition}/{logged.offset} {logged.type} ", no_wrap=True)
     line.append(logged.outcome, ALARMING.get(logged.outcome))
-    line.append(f" {_details(event, short)}")
+    line.append(f" {_details(event)}")
     if logged.replaced is not None:
         line.append(f" replaces={logged.replaced}")
     if logged.held:
         line.append(f" held={','.join(logged.held)}")
-    parts = ", ".join(f"{name} {_arrow(counts)}" for name, counts in change.parts.items())
+    titles = logged.titles
+    parts = ", ".join(f"{named(key, titles.of(key))} {_arrow(counts)}" for key, counts in change.parts.items())
     total = "source" if isinstance(event, SourceReported) else "contest" if logged.whole else "partition"
     return line.append(f": {parts + '; ' if parts else ''}{total} {_arrow(change.total)}")
 
 
-def _details(event: ContestEvent, short: bool) -> str:
+def _details(event: ContestEvent) -> str:
     match event:
         case VoteCast() | VoteRemoved():
             anonymous = " anonymous" if event.anonymous else ""
-            return f"voter={_name(event.voter, short)}{anonymous} vote_id={event.vote_id} source={event.source}"
+            return f"voter={_name(event.voter)}{anonymous} vote_id={event.vote_id} source={event.source}"
         case VoteVoided() | VoteRestored():
-            return f"voter={_name(event.voter, short)} vote_id={event.vote_id} void={event.void}"
+            return f"voter={_name(event.voter)} vote_id={event.vote_id} void={event.void}"
         case SourceReported():
             return f"source={event.source} report_id={event.report_id} mode={event.mode}"
         case ContestClosed():
@@ -123,8 +127,8 @@ def _details(event: ContestEvent, short: bool) -> str:
             return f"seq={event.seq}"
 
 
-def _name(voter: str, short: bool) -> str:
-    return f"{voter[:SHORT]}…" if short and len(voter) > SHORT else voter
+def _name(voter: str) -> str:
+    return f"{voter[:SHORT]}…" if len(voter) > SHORT else voter
 
 
 def _arrow(counts: tuple[int, int]) -> str:

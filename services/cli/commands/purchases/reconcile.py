@@ -1,6 +1,6 @@
 """`tally purchases reconcile`: compares purchases with paid votes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
@@ -8,14 +8,21 @@ import typer
 from libs.audit.purchase_logs import VoteOrphan
 from libs.audit.purchase_orphans import PurchaseOrphan, Reconciliation, reconcile_logs
 from libs.deployment.deployment import Deployment
-from services.cli.render import Block
+from services.cli.contests import named, titles_by_key
+from services.cli.render import Block, plural
 from services.cli.runner import command
 
 MOST_SHOWN = 30
 
+Titles = Callable[[str], str]
+"""Returns a record's title and key."""
+
 
 def _text(found: Reconciliation) -> Iterator[Block]:
-    yield f"{found.purchases:,} purchases and {found.votes:,} counted paid votes."
+    def titles(key: str) -> str:
+        return named(key, found.titles.get(key, ""))
+
+    yield f"{plural(found.purchases, 'purchase')} and {plural(found.votes, 'counted paid vote')}."
     for number, what in (
         (found.quarantined, "records of the purchases log cannot be read"),
         (found.waiting, "purchases are still in progress"),
@@ -26,9 +33,9 @@ def _text(found: Reconciliation) -> Iterator[Block]:
         if number:
             yield f"{number:,} {what}."
     for name, orphans in (
-        ("bought, but not counted", [_purchase(one) for one in found.uncast]),
-        ("counted, but not bought", [_vote(one) for one in found.unpaid]),
-        ("refunded or refused, but counted", [_purchase(one) for one in found.not_taken_back]),
+        ("bought, but not counted", [_purchase(one, titles) for one in found.uncast]),
+        ("counted, but not bought", [_vote(one, titles) for one in found.unpaid]),
+        ("refunded or refused, but counted", [_purchase(one, titles) for one in found.not_taken_back]),
     ):
         for orphan in orphans[:MOST_SHOWN]:
             yield f"{name}: {orphan}"
@@ -49,16 +56,20 @@ async def reconcile(
     Reports purchases without counted votes, paid votes without a purchase, and votes that count although their
     purchase was refunded or refused.
     """
-    return await reconcile_logs(deployment, waiting_s)
+    found = await reconcile_logs(deployment, waiting_s)
+    bought = [*found.uncast, *found.not_taken_back]
+    contests = [*(one.contest for one in bought), *(one.contest for one in found.unpaid)]
+    found.titles = await titles_by_key(deployment, contests)
+    return found
 
 
-def _purchase(orphan: PurchaseOrphan) -> str:
+def _purchase(orphan: PurchaseOrphan, titles: Titles) -> str:
     return (
-        f"purchase {orphan.key} of account {orphan.account}, {orphan.status}: contest {orphan.contest} "
-        f"participant {orphan.participant} count {orphan.count}"
+        f"purchase {orphan.key} of account {orphan.account}, {orphan.status}: contest {titles(orphan.contest)}, "
+        f"participant {titles(orphan.participant)}, {plural(orphan.count, 'vote')}"
     )
 
 
-def _vote(orphan: VoteOrphan) -> str:
-    votes = ", ".join(f"{count} for {participant}" for participant, count in orphan.choices)
-    return f"vote {orphan.vote_id} of voter {orphan.voter} in contest {orphan.contest}: {votes}"
+def _vote(orphan: VoteOrphan, titles: Titles) -> str:
+    votes = ", ".join(f"{count} for {titles(participant)}" for participant, count in orphan.choices)
+    return f"vote {orphan.vote_id} of voter {orphan.voter} in contest {titles(orphan.contest)}: {votes}"

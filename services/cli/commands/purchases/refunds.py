@@ -1,6 +1,6 @@
 """`tally purchases refunds`: lists purchases whose votes could not be cast."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,7 +10,8 @@ from libs.deployment.deployment import Deployment
 from libs.purchases.responses import PurchaseShown, show_all
 from libs.views.purchase_views import Listed, Unreadable
 from services.cli.commands.purchases.context import Account, find_account, purchase_service
-from services.cli.render import Block, Rows
+from services.cli.contests import titles_by_key
+from services.cli.render import Block, Rows, plural
 from services.cli.runner import command
 
 PAGE = 500
@@ -22,11 +23,12 @@ class Refunds:
 
     refunds: list[PurchaseShown]
     unreadable: list[Unreadable]
+    titles: dict[str, str]
 
 
 def _text(result: Refunds) -> Iterator[Block]:
-    yield Rows([_row(one) for one in result.refunds])
-    yield f"{len(result.refunds):,} purchases are to be refunded."
+    yield Rows([_row(one, result.titles) for one in result.refunds])
+    yield f"{plural(len(result.refunds), 'purchase')} to refund."
     for one in result.unreadable:
         yield f"{one.key} cannot be read: {one.reason}"
 
@@ -46,17 +48,21 @@ async def refunds(
     listed: list[Listed] = []
     while page := await deployment.purchase_views.refused(owner, listed[-1].place if listed else None, PAGE):
         listed += page
-    return Refunds(*show_all((one.purchase for one in listed), cipher, whole_token=tokens))
+    shown, unreadable = show_all((one.purchase for one in listed), cipher, whole_token=tokens)
+    contests = (one.vote.contest_key for one in shown if one.vote is not None)
+    return Refunds(shown, unreadable, await titles_by_key(deployment, contests))
 
 
-def _row(one: PurchaseShown) -> dict[str, object]:
+def _row(one: PurchaseShown, titles: Mapping[str, str]) -> dict[str, object]:
+    key = "" if one.vote is None else one.vote.contest_key
     return {
         "refused": one.updated,
         "purchase": one.key,
         "token": one.purchase_token,
         "platform": one.purchase_platform or "-",
         "price": "-" if one.price is None else f"{one.price}",
-        "contest": "" if one.vote is None else one.vote.contest_key,
+        "contest": key,
+        "title": titles.get(key, ""),
         "votes": "" if one.vote is None else one.vote.count,
         "reason": "" if one.refusal is None else f"{one.refusal.code}: {one.refusal.reason}",
     }

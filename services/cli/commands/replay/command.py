@@ -9,13 +9,13 @@ import typer
 from libs.contracts.position_token import decode_positions
 from libs.deployment.deployment import Deployment
 from services.cli.commands.replay.job import Job, Rebuilt
-from services.cli.commands.replay.options import Accept, Contest, Outdated, Projections, targets_of
+from services.cli.commands.replay.options import Accept, Outdated, Projections, targets_of
 from services.cli.commands.replay.plan import Plan, make_plan
 from services.cli.commands.replay.render import plan_text, rebuilt_line, rebuilt_text
 from services.cli.commands.replay.targets import Target
 from services.cli.operator import record_action
 from services.cli.render import Block
-from services.cli.runner import Execute, command, command_group, moment
+from services.cli.runner import Execute, OneContest, command, command_group, moment
 
 app = command_group("Rebuild views from the log while voting and reading continue.")
 
@@ -39,7 +39,7 @@ class SideGenerations:
 @app.command()
 @command(text=plan_text, is_fine=lambda plan: plan.fits)
 async def plan(
-    deployment: Deployment, projection: Projections = None, contest: Contest = None, outdated: Outdated = False
+    deployment: Deployment, projection: Projections = None, contest: OneContest = None, outdated: Outdated = False
 ) -> Plan:
     """Estimate a replay's events, duration and memory. Nothing is changed."""
     return await make_plan(deployment, targets_of(projection, contest), outdated=outdated)
@@ -71,7 +71,7 @@ def _is_fine(result: Plan | Rebuilds | SideGenerations) -> bool:
 async def run(
     deployment: Deployment,
     projection: Projections = None,
-    contest: Contest = None,
+    contest: OneContest = None,
     outdated: Outdated = False,
     until: Annotated[
         str | None,

@@ -12,7 +12,6 @@ Projections = Annotated[
     list[ProjectionName] | None,
     typer.Option("--projection", help="Projection to rebuild; repeatable. Default: all."),
 ]
-Contest = Annotated[str | None, typer.Option("--contest", help="Only the votes of this contest.")]
 Outdated = Annotated[
     bool, typer.Option("--outdated", help="Only projections whose stored layout is not this version's.")
 ]
@@ -31,5 +30,5 @@ def targets_of(projections: Sequence[ProjectionName] | None, contest: str | None
     if contest is None:
         return [Target(name) for name in projections or ALL]
     if projections not in (None, [], [ProjectionName.VOTES]):
-        raise typer.BadParameter("Only the votes can be rebuilt for one contest.", param_hint="--contest")
+        raise typer.BadParameter("Only the votes can be rebuilt for one contest.", param_hint="CONTEST")
     return [Target(ProjectionName.VOTES, contest)]

@@ -9,13 +9,13 @@ import typer
 from libs.deployment.deployment import Deployment
 from libs.views.functions import load_functions
 from libs.views.generations import GenerationGone, State
-from services.cli.commands.replay.options import Accept, Contest, Number, Projections, targets_of
+from services.cli.commands.replay.options import Accept, Number, Projections, targets_of
 from services.cli.commands.replay.projections import ProjectionName
 from services.cli.commands.replay.swap import swap
 from services.cli.commands.replay.targets import Target, former, latest_read
 from services.cli.operator import record_action
 from services.cli.render import Block
-from services.cli.runner import Execute, command
+from services.cli.runner import Execute, OneContest, command
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _rolled_back(result: Rollback) -> Iterator[Block]:
 async def rollback(
     deployment: Deployment,
     projection: Projections = None,
-    contest: Contest = None,
+    contest: OneContest = None,
     generation: Number = None,
     accept: Accept = False,
     execute: Execute = False,
@@ -109,7 +109,7 @@ def _kept(result: Kept) -> Iterator[Block]:
 async def keep(
     deployment: Deployment,
     projection: Projections = None,
-    contest: Contest = None,
+    contest: OneContest = None,
     hold: Annotated[
         bool, typer.Option("--hold/--no-hold", help="Keep until dropped, or for one more day.")
     ] = True,

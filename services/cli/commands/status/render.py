@@ -1,4 +1,4 @@
-"""Renders a status for a terminal and as plain lines."""
+"""Renders a status."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -10,7 +10,7 @@ from libs.monitoring.projection_names import Fold
 from libs.monitoring.status import Beside, Status, moment
 from libs.tally.time import timestamp
 from services.cli.commands.status.reader import Reading, Unreadable
-from services.cli.render import Block, Either, PlainBlock, Rows
+from services.cli.render import Block, Rows
 
 Cells = dict[str, object]
 
@@ -20,17 +20,17 @@ DAY: Final = len("2026-01-01")
 
 def status_text(reading: Reading | Unreadable) -> Iterator[Block]:
     """Yield the most important first: a terminal may be too low for all."""
-    if isinstance(reading, Reading):
-        plain = [*_plain(reading.status, reading.everything), *([""] if reading.repeated else [])]
-        yield Either(terminal=list(_terminal(reading.status, reading.everything)), plain=plain)
-        return
-    error = f"at: {reading.at} nothing could be read: {reading.error}"
-    last = [] if reading.last is None else list(_terminal(reading.last.status, reading.last.everything))
-    terminal = [Text(error, style="bold red"), Text("The last successful reading:\n", style="dim"), *last]
-    yield Either(terminal=terminal, plain=[error, ""])
+    last = reading if isinstance(reading, Reading) else reading.last
+    if isinstance(reading, Unreadable):
+        yield Text(f"{reading.at}: nothing could be read: {reading.error}", style="bold red")
+        yield Text("The last successful reading:\n" if last else "", style="dim")
+    if last is not None:
+        yield from _status(last.status, last.everything)
+    if not isinstance(reading, Reading) or reading.repeated:
+        yield ""
 
 
-def _terminal(status: Status, everything: bool) -> Iterator[PlainBlock]:
+def _status(status: Status, everything: bool) -> Iterator[Block]:
     yield from _verdict(status, problems_of(status))
     yield ""
     yield Rows(_shortened(_fold_cells(status, everything=everything), moment(status.at) or ""), fit=True)
@@ -44,20 +44,7 @@ def _terminal(status: Status, everything: bool) -> Iterator[PlainBlock]:
     elif status.sealed:
         yield ""
         yield f"Sealed contests: {len(status.sealed):,}"
-
-
-def _plain(status: Status, everything: bool) -> Iterator[PlainBlock]:
-    """Yield lines, each starting with its subject."""
-    yield f"at: {moment(status.at)}"
-    yield Rows(_fold_cells(status, everything=everything), "fold")
-    yield Rows(_generation_cells(status), "generation")
-    yield Rows(_part_cells(status), "part")
-    if everything:
-        yield Rows(_sealed_cells(status), "sealed")
-    else:
-        yield f"sealed: contests={len(status.sealed)}"
-    yield from (f"note: {note}" for note in notes_of(status))
-    yield from (f"problem: {problem}" for problem in problems_of(status))
+    yield Text(f"As of {moment(status.at)}.", style="dim")
 
 
 def _verdict(status: Status, problems: Sequence[Problem]) -> Iterator[Text]:
@@ -126,17 +113,11 @@ def _beside(one: Beside) -> Cells:
     }
 
 
-def _part_cells(status: Status) -> list[Cells]:
-    return [
-        {"part": part.name, "pid": str(part.pid), "state": "alive" if part.alive else "dead"}
-        for part in status.parts
-    ]
-
-
 def _sealed_cells(status: Status) -> list[Cells]:
     return [
         {
             "contest": one.contest,
+            "title": one.title,
             "closing": str(one.seal.seq),
             "sealed at": timestamp(one.seal.sealed_at) or "",
             "sha256": one.seal.sha256,

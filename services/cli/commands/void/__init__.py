@@ -10,7 +10,7 @@ from services.cli.runner import command_group
 
 
 class DefaultRunGroup(AuditedGroup):
-    """Runs `tally void --contest ...` as `tally void run --contest ...`."""
+    """Runs `tally void CONTEST ...` as `tally void run CONTEST ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = not args or args[0] in self.commands or args[0] in ctx.help_option_names

@@ -15,13 +15,13 @@ from libs.tally.voter_ledger import VoteStatus
 from services.cli.commands.void.operation import Operation
 from services.cli.commands.void.render import VoidResult, void_text
 from services.cli.commands.void.selection import Options, Selection, selection
-from services.cli.runner import Execute, command
+from services.cli.runner import ContestKey, Execute, command
 
 
 @command(text=void_text)
 async def void(
     deployment: Deployment,
-    contest: Annotated[str, typer.Option("--contest", help="Key of the contest.")],
+    contest: ContestKey,
     address: Annotated[
         str | None, typer.Option("--address", help="Cast from this IP address; IPv6: from its /64.")
     ] = None,
@@ -62,7 +62,7 @@ async def void(
     found = _selected(ballots, wanted, name, _reason(ballots, operation, reason))
     if execute:
         deployment.progress.note(f"Operation {name}.")
-    again = f"tally void ... --void {name} --execute"
+    again = f"tally void {contest} ... --void {name} --execute"
     return await Operation(name, "voided", again, ballots, found).run(deployment, execute=execute)
 
 

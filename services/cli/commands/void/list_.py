@@ -1,10 +1,7 @@
 """`tally void list`: lists operations that voided votes, and how many votes are still voided."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated
-
-import typer
+from dataclasses import dataclass, field, replace
 
 from libs.audit.historical_counts import EVER, fold_until
 from libs.deployment.deployment import Deployment
@@ -12,8 +9,9 @@ from libs.tally.events import VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
+from services.cli.contests import titles_by_key
 from services.cli.render import Block, Rows
-from services.cli.runner import command
+from services.cli.runner import OneContest, command
 
 
 @dataclass(slots=True)
@@ -26,6 +24,7 @@ class Void:
 
     void: str
     contest: str
+    title: str = field(default="", kw_only=True)
     voided_at: str | None
     reason: str
     voided: int = 0
@@ -44,7 +43,8 @@ class Voids:
 
 
 def _text(result: Voids) -> Iterator[Block]:
-    names = "void", "contest", "voided_at", "voided", "restored", "gone", "still_voided", "waiting", "reason"
+    numbers = "voided", "restored", "gone", "still_voided", "waiting"
+    names = "void", "contest", "title", "voided_at", *numbers, "reason"
     yield Rows([{name: getattr(one, name) for name in names} for one in result.voids])
     if not result.voids:
         yield "No votes were ever voided."
@@ -53,12 +53,14 @@ def _text(result: Voids) -> Iterator[Block]:
 @command(text=_text)
 async def list_voids(
     deployment: Deployment,
-    contest: Annotated[str | None, typer.Option("--contest", help="Only this contest.")] = None,
+    contest: OneContest = None,
 ) -> Voids:
     """List all operations that voided votes, with time, reason, and numbers of votes."""
     if contest is not None:
         await deployment.catalogue.owner_of(contest)
-    return Voids(await read_voids(deployment, contest))
+    voids = await read_voids(deployment, contest)
+    titles = await titles_by_key(deployment, (one.contest for one in voids))
+    return Voids([replace(one, title=titles[one.contest]) for one in voids])
 
 
 async def read_voids(deployment: Deployment, contest: str | None) -> list[Void]:

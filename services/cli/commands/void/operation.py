@@ -37,11 +37,12 @@ class Operation:
         if execute and self.events:
             recorded = await self._execute(deployment)
             after = after if ballots.is_over else recorded
-        found = effect(ballots, before, after, self.events)
+        config, found = ballots.config.contest, effect(ballots, before, after, self.events)
         return VoidResult(
             void=self.void,
             verb=self.verb,
             contest_key=ballots.contest.key,
+            title="" if config is None else config.document.get("title") or "",
             executed=execute,
             waits_for_reopening=ballots.is_over,
             votes=found.votes,

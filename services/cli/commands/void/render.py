@@ -6,9 +6,10 @@ from typing import Final
 
 from libs.audit.void_effects import Pair, ParticipantEffect, Totals
 from libs.contracts.json_form import HIDDEN
-from services.cli.render import Block, Rows
+from services.cli.contests import named
+from services.cli.render import Block, Rows, plural
 
-OVER: Final = "The contest is over and its result stays. The operation takes effect if the contest is reopened."
+AGAIN: Final = "Run again with --execute to record it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class VoidResult:
     void: str
     verb: str = field(metadata=HIDDEN)
     contest_key: str
+    title: str
     executed: bool
     waits_for_reopening: bool
     votes: int
@@ -32,7 +34,7 @@ class VoidResult:
 
 
 def void_text(result: VoidResult) -> Iterator[Block]:
-    """Yield the participants, the most affected first, and the contest."""
+    """Yield the participants, the most affected first, the contest, and last the outcome."""
     yield Rows(
         [
             {
@@ -45,18 +47,20 @@ def void_text(result: VoidResult) -> Iterator[Block]:
             for row in result.participants
         ]
     )
-    total = result.contest
-    yield f"Contest: {_arrow(total.count)} votes, {_arrow(total.unique_voter_count)} voters."
-    if result.waits_for_reopening:
-        yield OVER
-    about = f"{result.votes:,} votes of {result.voters:,} voters"
-    if not result.votes:
-        yield f"Nothing is to be {result.verb}."
-    elif result.executed:
-        yield f"{result.verb.capitalize()}: {about}, as {result.void}."
-    else:
-        yield f"{about} are to be {result.verb}: run again with --execute."
+    total, about = result.contest, f"{plural(result.votes, 'vote')} of {plural(result.voters, 'voter')}"
+    contest = named(result.contest_key, result.title)
+    yield f"Contest {contest}: {_arrow(total.count)} votes, {_arrow(total.unique_voter_count)} voters."
     yield f"By the log as of {result.at}; later votes are not affected. Position: {result.position}"
+    if not result.votes:
+        yield f"No votes can be {result.verb}."
+    elif not result.executed:
+        effect = "The contest is over: this changes its result only after `tally reopen`. "
+        yield f"{about} would be {result.verb}. {effect if result.waits_for_reopening else ''}{AGAIN}"
+    elif result.waits_for_reopening:
+        yield f"Operation {result.void}: {about}."
+        yield "Recorded; the result does not change until `tally reopen`."
+    else:
+        yield f"{result.verb.capitalize()}: {about}, as {result.void}."
 
 
 def _arrow(pair: Pair) -> str:

@@ -10,43 +10,31 @@ from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteRestored
 from libs.tally.voter_ledger import VoteStatus
-from services.cli.commands.void.list_ import read_voids
 from services.cli.commands.void.operation import Operation
 from services.cli.commands.void.render import VoidResult, void_text
-from services.cli.runner import Execute, command
+from services.cli.runner import ContestKey, Execute, command
 
 
 @command(text=void_text)
 async def undo(
     deployment: Deployment,
+    contest: ContestKey,
     void: Annotated[str, typer.Argument(help="Name of the operation, from `tally void list`.")],
-    contest: Annotated[
-        str | None, typer.Option("--contest", help="Contest of the operation; default: searched in the whole log.")
-    ] = None,
     execute: Execute = False,
 ) -> VoidResult:
     """Restore the votes that an operation voided, except those replaced or removed since.
 
     Run it again to resume after an interruption.
     """
-    key = contest or await _contest_of(deployment, void)
-    ballots = await read_ballots(deployment, key)
+    ballots = await read_ballots(deployment, contest)
     if void not in ballots.voids:
         raise NotFound(
-            f"Operation {void} has voided nothing in contest {key}: `tally void list` lists all operations."
+            f"Operation {void} has voided nothing in contest {contest}: `tally void list` lists all operations."
         )
-    again = f"tally void undo {void} --execute"
+    again = f"tally void undo {contest} {void} --execute"
     return await Operation(void, "restored", again, ballots, _voided(ballots, void)).run(
         deployment, execute=execute
     )
-
-
-async def _contest_of(deployment: Deployment, void: str) -> str:
-    """Find the operation's contest. Raises `NotFound`."""
-    found = {row.void: row.contest for row in await read_voids(deployment, None)}
-    if void not in found:
-        raise NotFound(f"There is no operation {void}: `tally void list` lists all.")
-    return found[void]
 
 
 def _voided(ballots: Ballots, void: str) -> list[tuple[int, VoteRestored]]:

@@ -56,7 +56,7 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     assert not any(one.others for one in await context.generations().read_all())
     plain = await context.run("replay", "plan", "--projection", "votes")
     assert plain.exit_code == 0
-    assert plain.stdout.startswith("projection=votes events=")
+    assert plain.stdout.split()[:2] == ["projection", "events"]
     assert "`tally replay run --execute` runs it" in plain.stdout
     assert (
         await context.run("replay", "run", "--outdated", "--execute")
@@ -95,13 +95,13 @@ async def test_it_says_in_plain_words_what_it_changed(api: Api, context: ReplayC
 async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, context: ReplayContext) -> None:
     one, other = [await a_spoilt_contest(api, context) for _ in range(2)]
     live = await context.live()
-    rebuilt = await context.replay("--contest", one.key)
+    rebuilt = await context.replay(one.key)
     assert rebuilt["contest"] == one.key
     assert (await count(one), await count(other)) == (24, 124)
     assert await context.live() == live
     assert (await context.run_json("verify", one.key))["equal"]
     await context.run_json("verify", other.key, code=1)
-    undone = await context.run_json("replay", "rollback", "--contest", one.key, "--execute")
+    undone = await context.run_json("replay", "rollback", one.key, "--execute")
     assert [row["generation"] for row in undone["rolled_back"]] == [rebuilt["generation"]]
     assert await count(one) == 124
     await voted(one, "last")
@@ -115,7 +115,7 @@ async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, cont
     begun = await context.begun(contest)
     for partition in range(context.deployment.partitions - 1):
         assert (await context.generations().swap(partition, begun)).done
-    rebuilt = await context.replay("--contest", contest.key)
+    rebuilt = await context.replay(contest.key)
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, True, begun)
     assert await count(contest) == 24
     assert (await context.run_json("verify", contest.key))["equal"]
@@ -179,7 +179,7 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Replay
     assert (await context.live(), await count(contest)) == (live, len(VOTERS))
     plain = await context.run("replay", "run", "--projection", "votes", "--execute", "--accept-differences")
     assert plain.exit_code == 1
-    assert f"participant={contest.participants[0]}" in plain.stdout
+    assert f" {contest.participants[0]} " in plain.stdout
     assert "It does not equal the log and was not swapped in. `tally replay drop` deletes it." in plain.stdout
     await context.run("replay", "drop", "--execute")
     assert (await context.replay())["swapped"]
@@ -188,7 +188,7 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Replay
 
 async def test_bad_usage_is_said_so(context: ReplayContext) -> None:
     for bad in (
-        ["run", "--contest", "c", "--projection", "catalogue"],
+        ["run", "c", "--projection", "catalogue"],
         ["run", "--until", "yesterday"],
         ["run", "--to-position", "nonsense"],
         ["run", "--projection", "nothing"],

@@ -10,7 +10,7 @@ VOTERS = [f"voter {number}" for number in range(10)]
 
 
 async def looked_at(context: ReplayContext, contest: Contest, generation: int) -> int:
-    found = await context.run_json("count", "--contest", contest.key, "--generation", str(generation))
+    found = await context.run_json("count", contest.key, "--generation", str(generation))
     return int(found["record"]["count"])
 
 
@@ -24,11 +24,11 @@ async def side(context: ReplayContext, *arguments: str) -> int:
 async def test_views_up_to_a_time_show_what_the_log_says_of_that_time(api: Api, context: ReplayContext) -> None:
     contest = await api.contest()
     await voted(contest, *VOTERS)
-    then = (await context.run_json("count", "--contest", contest.key))["last_event"]
+    then = (await context.run_json("count", contest.key))["last_event"]
     await voted(contest, "later")
     number = await side(context, "--until", then)
-    at = await context.run_json("count", "--contest", contest.key, "--at", then, "--sources")
-    held = await context.run_json("count", "--contest", contest.key, "--generation", str(number), "--sources")
+    at = await context.run_json("count", contest.key, "--at", then, "--sources")
+    held = await context.run_json("count", contest.key, "--generation", str(number), "--sources")
     assert held["record"] == at["record"]
     assert held["record"]["count"] == len(VOTERS)
     assert held["positions"] == at["positions"]
@@ -66,11 +66,11 @@ async def test_of_one_contest_alone_they_hold_nothing_else(api: Api, context: Re
     contest, other = [await api.contest() for _ in range(2)]
     await voted(contest, *VOTERS)
     await voted(other, *VOTERS)
-    number = await side(context, "--contest", contest.key, "--until", "2100-01-01T00:00:00Z")
+    number = await side(context, contest.key, "--until", "2100-01-01T00:00:00Z")
     assert await looked_at(context, contest, number) == len(VOTERS)
     assert not [key for key in await context.keys_of(number) if other.key.encode() in key]
     assert (await context.run_json("verify", "--generation", str(number)))["equal"]
-    refused = await context.run("count", "--contest", other.key, "--generation", str(number))
+    refused = await context.run("count", other.key, "--generation", str(number))
     assert (refused.exit_code, refused.stderr) == (
         2,
         f"Error: Generation {number} is not of contest {other.key}.\n",
@@ -94,13 +94,11 @@ async def test_they_are_previewed_and_what_is_not_there_is_said_so(api: Api, con
     assert set(preview["events"]) == {"catalogue", "test", "votes", "purchases"}
     assert preview["events"]["votes"] > 0
     assert not any(one.others for one in await context.generations().read_all())
-    for command in (["verify"], ["count", "--contest", contest.key]):
+    for command in (["verify"], ["count", contest.key]):
         missing = await context.run(*command, "--generation", "999")
         assert missing.exit_code == 2
         assert "There is no generation 999 of the votes" in missing.stderr
-    both = await context.run(
-        "count", "--contest", contest.key, "--generation", "1", "--at", "2020-01-01T00:00:00Z"
-    )
+    both = await context.run("count", contest.key, "--generation", "1", "--at", "2020-01-01T00:00:00Z")
     assert both.exit_code == 2
 
 

@@ -1,0 +1,82 @@
+"""Exit codes of all commands: 2 for bad usage, 3 while a server is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from services.cli.__main__ import app
+from services.cli.execution import ExitCode
+
+WITHOUT_SERVERS = {"certificate check", "certificate verify", "config show", "demo", "doctor", "serve", "up"}
+"""Commands that need no running servers, start them, or first read a file."""
+REQUIRED = {
+    "certificate prove": "contest receipt",
+    "certificate show": "contest",
+    "count": "contest",
+    "erase-contest-secret": "contest",
+    "export": "--to {new}",
+    "import": "--from {directory}",
+    "keys create": "--account a --permission operations",
+    "keys revoke": "key",
+    "log": "contest",
+    "purchases import": "{file} --execute",
+    "quarantine drop": "votes 0 0",
+    "quarantine show": "votes 0 0",
+    "reopen": "contest --end 2030-01-01T00:00:00Z",
+    "seal": "contest",
+    "secrets retire": "sessions",
+    "secrets rotate": "sessions",
+    "sources list": "contest",
+    "sources release": "contest source",
+    "unseal": "contest",
+    "void run": "contest --all",
+    "void undo": "contest void",
+    "wipe": "--environment test",
+}
+"""Arguments that a command requires."""
+
+
+def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every command that is no group, with its full name."""
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for word, each in command.commands.items():
+        yield from leaves(each, f"{name} {word}".strip())
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_unknown_option_is_bad_usage(name: str) -> None:
+    assert CliRunner().invoke(app, [*name.split(), "--no-such-option"]).exit_code == ExitCode.BAD_USAGE
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT_SERVERS))
+def test_without_servers_a_server_is_away(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("KAFKA_BOOTSTRAP_SERVERS", "VALKEY_URL", "DATA_DIR"):
+        monkeypatch.delenv(f"TALLY_{variable}", raising=False)
+    file, new, directory = tmp_path / "file", tmp_path / "new", tmp_path / "directory"
+    file.touch()
+    directory.mkdir()
+    arguments = REQUIRED.get(name, "").format(file=file, new=new, directory=directory).split()
+    ended = CliRunner().invoke(app, [*name.split(), *arguments, "--data-dir", str(tmp_path / "none")])
+    assert ended.exit_code == ExitCode.SERVER_AWAY, ended.output
+    assert "tally up" in ended.stderr
+    assert "Traceback" not in ended.output
+
+
+def test_contests_have_one_place_in_all_commands() -> None:
+    """A contest is an argument, the first one, and no option."""
+    for name, command in COMMANDS.items():
+        places = [parameter for parameter in command.params if parameter.name == "contest"]
+        assert all(one.param_type_name == "argument" for one in places), name
+        arguments = [one.name for one in command.params if one.param_type_name == "argument"]
+        assert not places or arguments[0] == "contest", name
