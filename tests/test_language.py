@@ -1,4 +1,4 @@
-"""The prose of code and tests: docstrings that start with a verb or a name, and words of the field."""
+"""The language rules: docstrings start with a verb or a name, in the words of the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every regular expression of ours takes at most linear time, whatever it is given."""
+"""Every regular expression takes at most linear time for any input."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""DeploymentAddresses of a deployment's servers."""
+"""Addresses of a deployment's servers."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""A replay of many votes under load: killed half-way with -9, gone on with, verified and swapped.
+"""A replay of many votes under load: killed half-way with -9, resumed, verified and swapped.
 
 `python -m tests.benchmarks.bench_replay [--votes 1000000]`: voters vote at 2,000/s (wrk) and a reader polls the
 count all the time. Compared with the live projector's own loop over the same log, into views of its own, under the

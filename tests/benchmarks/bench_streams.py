@@ -1,4 +1,4 @@
-"""Thousands who listen to one contest: what each costs, how fast they come, how long a vote takes to reach them.
+"""Cost and latency of streams with thousands of subscribers to one contest.
 
 `python -m tests.benchmarks.bench_streams [listeners] [votes]`
 

@@ -1,4 +1,4 @@
-"""From a vote's POST to its showing in `vote_updates`, one vote after another.
+"""Time from a vote's POST until `vote_updates` includes it, one vote after another.
 
 `python -m tests.benchmarks.bench_visible [votes]`: with `min_position` (read your own write), and by polling as a
 dashboard would that asks again as soon as it is answered.

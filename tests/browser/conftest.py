@@ -1,4 +1,4 @@
-"""The whole service with a Valkey of its own, which may be restarted, and the system's Chromium to look at it."""
+"""The whole service with a Valkey of its own, which tests restart, and the system's Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page at every size, in light and dark: axe finds no serious fault, nothing hangs out, and all is in sight.
+"""Every page at every size, light and dark: no serious axe finding, no overflow, everything visible.
 
 The pictures lie in `TALLY_SCREENSHOTS`, where that names a directory: look at them.
 """

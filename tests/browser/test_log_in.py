@@ -1,4 +1,4 @@
-"""Log-in, the list of contests, and what all pages have, in a browser."""
+"""Log-in, the list of contests, and the common frame of all pages, in a browser."""
 
 from __future__ import annotations
 

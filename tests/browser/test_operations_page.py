@@ -1,4 +1,4 @@
-"""The operator's page: problems first, each with the command that helps; how far everything is."""
+"""The operator's page: problems first, each with its remedy, then positions and lag."""
 
 from __future__ import annotations
 

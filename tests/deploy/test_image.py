@@ -1,4 +1,4 @@
-"""The image: what it leaves out, who runs it, and that the services do without what is left out."""
+"""The container image: its contents, its user, and services that run without what it omits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts, dashboard and their document, against the metrics that the code has."""
+"""Alerts, dashboard and their document use metrics that the code exports."""
 
 import json
 import os

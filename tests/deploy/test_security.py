@@ -1,4 +1,4 @@
-"""TLS, SASL and the least privilege of each part, against the files of `deploy/security` and real servers."""
+"""TLS, SASL and least privilege per service, by the files of `deploy/security` on real servers."""
 
 from __future__ import annotations
 

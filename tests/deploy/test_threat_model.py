@@ -1,4 +1,4 @@
-"""The threat model names files and tests that are there."""
+"""The threat model names existing files and tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two brands cannot reach each other's records: every documented operation is tried with another's keys.
+"""Two brands cannot access each other's records: every documented operation is tried with another's keys.
 
 The list of operations is the served description. One that takes a parameter which `Victim` has no value for fails
 the test: say there what it names.

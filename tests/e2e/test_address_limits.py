@@ -1,4 +1,4 @@
-"""The address limit over HTTP: per participant, by sum of counts, and never held by what does not count."""
+"""The address limit over HTTP: per participant, by sum of counts, unaffected by votes that do not count."""
 
 import pytest
 

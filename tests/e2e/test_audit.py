@@ -1,4 +1,4 @@
-"""`tally log --audit`: whichever way something is written or done, the log says who did it, and from where."""
+"""`tally log --audit`: every write and operator action names its actor and origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches: every item has its own answer, in order, and none spoils another's."""
+"""Batches: each item has its own result, in order, independent of the others."""
 
 from collections.abc import Sequence
 from typing import Any

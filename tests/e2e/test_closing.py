@@ -1,4 +1,4 @@
-"""Contests over HTTP around their end: final by themselves, reopened on demand."""
+"""Contests over HTTP around their end: closed automatically, reopened on request."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A contest is changed while two workers take votes: from the answer to the change on, both judge by it."""
+"""A contest changed while two workers accept votes: after the response both apply the new rules."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Every field of `contest_config`, and every parameter of the legacy contest table, with what it causes.
+"""Effect of every field of `contest_config`, and of every parameter of the legacy contest table.
 
 `BEHAVIOURS` names each field of the schema. `stored` ones do nothing on the server: clients read them.
 """

@@ -1,4 +1,4 @@
-"""Log-in of browsers: a cookie that is as good as the API key it names, as long as that holds."""
+"""Log-in of browsers: the cookie has the permissions of its API key, while that is valid."""
 
 from __future__ import annotations
 

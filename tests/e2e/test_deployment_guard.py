@@ -1,4 +1,4 @@
-"""Another worker that is set otherwise is not let in, and says why; one whose Kafka is away waits."""
+"""A worker with other settings is refused with the reason; one without Kafka waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally erase-contest-secret`: nobody can look a voter up any more, and the counts are what they were."""
+"""`tally erase-contest-secret`: voters can no longer be looked up, and counts stay the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error table: who may not, what is malformed, and what every answer says."""
+"""The error table over HTTP: permissions, malformed requests, and the form of every error."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A file is described first; then its bytes are sent to the address that the answer names, and read there."""
+"""Files: described first, then uploaded to the signed address, and read there."""
 
 import asyncio
 import json

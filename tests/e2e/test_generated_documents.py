@@ -1,4 +1,4 @@
-"""Generated descriptions are checked for drift: TALLY_UPDATE_DOCUMENTS=1 writes them again; look at the diff."""
+"""Generated documents are current; TALLY_UPDATE_DOCUMENTS=1 writes them again."""
 
 import os
 from pathlib import Path

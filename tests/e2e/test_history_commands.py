@@ -1,4 +1,4 @@
-"""`tally count` and `tally log`: what a contest was at any instant, and how it came to be, from the log alone."""
+"""`tally count` and `tally log`: a contest at any instant, and its history, from the log alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Idempotency-Key` where the body alone makes a request idempotent: the key must not come with another one."""
+"""`Idempotency-Key` of naturally idempotent requests: rejected with another body."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

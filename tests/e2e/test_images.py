@@ -1,4 +1,4 @@
-"""Images through the gateway: beside the records that refer to them, and beside votes."""
+"""Images through the gateway, with the records that refer to them, and with votes."""
 
 from __future__ import annotations
 

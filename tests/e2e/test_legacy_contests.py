@@ -1,4 +1,4 @@
-"""Legacy contests with what other parts of the service add: votes, closings, images, the other generation."""
+"""Legacy contests together with votes, closings, images and the current API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics, against what happened."""
+"""Prometheus metrics equal the requests and votes sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ordering contests over HTTP: a ballot is one vote, one event, and replaces the voter's former one whole."""
+"""Ordering contests over HTTP: a ballot is one vote and one event, and replaces the voter's previous one."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Participants over HTTP: their numbers, their status, and what it does to votes and results."""
+"""Participants over HTTP: keys, status, and the effect of the status on votes and results."""
 
 import asyncio
 

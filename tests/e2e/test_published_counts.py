@@ -1,4 +1,4 @@
-"""Counts as they reach readers through the gateway: beside records, and in public."""
+"""Counts through the gateway: in records, and in public results."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Purchases whose managers die, freeze or run at the same time: the votes count once, or not at all."""
+"""Purchases with killed, frozen or concurrent managers: votes count once or not at all."""
 
 import asyncio
 from collections.abc import AsyncIterator

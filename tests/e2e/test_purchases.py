@@ -1,4 +1,4 @@
-"""From the payment platform to the votes: one purchase is one set of paid votes, whatever is repeated."""
+"""From payment platform to votes: one purchase is one set of paid votes, despite any repetition."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rating contests over HTTP: values, replacing, and what the counts say of them."""
+"""Rating contests over HTTP: values, replacement, and their sums and averages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Votes taken back by their voters, over HTTP."""
+"""Removal of votes by their voters, over HTTP."""
 
 import asyncio
 from collections import Counter

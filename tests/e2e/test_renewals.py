@@ -1,4 +1,4 @@
-"""Free allowances that start afresh, over HTTP: to the second, whole, and for free votes alone."""
+"""Renewal of free allowances over HTTP: exact to the second, complete, and for free votes only."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

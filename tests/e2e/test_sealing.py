@@ -1,4 +1,4 @@
-"""Closed contests sealed, checked from the log or an export alone, and proved to voters by their receipts."""
+"""Sealed contests, verified from the log or an export alone, with proofs for voters' receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally secrets`: rotated under a running service, and nothing that was signed ends."""
+"""`tally secrets`: rotation under a running service keeps every signature valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External sources: what they report is counted or held, as their registration says."""
+"""External sources: reports are counted or held, as their registration says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally sources`: what operators see of external sources, and how they let counts go down."""
+"""`tally sources`: the operator's view of external sources, and the release of held decreases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally status` of a service that is well: votes are taken and folded, and what is sealed is named."""
+"""`tally status` of a healthy service."""
 
 from __future__ import annotations
 

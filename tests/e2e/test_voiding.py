@@ -1,4 +1,4 @@
-"""`tally void`: what it foresees is what the API shows afterwards, and what it undoes is as it was before."""
+"""`tally void`: the preview equals the result, and undo restores the previous counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes over HTTP on the whole service: what is accepted counts once, and what is refused never does."""
+"""Votes over HTTP on the whole service: accepted votes count once, rejected ones never."""
 
 import asyncio
 from collections import Counter

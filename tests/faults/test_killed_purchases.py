@@ -1,4 +1,4 @@
-"""Every part is killed while purchases and refunds come in: each has its votes once, and a refunded one none."""
+"""Each process is killed during purchases and refunds: votes count once, refunded ones not at all."""
 
 import asyncio
 import random

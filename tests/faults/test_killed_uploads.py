@@ -1,4 +1,4 @@
-"""The gateway is killed in the middle of an upload: the old bytes hold, and nothing of the new ones stays."""
+"""The gateway is killed during an upload: the old bytes stay, and nothing of the new ones does."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Polls for a condition until a deadline, instead of sleeping."""
+"""Polls for a condition until a deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A votes log on the real Kafka and its view in the real Valkey, folded only when a test says so."""
+"""A votes log on the real Kafka and its view in the real Valkey, folded when a test calls for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records that fields are proven with."""
+"""Records for the tests of fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The specification's endpoint table of the current API, as data: every row, in its order."""
+"""The specification's endpoint table of the current API as data, in its order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proofs of a resource's fields by requests: many fields in one request, if that proves the same."""
+"""Checks a resource's fields by requests; combines many fields in one request where that proves the same."""
 
 from __future__ import annotations
 

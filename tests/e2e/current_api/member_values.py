@@ -1,4 +1,4 @@
-"""Values of records' members: accepted and refused ones, and the value of a cleared member."""
+"""Values of records' members: accepted, rejected, and the value of a cleared member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of every resource made over HTTP, out of rows of the specification's table."""
+"""Creates records of every resource over HTTP from rows of the specification's table."""
 
 from __future__ import annotations
 

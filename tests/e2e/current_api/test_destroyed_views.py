@@ -1,4 +1,4 @@
-"""The catalogue's views are folded from the log: destroyed or spoilt, they come back with the same ETags."""
+"""The catalogue's views are rebuilt from the log with the same ETags after loss or corruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of the specification's endpoint table: it is there, it wants a key, and it does what it says."""
+"""Every row of the specification's endpoint table: it exists, requires a key, and works as specified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every field of the specification's tables: set, kept, changed, cleared, and refused where it is wrong."""
+"""Every field of the specification's tables: set, unchanged, changed, cleared, and rejected if invalid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists: newest first, page by page, whatever is written meanwhile; filtered by tags and by change."""
+"""Lists: newest first, stable pages during writes, filters by tags and by time of change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References to records, which must exist and cannot be deleted. The rows of the table list them."""
+"""References to records, which must exist and block deletion. The rows of the table list them."""
 
 from __future__ import annotations
 

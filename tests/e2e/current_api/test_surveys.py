@@ -1,4 +1,4 @@
-"""Surveys live at keys that the account gives."""
+"""Surveys have keys chosen by the account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preview must know whether a voiding takes effect at once or waits."""
+"""The preview of a voiding: immediate, or deferred until a reopening."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stepping through random logs: what is told of each event adds up to the fold."""
+"""History of random logs: the reported changes of all events add up to the fold."""
 
 from __future__ import annotations
 

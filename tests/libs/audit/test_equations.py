@@ -1,4 +1,4 @@
-"""The ledger's equations: ids and reports counted from the log itself against what the fold has of them."""
+"""Balances: vote ids and reports counted from the log against the statuses of the fold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding the log up to an instant: at every record's own, it is the fold of what was appended until then."""
+"""The fold up to an instant equals the fold of all records appended until then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deployments to export, and a place to import into."""
+"""Deployments to export, and an empty one to import into."""
 
 from __future__ import annotations
 

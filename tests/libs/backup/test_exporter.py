@@ -1,4 +1,4 @@
-"""`tally export`: everything as it lies there, up to fixed ends, however often it is interrupted."""
+"""`tally export`: complete up to fixed end offsets, despite any interruptions."""
 
 from __future__ import annotations
 

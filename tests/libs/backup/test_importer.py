@@ -1,4 +1,4 @@
-"""`tally import`: the same logs in another place, or a refusal before anything is changed."""
+"""`tally import`: identical logs in another namespace, or an error before any change."""
 
 from __future__ import annotations
 

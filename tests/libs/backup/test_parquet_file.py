@@ -1,4 +1,4 @@
-"""`tally export --format parquet`: what an analyst opens."""
+"""`tally export --format parquet`: columns for analysis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of the server's own secrets, before and after their rotation, hold where an export is imported."""
+"""Signatures from before and after a rotation stay valid after an import."""
 
 from __future__ import annotations
 

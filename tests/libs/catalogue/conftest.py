@@ -1,4 +1,4 @@
-"""One folding catalogue for a module's tests; each test has an account of its own in it."""
+"""One projected catalogue for a module's tests; each test has its own account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys: shown once, known within a second, forgotten within a second."""
+"""API keys: shown once, valid and revoked within a second in every process."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Several records written in one step: all of them, or none."""
+"""Several records written in one step: all of them or none."""
 
 import asyncio
 from functools import partial

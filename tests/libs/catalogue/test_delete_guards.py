@@ -1,4 +1,4 @@
-"""Deletions that somebody has to look at first."""
+"""Deletions that a guard may refuse."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The pages of a feed: nothing is lost or doubled, whatever is added, removed and moved."""
+"""Pages of a feed: no item is lost or duplicated by any addition, removal or move."""
 
 from __future__ import annotations
 

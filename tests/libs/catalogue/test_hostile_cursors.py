@@ -1,4 +1,4 @@
-"""Tokens and keys of lists as strangers send them: read as they were written, or refused."""
+"""Hostile list tokens and keys: parsed exactly, or rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that lose a race are computed again from the record that came first; none from a view that is behind."""
+"""Lost races: the write is computed again from the winner's record, never from an older view."""
 
 import asyncio
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Permitted bodies, member by member."""
+"""Accepted request bodies, member by member."""
 
 from typing import Any
 

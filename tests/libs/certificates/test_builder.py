@@ -1,4 +1,4 @@
-"""Certificates of closings: what the log adds up to at the marks, whoever reads it, in whatever batches."""
+"""Certificates of closings: the same result up to the close markers, for any reader and any batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merkle trees, against the reference's own figures and against the definition, word by word."""
+"""Merkle trees against RFC 6962's test vectors and its definition."""
 
 from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""A receipt proves that its vote is in the sealed set, and says nothing of anybody."""
+"""A receipt proves that its vote is in the sealed set, and reveals nothing about others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The AsyncAPI document says what the codecs accept, no more and no less."""
+"""The AsyncAPI document describes exactly the events that the codecs accept."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Tokens and receipts of strangers: read, or refused; the same for any bytes under their base64."""
+"""Hostile tokens and receipts: parsed, or rejected, for any bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON form of results: members of dataclasses, whatever they hold."""
+"""The JSON form of results: the members of any dataclass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fast decoding of votes gives what the codec gives, or leaves the record to it."""
+"""Fast decoding of votes equals the codec's, or leaves the record to it."""
 
 from __future__ import annotations
 

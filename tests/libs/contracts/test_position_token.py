@@ -1,4 +1,4 @@
-"""Position tokens: what goes in comes out, and nothing else is taken for one."""
+"""Position tokens: a round trip is exact, and other text is rejected."""
 
 from __future__ import annotations
 

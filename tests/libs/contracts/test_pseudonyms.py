@@ -1,4 +1,4 @@
-"""Nobody is named in the log, and a receipt is worth something only to who was given it."""
+"""The log names no person, and a receipt is useful only to its owner."""
 
 from ipaddress import IPv4Address
 

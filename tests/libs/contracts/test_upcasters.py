@@ -1,4 +1,4 @@
-"""Old versions are read as today's: the logs in `logs` say the same, each as its version wrote it."""
+"""Old versions decode as current events: the recorded logs in `logs` give the same fold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deployment: connections are opened by their first use, and all of them closed."""
+"""A deployment: connections are opened on first use, and all are closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log belongs to one object store and to one number of partitions, from its first record on."""
+"""A log belongs to one object store and one number of partitions from its first record on."""
 
 from __future__ import annotations
 

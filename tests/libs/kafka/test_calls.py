@@ -1,4 +1,4 @@
-"""Cancellations around aiokafka: ours always end our tasks, its own never do."""
+"""Cancellation around aiokafka: ours always ends our tasks, its own never does."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

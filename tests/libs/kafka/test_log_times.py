@@ -1,4 +1,4 @@
-"""The offset of an instant in the log, also if the broker's clock went back."""
+"""The offset of an instant in the log, also after the broker's clock went back."""
 
 from __future__ import annotations
 

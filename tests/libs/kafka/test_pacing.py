@@ -1,4 +1,4 @@
-"""When the partitions of a broker are sent: a lone record at once, many of them together."""
+"""Pacing of requests per broker: a single record at once, many records together."""
 
 from __future__ import annotations
 

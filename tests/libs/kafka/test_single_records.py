@@ -1,4 +1,4 @@
-"""Single records of the log, read by many at once."""
+"""Concurrent reads of single records of the log."""
 
 import asyncio
 

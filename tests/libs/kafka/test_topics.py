@@ -1,4 +1,4 @@
-"""Topics are made with what the truth needs, begin with LogCreated, and wrong ones are refused."""
+"""Topics: created with the required settings and LogCreated; wrong settings are refused."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""LogWriter's answers, with a real Kafka that works, freezes, dies and refuses."""
+"""LogWriter's outcomes with a real Kafka that works, freezes, dies and refuses."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Styles in the legacy generation: checked where they change, and no more than that."""
+"""Styles in the legacy API: validated only where they change."""
 
 from __future__ import annotations
 

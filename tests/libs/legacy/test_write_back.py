@@ -1,4 +1,4 @@
-"""A record as the legacy API returns it can be written back whole, with its embedded records: nothing is lost."""
+"""A legacy record that is written back unchanged, with its embedded records, loses nothing."""
 
 from __future__ import annotations
 

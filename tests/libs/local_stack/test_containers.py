@@ -1,4 +1,4 @@
-"""Servers in containers: Docker is not needed here, the image's settings are tried with a native broker."""
+"""Servers in containers, without Docker: the image's settings run on a native broker."""
 
 from __future__ import annotations
 

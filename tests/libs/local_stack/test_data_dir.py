@@ -1,4 +1,4 @@
-"""The data directory: only what tally made in it is ever deleted."""
+"""The data directory: only files created by tally are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jars are only used when they are the pinned ones."""
+"""Only jars with the pinned checksum are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real servers: they answer, keep their data, and refuse clearly."""
+"""The real servers: they respond, keep their data, and fail with clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor: order of start and stop, deaths repaired, and a `stack.json` that stays true."""
+"""The supervisor: order of start and stop, restarts, and an accurate `stack.json`."""
 
 from __future__ import annotations
 

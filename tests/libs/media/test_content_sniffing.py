@@ -1,4 +1,4 @@
-"""Bytes are what they are said to be, or do not pass."""
+"""Bytes match their declared media type, or are rejected."""
 
 import io
 import zipfile

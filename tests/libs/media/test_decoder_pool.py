@@ -1,4 +1,4 @@
-"""Pictures are decoded in processes that can be killed, of which others notice nothing."""
+"""Pictures are decoded in processes whose failure does not affect others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A caller's URL makes the service fetch from public addresses, and nothing else."""
+"""A caller's URL is fetched from public addresses only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and pictures of strangers: taken, or refused in words; never more than a refusal."""
+"""Hostile files and pictures: accepted, or rejected with an error; never a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepted pictures, and what is kept of them."""
+"""Accepted pictures, and their stored form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only public addresses may be reached, however an address is written."""
+"""Only public addresses are reached, in any notation of an address."""
 
 from __future__ import annotations
 

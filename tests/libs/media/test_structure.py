@@ -1,4 +1,4 @@
-"""Small files of many parts, each of which takes a decoder's time: refused before anything is decoded."""
+"""Small files with many parts are rejected before they are decoded."""
 
 from __future__ import annotations
 

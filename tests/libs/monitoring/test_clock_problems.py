@@ -1,4 +1,4 @@
-"""Clocks that differ are named as a problem, with what is off, and by how much."""
+"""Differing clocks are a problem that names the clock and the difference."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Metrics of views and log: every outcome of a vote, and nothing if it is unknown."""
+"""Metrics of views and log: every outcome of a vote, and no value if it is unknown."""
 
 from __future__ import annotations
 

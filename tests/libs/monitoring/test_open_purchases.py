@@ -1,4 +1,4 @@
-"""A purchase that nobody works off is a problem, with its reason where it cannot be read."""
+"""A purchase that stays unprocessed is a problem, with its reason if it cannot be decrypted."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A projection in memory, as the subject of the loop's tests: the compare-and-set of the real ones, and a list."""
+"""A projection in memory, for tests of the loop: the same compare-and-set as the real ones, and a list."""
 
 import asyncio
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The checks of a running consumer: how much they ask of the log."""
+"""The health checks of a running consumer, and their load on Kafka."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""Doubt is told by the fencer's own clock; a partition's clock that was wrong is set right behind a fence."""
+"""Doubt by the fencer's own clock; a fence corrects a partition's wrong clock."""
 
 from __future__ import annotations
 

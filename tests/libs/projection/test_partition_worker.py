@@ -1,4 +1,4 @@
-"""The fold of one partition, where the moment of a batch's arrival is the subject."""
+"""The fold of one partition, with exact control of when batches arrive."""
 
 import asyncio
 from collections.abc import AsyncIterator

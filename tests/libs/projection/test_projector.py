@@ -1,4 +1,4 @@
-"""The loop on a real Kafka: every record folded once and in order, whatever happens to the loop and around it."""
+"""The loop on a real Kafka: every record is folded once and in order, despite any fault."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The loop of a replay, on a real log beside real views: all of it, once, whatever comes between."""
+"""The loop of a replay on a real log and real views: everything once, despite any fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of addresses are counted again from the log only where Valkey may have lost them."""
+"""Address counters are rebuilt from the log only if Valkey may have lost them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores of two kinds, a directory and a bucket: what one promises the other holds, too."""
+"""Stores of two kinds, a directory and a bucket, under the same tests."""
 
 from collections.abc import Iterator
 from pathlib import Path

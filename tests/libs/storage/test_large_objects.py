@@ -1,4 +1,4 @@
-"""Large objects go in and out in pieces; half of one is never there."""
+"""Large objects are streamed, and an incomplete one never exists."""
 
 import asyncio
 import os

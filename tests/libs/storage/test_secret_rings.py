@@ -1,4 +1,4 @@
-"""Secrets that are rotated: one signs at any time, the same for every process, and what was signed holds."""
+"""Rotated secrets: one signs at any time, in every process, and old signatures stay valid."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Secrets are made once, whoever asks first."""
+"""Secrets are created once, for any number of concurrent callers."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Given these events, this is what the fold of their partition says."""
+"""Given events, the fold of their partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fold of one partition: what given votes add up to, of which limits, behind which fences."""
+"""The fold of one partition: sums, limits and fences."""
 
 from __future__ import annotations
 

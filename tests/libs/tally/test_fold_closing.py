@@ -1,4 +1,4 @@
-"""The marks of a contest's closing and reopening: what behind them counts, waits, and takes effect."""
+"""Close and reopening markers: later events count, wait, or take effect."""
 
 from __future__ import annotations
 

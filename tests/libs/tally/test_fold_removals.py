@@ -1,4 +1,4 @@
-"""The fold of removals and refunds, and what is left of a vote that was taken back."""
+"""The fold of removals and refunds, and the state of a removed vote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fold of ratings and ballots: what takes the place of what."""
+"""The fold of ratings and ballots: a later one replaces the earlier of its slot."""
 
 from __future__ import annotations
 

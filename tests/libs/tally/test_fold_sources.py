@@ -1,4 +1,4 @@
-"""External sources: what they reported counts once, by their own ids, and does not go down unasked."""
+"""External sources: a report counts once, by the source's own ids, and decreases are held."""
 
 from __future__ import annotations
 

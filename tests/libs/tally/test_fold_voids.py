@@ -1,4 +1,4 @@
-"""Votes that an operator takes out of the count, and back in: what they use stays used."""
+"""Votes voided and restored by an operator: the used allowance stays used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals by a contest's configuration alone, and their order."""
+"""Rejections by a contest's configuration alone, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kind of vote that a contest accepts, and every way in which a rating or a ballot does not fit."""
+"""The kinds of vote that a contest accepts, and all invalid ratings and ballots."""
 
 from __future__ import annotations
 

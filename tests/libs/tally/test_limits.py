@@ -1,4 +1,4 @@
-"""Limits bound the votes of one voter, and a command that would exceed one is refused whole."""
+"""Limits bound one voter's votes; a command that would exceed one is rejected as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phase of a contest at a moment."""
+"""The phase of a contest at an instant."""
 
 from __future__ import annotations
 

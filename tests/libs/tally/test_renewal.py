@@ -1,4 +1,4 @@
-"""When a free allowance starts afresh."""
+"""Renewal of a free allowance."""
 
 from __future__ import annotations
 

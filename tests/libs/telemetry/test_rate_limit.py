@@ -1,4 +1,4 @@
-"""Repeated lines: the first passes, then one in a while, and no line is lost uncounted."""
+"""Repeated log lines: the first is logged, then one per interval; suppressed lines are counted."""
 
 import json
 import logging

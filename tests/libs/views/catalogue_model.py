@@ -1,4 +1,4 @@
-"""The catalogue's fold in plain Python: what `catalogue.lua` is held equal to."""
+"""Reference fold of the catalogue in plain Python, compared with `catalogue.lua`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random logs of one votes partition, of events that make sense together, that do not, and of what is none."""
+"""Random logs of one votes partition: consistent events, inconsistent events, and invalid records."""
 
 from __future__ import annotations
 

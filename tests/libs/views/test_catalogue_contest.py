@@ -1,4 +1,4 @@
-"""A contest of any size is read from the catalogue's views in short calls, as it is at the last one."""
+"""A contest of any size is read from the catalogue's views in short calls, consistently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue's Lua fold equals the plain one, however the log is cut, doubled, or begun again."""
+"""The catalogue's Lua fold equals the Python fold, for any batches, duplicates and restarts."""
 
 import asyncio
 import copy

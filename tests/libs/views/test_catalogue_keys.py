@@ -1,4 +1,4 @@
-"""A partition's API keys are read in short calls, and all as of one version."""
+"""A partition's API keys are read in short calls, all at one version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shared connection to Valkey: every call gets an answer of its own, whatever becomes of the others."""
+"""The shared connection to Valkey: every call gets its own reply, whatever happens to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection to a Valkey that is killed, stopped, restarted or set up otherwise: what its callers hear."""
+"""The connection to a Valkey that is killed, stopped, restarted or reconfigured: errors of its callers."""
 
 from __future__ import annotations
 

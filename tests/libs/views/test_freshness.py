@@ -1,4 +1,4 @@
-"""Views are read only while they are fresh: at the log's end, as asked for in this run of their server."""
+"""Views are read only while fresh: at the log's end as read during this run of their server."""
 
 from __future__ import annotations
 

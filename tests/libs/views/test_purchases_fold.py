@@ -1,4 +1,4 @@
-"""The purchases' Lua fold equals the plain one, however the log is cut, doubled, or begun again."""
+"""The purchases' Lua fold equals the Python fold, for any batches, duplicates and restarts."""
 
 import uuid
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The counters that all processes share."""
+"""Request counters shared by all processes."""
 
 from libs.views.functions import open_valkey
 from libs.views.request_counters import RateCounters

@@ -1,4 +1,4 @@
-"""The counters of addresses."""
+"""Address counters."""
 
 from __future__ import annotations
 

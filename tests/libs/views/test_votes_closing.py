@@ -1,4 +1,4 @@
-"""The state of a contest's closing in a partition, and the effect of marks on later events."""
+"""The state of a contest's closing in a partition, and the effect of markers on later events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of contests of any size: read in short calls, exact at the last one's position, later by changes."""
+"""Counts of contests of any size: short calls, one exact position, then changes only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Valkey functions fold what `PartitionTally` folds, however the log is cut, repeated and restarted."""
+"""The Valkey functions fold like `PartitionTally`, for any batches, repetitions and restarts."""
 
 from __future__ import annotations
 

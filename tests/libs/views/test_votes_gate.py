@@ -1,4 +1,4 @@
-"""The gate of a partition: release, confirm, shutting, and configurations put in force."""
+"""The gate of a partition: release, confirm, closing, and configurations put in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking votes back: what may be, what is answered otherwise, and what is left of them."""
+"""Removal of votes: admission, rejections, and the state afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free allowances start afresh at the very microsecond at which they renew."""
+"""Free allowances renew at the exact microsecond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratings and ballots: what takes the place of what, and what that uses."""
+"""Ratings and ballots: replacement, and its use of the allowance."""
 
 from __future__ import annotations
 

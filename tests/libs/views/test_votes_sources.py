@@ -1,4 +1,4 @@
-"""Reports of external sources: no call of the views grows with the number of ids of a source."""
+"""Reports of external sources: no call's cost grows with a source's number of ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counts at the end of any minute are those of the log until then, however it was cut into batches."""
+"""Counts at the end of any minute equal the log until then, for any batches."""
 
 from __future__ import annotations
 

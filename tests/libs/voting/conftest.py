@@ -1,4 +1,4 @@
-"""A partition of the vote views on the real Valkey, whose calls are counted, and a log that a test answers for."""
+"""A partition of the vote views on the real Valkey, with counted calls, and a log controlled by the test."""
 
 import asyncio
 from collections import Counter

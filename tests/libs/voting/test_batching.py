@@ -1,4 +1,4 @@
-"""Reservations behind a Valkey that does not answer: nobody waits longer than was agreed, and nothing is held."""
+"""Reservations with an unresponsive Valkey: no caller waits beyond its deadline."""
 
 import asyncio
 from collections import Counter

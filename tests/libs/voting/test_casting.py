@@ -1,4 +1,4 @@
-"""Votes through the service: at a closed gate, and with records in doubt, on a real ledger."""
+"""Votes through the service: at a closed gate, and with unknown appends, on a real ledger."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The contest cache: loads shared by those who ask, how long voters are named by it, and what it forgets."""
+"""The contest cache: shared loads, bounded lifetime of errors, and eviction."""
 
 import asyncio
 from collections import Counter

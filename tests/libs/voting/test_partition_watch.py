@@ -1,4 +1,4 @@
-"""Votes that wait for a partition's gate or fold: what wakes them, and what their waiting costs."""
+"""Votes that wait for a partition's gate or fold: events that wake them, and the cost of waiting."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Removals through the service: a vote's record is read before anything is reserved, and not for ever."""
+"""Removals through the service: a vote's record is read before the reservation, within a deadline."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Reports of external sources when the log is in doubt, and around the close."""
+"""Reports of external sources with unknown appends, and around the closing."""
 
 from __future__ import annotations
 

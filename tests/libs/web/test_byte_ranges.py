@@ -1,4 +1,4 @@
-"""Parts of a file, and its name, as headers say them."""
+"""Byte ranges and file names of responses."""
 
 from urllib.parse import unquote
 

@@ -1,4 +1,4 @@
-"""The end user's address: what a trusted proxy says of it, and nobody else."""
+"""The end user's address: forwarded by trusted proxies only."""
 
 from typing import Any
 

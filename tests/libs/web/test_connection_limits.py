@@ -1,4 +1,4 @@
-"""The bounds of a running server: what is too large, too slow or too much, and what others notice of it."""
+"""Limits of a running server: size, duration and number, and their effect on other clients."""
 
 import asyncio
 import http.client

@@ -1,4 +1,4 @@
-"""Errors speak to callers: nothing that they are told uses a word that only the code's readers know."""
+"""Error messages contain no internal terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers, cookies and parameters of strangers: read, or refused with a documented error; never a bug."""
+"""Hostile headers, cookies and parameters: parsed, or rejected with a documented error."""
 
 from __future__ import annotations
 

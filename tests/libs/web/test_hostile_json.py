@@ -1,4 +1,4 @@
-"""JSON made to be expensive: bounded by depth and number of values, and by the faults that are named."""
+"""Expensive JSON: bounded depth, number of values and number of reported problems."""
 
 from __future__ import annotations
 

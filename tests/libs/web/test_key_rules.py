@@ -1,4 +1,4 @@
-"""Keys with rules: expired ones and those used from elsewhere are refused in every way of showing them."""
+"""Keys with rules: expired or used from a foreign address, they are rejected however they are sent."""
 
 import time
 from dataclasses import dataclass, field

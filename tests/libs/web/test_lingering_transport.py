@@ -1,4 +1,4 @@
-"""Responses: each is written at once, and none of it is held back."""
+"""Responses are written at once and completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serving beside a process's own work."""
+"""`/metrics` beside a process's own work."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Schemas of models for the API's description."""
+"""Schemas of models in the OpenAPI document."""
 
 from unittest.mock import patch
 

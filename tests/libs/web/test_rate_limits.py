@@ -1,4 +1,4 @@
-"""Rate limits of running servers: counted in memory far from a limit, by all servers together near it."""
+"""Rate limits of running servers: counted locally far from a limit, jointly near it."""
 
 from collections import Counter
 from dataclasses import dataclass

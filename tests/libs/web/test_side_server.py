@@ -1,4 +1,4 @@
-"""The operators' paths, at a port of their own."""
+"""The operators' paths, on a port of their own."""
 
 import asyncio
 from collections.abc import AsyncIterator

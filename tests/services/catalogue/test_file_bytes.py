@@ -1,4 +1,4 @@
-"""Bytes and records that come apart: uploads, replacements and deletions that stop halfway, and races of them."""
+"""Uploads, replacements and deletions of files that stop halfway, and their races."""
 
 from __future__ import annotations
 

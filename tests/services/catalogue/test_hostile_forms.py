@@ -1,4 +1,4 @@
-"""Forms of strangers, urlencoded and multipart, of both generations: read, or refused; never a bug."""
+"""Hostile forms, urlencoded and multipart, of both API generations: parsed or rejected."""
 
 from __future__ import annotations
 

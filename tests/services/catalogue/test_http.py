@@ -1,4 +1,4 @@
-"""The catalogue over HTTP: routes, conditions, and every error that this part can give."""
+"""The catalogue over HTTP: routes, conditional requests, and its errors."""
 
 from __future__ import annotations
 

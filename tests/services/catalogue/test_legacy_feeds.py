@@ -1,4 +1,4 @@
-"""Article feeds: a change of their pages is one event, whoever else changes them."""
+"""Article feeds: a change of their pages is one event, also under concurrent changes."""
 
 from __future__ import annotations
 

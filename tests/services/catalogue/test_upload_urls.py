@@ -1,4 +1,4 @@
-"""A file's signed address: given to writers alone, and ended by a new one."""
+"""A file's signed address: given to writers only, and replaced by a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's voters, what is noted of their answers, and the screen that shows it."""
+"""The demo's voters, their recorded responses, and the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally doctor`: of use before anything runs, and when something is wrong."""
+"""`tally doctor`: before anything runs, and with faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally keys`: what it prints, and where its keys are good."""
+"""`tally keys`: its output, and the validity of its keys."""
 
 from __future__ import annotations
 

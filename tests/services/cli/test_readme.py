@@ -1,4 +1,4 @@
-"""The table of commands in README.md: every command, and no other."""
+"""The table of commands in README.md lists exactly the existing commands."""
 
 from __future__ import annotations
 

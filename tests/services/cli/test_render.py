@@ -1,4 +1,4 @@
-"""Results on a terminal, in a file, and as JSON, by one renderer."""
+"""One renderer for results: on a terminal, in a file, and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally up` as a process: it ends cleanly when asked to, and leaves nobody behind however it ends."""
+"""`tally up` as a process: it stops cleanly, and leaves no process behind however it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally verify`: silent about a right view, and never about a wrong one."""
+"""`tally verify`: no finding for a correct view, and always one for a wrong view."""
 
 from __future__ import annotations
 

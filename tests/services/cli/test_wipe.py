@@ -1,4 +1,4 @@
-"""`tally wipe`: the test environment is empty afterwards, and production is out of its reach."""
+"""`tally wipe`: empties the test environment, and cannot reach production."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GET /operations/status`: what `tally status` says, over HTTP, whatever is away."""
+"""`GET /operations/status`: the content of `tally status` over HTTP, also with unavailable servers."""
 
 from __future__ import annotations
 

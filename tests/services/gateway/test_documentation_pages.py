@@ -1,4 +1,4 @@
-"""The description's pages: everything that they load comes from the same origin."""
+"""The documentation's pages load everything from their own origin."""
 
 import re
 from collections.abc import AsyncIterator

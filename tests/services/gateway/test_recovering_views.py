@@ -1,4 +1,4 @@
-"""A Valkey that was emptied, came back older or is frozen: what it lacks is unavailable, never absent or older."""
+"""A Valkey that was emptied, restored older or frozen: reads answer 503, never absent or older data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that are away: nobody outside reads an address, and nobody at all a password."""
+"""Unavailable servers: no response contains an address, and no log a password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches are refused before they are read where there is no room for them."""
+"""Batches beyond the limit are refused before their body is read."""
 
 import asyncio
 from contextlib import suppress

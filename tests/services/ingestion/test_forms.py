@@ -1,4 +1,4 @@
-"""A vote that is refused names all that is wrong with it."""
+"""A rejected vote names all invalid members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies made to be expensive: refused before they cost much, with short answers, while others have their turn."""
+"""Expensive bodies: rejected early, with short errors, without delaying others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes and batches of strangers: any bytes are votes, or refusals that can be sent."""
+"""Hostile votes and batches: any bytes give votes or errors."""
 
 from __future__ import annotations
 

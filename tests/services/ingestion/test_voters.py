@@ -1,4 +1,4 @@
-"""The command that a form asks for."""
+"""The mapping of a form to a command."""
 
 import pytest
 

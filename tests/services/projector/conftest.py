@@ -1,4 +1,4 @@
-"""Worlds for tests of the process managers."""
+"""Deployments for tests of the process managers."""
 
 import uuid
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Contests end by themselves, wherever a projector was interrupted: what was accepted counts, and nothing more."""
+"""Contests close automatically, despite interruptions: exactly the accepted votes count."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The end of the projector where something in it does not end."""
+"""Forced exit of a projector with a task that ignores its cancellation."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The process manager's work: each purchase for itself, again and again until it is decided."""
+"""The purchase manager: each purchase independently, retried until it is decided."""
 
 import asyncio
 from collections import Counter

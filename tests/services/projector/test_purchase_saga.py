@@ -1,4 +1,4 @@
-"""The steps of a purchase: a refund ends when its votes are removed, or when nobody can remove them any more."""
+"""The steps of a purchase: a refund ends once its votes are removed, or can no longer be."""
 
 import asyncio
 from collections.abc import Callable

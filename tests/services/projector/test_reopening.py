@@ -1,4 +1,4 @@
-"""Closed contests take votes again: all of them or none, and marks of before change nothing."""
+"""Reopened contests accept votes in all partitions or none, and old markers have no effect."""
 
 import asyncio
 

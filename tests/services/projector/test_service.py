@@ -1,4 +1,4 @@
-"""The projector as the process that is deployed: it folds, drains, survives kill -9, refuses a wrong log."""
+"""The projector as a process: folds, drains, survives kill -9, and refuses a wrong log."""
 
 import asyncio
 import os

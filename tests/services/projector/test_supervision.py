@@ -1,4 +1,4 @@
-"""Parts of the projector fail alone: what fails is started again, and what needs an operator stops."""
+"""Parts of the projector fail independently: restarted, or stopped for the operator."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

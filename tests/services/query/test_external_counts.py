@@ -1,4 +1,4 @@
-"""External sources in the counts: by their own ids, in the total or beside it, final behind their marks."""
+"""External sources in the counts: by their own ids, in or beside the total, final after their markers."""
 
 from __future__ import annotations
 

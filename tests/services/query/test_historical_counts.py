@@ -1,4 +1,4 @@
-"""`?at=`: the record as it was at the end of a minute, by the records of the catalogue as of now."""
+"""`?at=`: the record at the end of a minute, by the catalogue's current records."""
 
 from __future__ import annotations
 

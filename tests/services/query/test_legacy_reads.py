@@ -1,4 +1,4 @@
-"""The legacy reads over HTTP: who may see what, in which phase and world, page by page."""
+"""The legacy reads over HTTP: permissions, phases, environments and pages."""
 
 from __future__ import annotations
 

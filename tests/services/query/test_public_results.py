@@ -1,4 +1,4 @@
-"""The public results: for everybody, cached by everybody, and open to voters first where the contest says so."""
+"""The public results: without a key, cacheable, and for voters first if the contest says so."""
 
 from __future__ import annotations
 

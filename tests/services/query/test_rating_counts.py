@@ -1,4 +1,4 @@
-"""Ratings beside the counts of rating contests: sums to the millionth, averages, and sub-ratings."""
+"""Ratings in the counts of rating contests: sums to the millionth, averages, and sub-ratings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of counts, and their visible part, over random counts, sources and mappings."""
+"""Sums of counts and their visible part, over random counts, sources and mappings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline: in each interval what changed then, together what vote_updates says."""
+"""The timeline: changes per interval, which add up to vote_updates."""
 
 from __future__ import annotations
 

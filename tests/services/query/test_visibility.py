@@ -1,4 +1,4 @@
-"""Nothing leaks a hidden count, nor a rank, on any read path: neither a number, nor an order, nor a cut-off."""
+"""No read path reveals a hidden count or rank: no number, order or cut-off."""
 
 from __future__ import annotations
 

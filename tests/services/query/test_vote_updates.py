@@ -1,4 +1,4 @@
-"""The vote count record: its shape, who may see it, and how fresh it is."""
+"""The vote count record: its shape, visibility and freshness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contests as the rules of voting see them, and when those are told that one has changed."""
+"""The mapping of contests to the voting rules, and notification of changes."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reports of an external source are counted or held, whatever its mapping."""
+"""Reports of an external source are counted or held, for any mapping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.libs.views.simulation --seeds 100000 --backend model`: many schedules, the seeds that fail."""
+"""`python -m tests.libs.views.simulation --seeds 100000 --backend model`: runs schedules, prints failing seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A voter's use of an allowance, folded and pending, looked up in the plainest way."""
+"""A voter's use of an allowance, folded and pending, computed naively."""
 
 from __future__ import annotations
 

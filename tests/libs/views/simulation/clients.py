@@ -1,4 +1,4 @@
-"""Voters and payment platforms: their requests, repeated until they are answered for certain."""
+"""Voters and payment platforms: they repeat a request until its outcome is definite."""
 
 from __future__ import annotations
 

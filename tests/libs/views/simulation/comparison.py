@@ -1,4 +1,4 @@
-"""A fold and a view, each described as one flat table, so that they can be compared cell by cell."""
+"""A fold and a view as one flat table each, compared cell by cell."""
 
 from __future__ import annotations
 

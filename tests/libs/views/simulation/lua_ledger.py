@@ -1,4 +1,4 @@
-"""The ledger as Valkey's functions keep it: `VoteViews` over a connection that answers at once."""
+"""The ledger in Valkey's functions: `VoteViews` over a synchronous connection."""
 
 from __future__ import annotations
 

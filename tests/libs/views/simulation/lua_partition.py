@@ -1,4 +1,4 @@
-"""One partition of real views in a test's hands: its log, its gate, its clock, and reservations in few words."""
+"""One partition of real views under a test's control: log, gate, clock, and short calls for reservations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Valkey's functions and the model, asked the same and told the same."""
+"""Sends every call to Valkey's functions and to the model, and compares the replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate of a partition as a model: what is pending, what is in force, and how doubt is ended."""
+"""Model of a partition's gate: pending votes, configurations in force, and fences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger as a model: admission and reads in plain Python, on the pure rules of `libs.tally`."""
+"""Model of the ledger: admission and reads in plain Python, by the pure rules of `libs.tally`."""
 
 from __future__ import annotations
 

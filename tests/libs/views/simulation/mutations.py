@@ -1,4 +1,4 @@
-"""The guards of the protocol, each taken away: the simulation must notice, or it proves nothing."""
+"""Mutations of the protocol, each without one guard: the simulation must detect every one."""
 
 from __future__ import annotations
 

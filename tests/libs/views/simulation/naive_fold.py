@@ -1,4 +1,4 @@
-"""A log of votes counted in the plainest way: a list of votes, searched again for every question."""
+"""Naive count of a votes log: a list of votes, searched again for every question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators: votes are voided, and restored, whatever else is under way."""
+"""Operators: void and restore votes concurrently with everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random voters, contests and operations, step by step, without faults: the functions and the model are asked."""
+"""Random voters, contests and operations without faults, run against the functions and the model."""
 
 from __future__ import annotations
 

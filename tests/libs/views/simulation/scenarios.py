@@ -1,4 +1,4 @@
-"""Contests of every type, and what two voters ask of them."""
+"""Contests of every type, and the requests of two voters."""
 
 from __future__ import annotations
 

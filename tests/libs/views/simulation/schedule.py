@@ -1,4 +1,4 @@
-"""One seeded run: a few voters, some minutes of trouble, then none, and what must hold in the end."""
+"""One seeded run: some minutes of faults, then none, and the checks at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated world: one partition's log and ledger, processes that take turns, and what befalls them."""
+"""The simulated system: one partition's log and ledger, processes that take turns, and faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulation notices when a guard is missing, and the voting when a rule is."""
+"""The simulation detects every missing guard, and the random voting every missing rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holes that random schedules found in earlier forms of the protocol, each as the shortest way to it."""
+"""Defects that random schedules found in earlier versions of the protocol, each by its shortest schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol of a vote: which effects it requests in which order, and its outcome by their replies."""
+"""The protocol of a vote: its effects, their order, and its outcome by their replies."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A client that reads a record, and writes back what it read, loses nothing of what the other generation made."""
+"""A client that writes back a record unchanged loses nothing that the other API generation wrote."""
 
 from __future__ import annotations
 

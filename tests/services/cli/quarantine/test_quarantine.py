@@ -1,4 +1,4 @@
-"""`tally quarantine`: what could not be folded is seen, dropped for good, or folded by better code."""
+"""`tally quarantine`: lists, drops, and retries records that could not be folded."""
 
 from __future__ import annotations
 

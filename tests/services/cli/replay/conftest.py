@@ -1,4 +1,4 @@
-"""A whole service with views of its own, which the tests here spoil, rebuild and exchange."""
+"""A whole service with its own views, which these tests corrupt, rebuild and swap."""
 
 import uuid
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Catalogue and purchases folded again: the same records, keys and outcomes; what was still to be done is done."""
+"""Replays of catalogue and purchases: the same records, keys and outcomes; open work is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay that is killed is gone on with, from where it was, by whoever runs it again."""
+"""A killed replay is resumed from its position by the next run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally replay` folds wrong views again from the log; readers notice nothing but right counts."""
+"""`tally replay` rebuilds wrong views from the log; readers see only correct counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tally replay run --until` and `--to-position`: views as they were, to be looked at, and never read."""
+"""`tally replay run --until` and `--to-position`: read-only copies of earlier views."""
 
 from __future__ import annotations
 

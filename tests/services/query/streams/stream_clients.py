@@ -1,4 +1,4 @@
-"""The query service behind its real server, and clients that listen to its streams."""
+"""The query service behind its real server, and clients of its streams."""
 
 from __future__ import annotations
 

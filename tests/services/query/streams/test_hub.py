@@ -1,4 +1,4 @@
-"""Events of streams, their receivers, and their ends."""
+"""Events, subscribers and ends of streams."""
 
 from __future__ import annotations
 

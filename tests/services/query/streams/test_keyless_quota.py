@@ -1,4 +1,4 @@
-"""The number of public streams: bounded for each address, and in total."""
+"""The number of public streams: bounded per address and in total."""
 
 from contextlib import AsyncExitStack
 

@@ -1,4 +1,4 @@
-"""Slow readers, views that are away, and the end of the process."""
+"""Slow subscribers, unavailable views, and the end of the process."""
 
 from __future__ import annotations
 
