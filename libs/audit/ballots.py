@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from libs.audit.historical_counts import EVER, fold_until
 from libs.audit.log_fold import LogFold
 from libs.catalogue.contests.closing_record import is_sealed
-from libs.catalogue.contests.mapper import contest_of, sources_of
+from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment

@@ -9,7 +9,7 @@ from libs.audit.equations import UNKNOWN, SourceRow, source_rows
 from libs.audit.log_fold import LogFold, Stop, fold_past, without_gc
 from libs.audit.report import ContestTotals, Report
 from libs.audit.view_snapshot import Piece, read_pieces
-from libs.catalogue.contests.mapper import sources_of
+from libs.catalogue.contests.contest_mapper import sources_of
 from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import ViewsUnavailable

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from libs.audit.historical_counts import Counted, titles_of
-from libs.catalogue.contests.mapper import contest_of, sources_of
+from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.deployment.deployment import Deployment
 from libs.results.counts import Counts
 from libs.results.results import results_of

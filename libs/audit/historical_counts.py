@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from libs.audit.log_fold import LogFold, without_gc
-from libs.catalogue.contests.mapper import contest_of, sources_of
+from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.log_records import Position
 from libs.contracts.position_token import encode_positions

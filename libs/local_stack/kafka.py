@@ -22,7 +22,7 @@ from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
 from libs.local_stack.report import Report
-from libs.local_stack.server import start_and_wait
+from libs.local_stack.server_interface import start_and_wait
 
 LOGGING = Path(__file__).with_name("log4j2.xml")
 # Measured on two cores, acks=all, 300-byte records: without the optimising compiler the broker answers after 1.9 s

@@ -13,7 +13,7 @@ from libs.local_stack.child_process import Reaper
 from libs.local_stack.kafka import NativeKafka
 from libs.local_stack.private_file import remembered_secret
 from libs.local_stack.report import Report
-from libs.local_stack.server import External, Server
+from libs.local_stack.server_interface import External, Server
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.valkey import NativeValkey
 from libs.telemetry.redaction import revealed

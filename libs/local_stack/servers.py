@@ -12,8 +12,8 @@ from libs.local_stack import description
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.data_dir import DataDir
 from libs.local_stack.report import Report
-from libs.local_stack.server import Server
 from libs.local_stack.server_choice import choose
+from libs.local_stack.server_interface import Server
 from libs.local_stack.settings import StackSettings
 
 

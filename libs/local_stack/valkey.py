@@ -13,7 +13,7 @@ from libs.local_stack import errors
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
 from libs.local_stack.private_file import remembered_secret, write_private
-from libs.local_stack.server import start_and_wait
+from libs.local_stack.server_interface import start_and_wait
 from libs.views.client import connect
 from libs.views.settings import ValkeySettings
 

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from libs.contracts.codec import vote_codec
+from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import Behind, LogRecord, Position
-from libs.contracts.plain_votes import plain_vote
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_votes, replaces

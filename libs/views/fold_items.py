@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import LogRecord
-from libs.contracts.plain_votes import plain_vote
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import (
     ContestClosed,

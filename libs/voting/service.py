@@ -15,10 +15,10 @@ from libs.tally.errors import TallyError
 from libs.tally.events import Actor
 from libs.tally.reservations import Stale
 from libs.voting.contest_cache import ContestCache
-from libs.voting.driver import Driver
 from libs.voting.protocol import casting, removal, stale_contests
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.outcomes import Outcome, Removed
+from libs.voting.protocol_driver import Driver
 
 
 class ReceiptSecrets(Protocol):

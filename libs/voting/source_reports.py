@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from libs.catalogue.command_writer import MAX_RECORD_BYTES, RecordTooLarge
-from libs.catalogue.contests.mapper import ContestReader, sources_of
+from libs.catalogue.contests.contest_mapper import ContestReader, sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig, mapped, source_name, source_of
 from libs.catalogue.schemas.vote_source import Mode
 from libs.contracts.actors import CURRENT

@@ -1,6 +1,6 @@
 """Wires up the service that casts and removes votes in a process."""
 
-from libs.catalogue.contests.mapper import load_contest
+from libs.catalogue.contests.contest_mapper import load_contest
 from libs.contracts.topics import votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
@@ -14,7 +14,7 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.vote_views import VoteViews
 from libs.voting.contest_cache import ContestCache
-from libs.voting.driver import Driver
+from libs.voting.protocol_driver import Driver
 from libs.voting.record_reader import cast_reader
 from libs.voting.service import VotingService
 

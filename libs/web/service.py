@@ -27,9 +27,9 @@ from libs.web.connection_limits import ConnectionLimits
 from libs.web.docs_pages import page_routes
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_router
+from libs.web.http_protocol import BoundedConfig
 from libs.web.metrics import MetricRefresher, metrics_router
 from libs.web.openapi_document import DocumentedApp
-from libs.web.protocol import BoundedConfig
 from libs.web.rate_limits import RateLimits, SharedCounts
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
 from libs.web.side_server import serve_in_background

@@ -10,7 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from libs.web.connection_limits import ConnectionLimits
-from libs.web.protocol import BoundedConfig
+from libs.web.http_protocol import BoundedConfig
 from libs.web.settings import HostSettings
 
 logger = logging.getLogger(__name__)

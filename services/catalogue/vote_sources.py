@@ -1,6 +1,6 @@
 """Registers, reads and retires external vote sources of contests."""
 
-from libs.catalogue.contests.mapper import ContestReader
+from libs.catalogue.contests.contest_mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
-from libs.catalogue.contests.mapper import status_of
+from libs.catalogue.contests.contest_mapper import status_of
 from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import Topic
 from libs.tally.contest import UNLIMITED, Contest

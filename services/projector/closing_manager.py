@@ -27,7 +27,7 @@ import orjson
 
 from libs.catalogue.command_writer import CommandWriter, RecordTooLarge
 from libs.catalogue.contests.closing_record import Closing, closed, closing_of
-from libs.catalogue.contests.mapper import contest_of, sources_of
+from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestClosing
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended

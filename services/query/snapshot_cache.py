@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from libs.catalogue.contests.mapper import contest_of, sources_of
+from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.concurrency.single_flight import SingleFlight
 from libs.contracts.catalogue_events import ContestConfig

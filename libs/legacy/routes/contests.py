@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from libs.catalogue.command_writer import WriteRequest
-from libs.catalogue.contests.mapper import contest_of
+from libs.catalogue.contests.contest_mapper import contest_of
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.legacy.parameters.contests import CONTEST, SHAPE, ContestPage, contest_read, contest_written

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from uuid_utils import uuid7
 
-from libs.catalogue.contests.mapper import sources_of
+from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.vote_sources import ExternalCounts, external_counts
 from libs.contracts.topics import source_log_key
 from libs.deployment.deployment import Deployment

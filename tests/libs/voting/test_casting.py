@@ -9,7 +9,7 @@ import pytest
 from libs.contracts.log_records import Appended
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, LedgerCatchingUp
 from libs.tally.events import Fence, VoteCast
-from libs.voting import driver
+from libs.voting import protocol_driver
 from libs.voting.batching import CALL_REQUESTS
 from libs.voting.protocol.outcomes import Accepted
 from libs.voting.service import VotingService
@@ -58,7 +58,7 @@ async def test_votes_at_a_closed_gate_ask_for_a_reservation_again_only_when_it_h
 async def test_a_gate_that_stays_closed_is_answered_in_time(
     partition: Partition, service: VotingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "GATE_WAIT_S", 0.2)
+    monkeypatch.setattr(protocol_driver, "GATE_WAIT_S", 0.2)
     await shut(partition)
     [outcome] = await service.cast("account", [a_vote()])
     assert isinstance(outcome, LedgerCatchingUp)
@@ -141,8 +141,8 @@ async def test_an_id_that_another_request_took_meanwhile_is_refused(
 async def test_what_nothing_decides_is_unknown_at_its_deadline(
     service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "SETTLE_WAIT_S", 0.4)
-    monkeypatch.setattr(driver, "LOOK_WAIT_S", 0.2)
+    monkeypatch.setattr(protocol_driver, "SETTLE_WAIT_S", 0.4)
+    monkeypatch.setattr(protocol_driver, "LOOK_WAIT_S", 0.2)
     log.answers = unknown
     outcomes = await service.cast("account", [a_vote(voter=f"v{n}") for n in range(3)])
     assert all(isinstance(outcome, AppendUnknown) for outcome in outcomes)
@@ -163,7 +163,7 @@ async def test_past_the_deadline_one_look_is_taken(
         return await confirm(*of)
 
     monkeypatch.setattr(partition.views, "confirm", late)
-    monkeypatch.setattr(driver, "SETTLE_WAIT_S", 0.05)
+    monkeypatch.setattr(protocol_driver, "SETTLE_WAIT_S", 0.05)
     log.answers = lambda _: Appended(0, partition.end, True)
     [outcome] = await service.cast("account", [a_vote()])
     assert isinstance(outcome, Accepted)

@@ -14,8 +14,8 @@ from libs.tally.errors import LedgerCatchingUp, NotFound, SecretErased, TallyErr
 from libs.tally.reservations import Stale
 from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
-from libs.voting.driver import Driver
 from libs.voting.protocol.stale_contests import refresh
+from libs.voting.protocol_driver import Driver
 from tests.support.builders import a_contest
 from tests.support.eventually import eventually
 

@@ -8,7 +8,7 @@ import pytest
 from libs.tally.commands import RemoveVote
 from libs.tally.errors import LedgerCatchingUp, LogUnavailable
 from libs.tally.events import VoteCast, VoteRemoved
-from libs.voting import driver
+from libs.voting import protocol_driver
 from libs.voting.service import VotingService
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
@@ -96,7 +96,7 @@ async def test_a_vote_that_is_not_folded_yet_is_waited_for_and_then_removed(
 async def test_a_vote_that_stays_undecided_is_answered_so(
     partition: Partition, service: VotingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "GATE_WAIT_S", 0.2)
+    monkeypatch.setattr(protocol_driver, "GATE_WAIT_S", 0.2)
     await partition.grant(VOTE, CONTEST)
     with pytest.raises(LedgerCatchingUp):
         await service.remove("account", REMOVAL)

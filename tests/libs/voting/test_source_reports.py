@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from libs.catalogue.contests.closing_record import closed
-from libs.catalogue.contests.mapper import contest_of, sources_of
+from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended

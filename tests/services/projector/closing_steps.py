@@ -7,7 +7,7 @@ import orjson
 
 from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.contests.closing_record import closed
-from libs.catalogue.contests.mapper import sources_of
+from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.contracts.catalogue_events import ContestClosing

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from libs.catalogue.contests.closing_record import closing_of
-from libs.catalogue.contests.mapper import sources_of
+from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import OutcomeKind, catalogue_codec
 from libs.contracts.validation import ValidationFailed

@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from libs.catalogue.contests.mapper import contest_of
+from libs.catalogue.contests.contest_mapper import contest_of
 from libs.catalogue.contests.reopening import Reopener
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec

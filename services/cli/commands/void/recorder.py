@@ -6,7 +6,7 @@ from typing import Any
 
 from libs.audit.ballots import Ballots, VoidEvent
 from libs.audit.generation_counts import sum_of
-from libs.catalogue.contests.mapper import sources_of
+from libs.catalogue.contests.contest_mapper import sources_of
 from libs.contracts.codec import vote_codec
 from libs.deployment.deployment import Deployment
 from libs.results.results import results_of

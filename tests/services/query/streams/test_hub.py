@@ -17,7 +17,7 @@ from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
 from libs.web import auth
 from libs.web.sessions import COOKIE, Sessions
-from services.query.streams import channel
+from services.query.streams import fan_out
 from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, EndOfStream, Event, Service, Stream
 from tests.services.query.test_public_results import given_receipt
 from tests.services.query.world import World, closed_contest, contest
@@ -381,7 +381,7 @@ async def test_all_who_listen_are_told(service: Service) -> None:
 async def test_while_nothing_happens_a_ping_keeps_the_connection(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel, "PING_US", 200_000)
+    monkeypatch.setattr(fan_out, "PING_US", 200_000)
     key = await song(service.world)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")

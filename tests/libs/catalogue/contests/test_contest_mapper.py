@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.catalogue.contests.mapper import load_contest
+from libs.catalogue.contests.contest_mapper import load_contest
 from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.projection.catalogue_projection import CatalogueProjection

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import LogRecord
-from libs.contracts.plain_votes import plain_vote
 from libs.tally.events import Event, Fence, Rating, VoteCast
 from libs.views.fold_items import fold_item, fold_items
 from tests.libs.views.random_logs import logs
