@@ -23,7 +23,13 @@ from libs.contracts.catalogue_events import (
     catalogue_codec,
 )
 from libs.contracts.codec import Codec, E, Undecodable, vote_codec
-from libs.contracts.purchase_events import PurchaseRecorded, PurchaseRefunded, PurchasesEvent, purchases_codec
+from libs.contracts.purchase_events import (
+    PurchaseRecorded,
+    PurchaseRefunded,
+    PurchasesEvent,
+    PurchaseUpdated,
+    purchases_codec,
+)
 from libs.contracts.topics import Topic
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
@@ -32,11 +38,12 @@ from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent
 from libs.tally.time import timestamp
 
-Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | PurchaseRecorded | PurchaseRefunded
+OfPurchases = PurchaseRecorded | PurchaseUpdated | PurchaseRefunded
+Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | OfPurchases
 ALL: Final = (b"",)
 ENTITLED: Final = frozenset({"contests", "participants"})
 OF_VOTES: Final = (b'"VoteRemoved"', b'"SourceReported"')
-OF_PURCHASES: Final = (b'"PurchaseRecorded"', b'"PurchaseRefunded"')
+OF_PURCHASES: Final = (b'"PurchaseRecorded"', b'"PurchaseUpdated"', b'"PurchaseRefunded"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +178,7 @@ def _audited(event: CatalogueEvent | VotesEvent | PurchasesEvent | Undecodable) 
             | OperatorActed()
             | SourceReported()
             | PurchaseRecorded()
+            | PurchaseUpdated()
             | PurchaseRefunded()
         ):
             return event
@@ -181,7 +189,7 @@ def _log(event: Audited) -> str:
     match event:
         case VoteRemoved() | SourceReported():
             return "votes"
-        case PurchaseRecorded() | PurchaseRefunded():
+        case PurchaseRecorded() | PurchaseUpdated() | PurchaseRefunded():
             return "purchases"
     return "catalogue"
 
@@ -221,6 +229,6 @@ def _subject(event: Audited) -> dict[str, str]:
             return {"contest": event.contest, "vote_id": event.vote_id}
         case SourceReported():
             return {"contest": event.contest, "source": event.source, "report_id": event.report_id}
-        case PurchaseRecorded() | PurchaseRefunded():
+        case PurchaseRecorded() | PurchaseUpdated() | PurchaseRefunded():
             return {"purchase": event.key}
     assert_never(event)

@@ -3,9 +3,11 @@
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from libs.audit.purchase_logs import PurchasesLog, VoteName, VoteOrphan, read_paid_votes
 from libs.contracts.purchase_events import (
+    CAST,
     Purchase,
     PurchasedVotes,
     PurchaseRecorded,
@@ -17,6 +19,9 @@ from libs.purchases.purchased_votes import paid_vote
 from libs.storage.secrets import account_secret, contest_secret
 from libs.storage.store import Store
 from libs.tally.errors import SecretErased
+
+CASTS: Final = CAST | {PurchaseStatus.RECORDED}
+"""Statuses of purchases whose votes are in the log, or on their way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ async def reconcile_logs(deployment: Deployment, waiting_s: float) -> Reconcilia
             continue
         counts = name is not None and paid.counted.pop(name, None) is not None
         voided = name in paid.voided
-        if (counts or voided) == (purchase.status in (PurchaseStatus.RECORDED, PurchaseStatus.CAST)):
+        if (counts or voided) == (purchase.status in CASTS):
             result.voided += voided
             continue
         orphan = _orphan(purchase, purchase.recorded.vote)

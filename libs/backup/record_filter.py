@@ -23,11 +23,14 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchase_events import (
     PurchaseCast,
+    PurchaseCountedAgain,
     PurchaseRecorded,
     PurchaseRefunded,
     PurchaseRefused,
     PurchasesEvent,
     PurchaseTakenBack,
+    PurchaseUncounted,
+    PurchaseUpdated,
 )
 from libs.contracts.topics import Topic
 from libs.kafka.reader import Extent, LogReader
@@ -82,7 +85,16 @@ def is_about(contest: str, bought: frozenset[str], event: Event | CatalogueEvent
             return any(_names(contest, write) for write in event.writes)
         case RecordDeleted():
             return event.contest == contest or (event.resource, event.key) == ("contests", contest)
-        case PurchaseRecorded() | PurchaseRefunded() | PurchaseCast() | PurchaseRefused() | PurchaseTakenBack():
+        case (
+            PurchaseRecorded()
+            | PurchaseUpdated()
+            | PurchaseRefunded()
+            | PurchaseCast()
+            | PurchaseUncounted()
+            | PurchaseCountedAgain()
+            | PurchaseRefused()
+            | PurchaseTakenBack()
+        ):
             return event.key in bought
         case LogCreated() | Fence() | KeyIssued() | KeyRevoked() | OperatorActed():
             return False

@@ -13,8 +13,8 @@ from ipaddress import IPv6Address, ip_address
 from socket import AF_INET, inet_pton
 from typing import Literal
 
-Kind = Literal["voter", "anonymous", "address", "purchase", "user", "content"]
-"""A contest's secret keys voters, addresses and purchases; an account's keys purchases, users and content."""
+Kind = Literal["voter", "anonymous", "address", "purchase", "user"]
+"""A contest's secret keys voters, addresses and purchases; an account's keys purchases and their buyers."""
 
 SIZE = 16
 TAG_SIZE = 12

@@ -8,7 +8,7 @@ name.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints
 
@@ -53,11 +53,11 @@ class OfPurchase:
 class PurchaseRecorded(OfPurchase):
     """A purchase on a payment platform. The votes in `vote` are cast exactly once.
 
-    `content` is a keyed hash of the request, `user` the buyer's pseudonym within the account, `sealed` the user id
-    and purchase token encrypted under the account's secret. `kind` is the purchase's `type` in the API.
+    `user` is the buyer's pseudonym within the account, `sealed` the buyer's id and the purchase token encrypted
+    under the account's secret; an `anonymous` buyer has no user id. `kind` is the purchase's `type` in the API.
+    `reported_at` is the payment platform's time of `subscription`; None: when the purchase was recorded.
     """
 
-    content: str
     user: str
     sealed: str
     kind: str
@@ -67,8 +67,25 @@ class PurchaseRecorded(OfPurchase):
     price: int | None = None
     purchase_platform: str | None = None
     subscription: Subscription | None = None
+    reported_at: Moment | None = None
+    anonymous: bool = False
     actor: Actor | None = None
     type: Literal["PurchaseRecorded"] = "PurchaseRecorded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurchaseUpdated(OfPurchase):
+    """A state of a recorded purchase's subscription; what it bought never changes.
+
+    It holds if `reported_at`, the payment platform's time, is later than that of the state before, or None: then
+    its place in the log decides. `subscription` replaces the whole state; `expiration` alone replaces that member.
+    """
+
+    subscription: Subscription | None = None
+    expiration: int | None = None
+    reported_at: Moment | None = None
+    actor: Actor | None = None
+    type: Literal["PurchaseUpdated"] = "PurchaseUpdated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +105,22 @@ class PurchaseCast(OfPurchase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PurchaseUncounted(OfPurchase):
+    """The purchase's cast votes stopped counting, and it must be refunded: `code` and `reason` say why."""
+
+    code: str
+    reason: str
+    type: Literal["PurchaseUncounted"] = "PurchaseUncounted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurchaseCountedAgain(OfPurchase):
+    """The purchase's votes count again, as their participant was approved again."""
+
+    type: Literal["PurchaseCountedAgain"] = "PurchaseCountedAgain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseRefused(OfPurchase):
     """The purchase's votes cannot be cast and it must be refunded. `code` and `reason` are those of the error."""
 
@@ -103,7 +136,16 @@ class PurchaseTakenBack(OfPurchase):
     type: Literal["PurchaseTakenBack"] = "PurchaseTakenBack"
 
 
-PurchaseEvent = PurchaseRecorded | PurchaseRefunded | PurchaseCast | PurchaseRefused | PurchaseTakenBack
+PurchaseEvent = (
+    PurchaseRecorded
+    | PurchaseUpdated
+    | PurchaseRefunded
+    | PurchaseCast
+    | PurchaseUncounted
+    | PurchaseCountedAgain
+    | PurchaseRefused
+    | PurchaseTakenBack
+)
 PurchasesEvent = LogCreated | PurchaseEvent
 
 purchases_codec: Codec[PurchasesEvent] = Codec(PurchasesEvent)
@@ -114,12 +156,13 @@ class PurchaseStatus(StrEnum):
 
     RECORDED = "recorded"
     CAST = "cast"
+    UNCOUNTED = "uncounted"
     REFUSED = "refused"
     REFUNDED = "refunded"
 
 
 class Refusal(NamedTuple):
-    """The error for which the votes could not be cast."""
+    """The error for which the votes could not be cast, or do not count any more."""
 
     code: str
     reason: str
@@ -130,7 +173,8 @@ class Purchase:
     """One purchase of the view.
 
     `recorded` is None if only the refund is in the log; `offset` is the purchase's offset. `updated` is the time
-    of the last change of `status`. `taken_back`: the vote id is used up, or will never be used.
+    of the last change of `status` or `subscription`. `subscription` is the latest state by `reported_at`.
+    `taken_back`: the vote id is used up, or will never be used.
     """
 
     account: str
@@ -142,13 +186,19 @@ class Purchase:
     refusal: Refusal | None = None
     taken_back: bool = False
     recorded: PurchaseRecorded | None = None
+    subscription: Subscription | None = None
+    reported_at: int = 0
 
     @property
     def is_open(self) -> bool:
         """Return whether the votes have yet to be cast or taken back."""
-        if self.recorded is None or self.recorded.vote is None or self.status is PurchaseStatus.CAST:
+        if self.recorded is None or self.recorded.vote is None or self.status in CAST:
             return False
         return self.status is PurchaseStatus.RECORDED or not self.taken_back
+
+
+CAST: Final = frozenset({PurchaseStatus.CAST, PurchaseStatus.UNCOUNTED})
+"""Statuses of purchases whose votes are in the votes log."""
 
 
 class Place(NamedTuple):

@@ -7,7 +7,7 @@ import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from hmac import digest as hmac
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 from cryptography.exceptions import InvalidTag
@@ -26,9 +26,9 @@ class SecretLost(TallyError):
 
 
 class Buyer(NamedTuple):
-    """The buyer's user id and the payment platform's purchase token."""
+    """The buyer's user id or anonymous id, and the payment platform's purchase token."""
 
-    user_id: str
+    identity: str
     purchase_token: str
 
 
@@ -48,9 +48,9 @@ class AccountCipher:
         """Derive the user's pseudonym in the account's purchases."""
         return pseudonym(self._secret, "user", user_id)
 
-    def content(self, members: dict[str, Any]) -> str:
-        """Hash a purchase's members under the secret, to detect a reused token with other members."""
-        return pseudonym(self._secret, "content", orjson.dumps(members, option=orjson.OPT_SORT_KEYS).decode())
+    def anonymous_buyer(self, anonymous_id: str) -> str:
+        """Derive the pseudonym of a buyer without a user id; no user has the same."""
+        return pseudonym(self._secret, "anonymous", anonymous_id)
 
     def seal(self, buyer: Buyer) -> str:
         """Encrypt `buyer` to base64url, with account and purchase key as associated data."""

@@ -6,6 +6,7 @@ from typing import assert_never
 from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
+    PurchaseCountedAgain,
     PurchaseEvent,
     PurchaseRecorded,
     PurchaseRefunded,
@@ -13,7 +14,10 @@ from libs.contracts.purchase_events import (
     PurchasesEvent,
     PurchaseStatus,
     PurchaseTakenBack,
+    PurchaseUncounted,
+    PurchaseUpdated,
     Refusal,
+    Subscription,
 )
 from libs.tally.events import LogCreated
 
@@ -46,12 +50,21 @@ def _after(known: Purchase | None, event: PurchaseEvent, offset: int, now: int) 
             return _recorded(known, event, offset, now)
         case PurchaseRefunded():
             return _refunded(known, event, now)
+        case PurchaseUpdated():
+            return _updated(known, event, now)
     if known is None or known.recorded is None or known.recorded.vote is None:
         return None
     match event:
         case PurchaseCast():
             if known.status is PurchaseStatus.RECORDED:
                 return replace(known, status=PurchaseStatus.CAST, updated=now)
+        case PurchaseUncounted():
+            if known.status is PurchaseStatus.CAST:
+                refusal = Refusal(event.code, event.reason)
+                return replace(known, status=PurchaseStatus.UNCOUNTED, updated=now, refusal=refusal)
+        case PurchaseCountedAgain():
+            if known.status is PurchaseStatus.UNCOUNTED:
+                return replace(known, status=PurchaseStatus.CAST, updated=now, refusal=None)
         case PurchaseRefused():
             # the first of a cast and a refusal holds: during a replay a cast purchase is open again for a while
             if known.status is PurchaseStatus.RECORDED:
@@ -79,7 +92,22 @@ def _recorded(known: Purchase | None, event: PurchaseRecorded, offset: int, now:
         offset=offset,
         taken_back=known is not None,
         recorded=event,
+        subscription=event.subscription,
+        reported_at=now if event.reported_at is None else event.reported_at,
     )
+
+
+def _updated(known: Purchase | None, event: PurchaseUpdated, now: int) -> Purchase | None:
+    """Replace the subscription's state, unless the known one is of the same or a later time at the platform."""
+    if known is None or known.recorded is None:
+        return None
+    if event.reported_at is not None and event.reported_at <= known.reported_at:
+        return None
+    at = max(now, known.reported_at) if event.reported_at is None else event.reported_at
+    subscription = event.subscription or known.subscription
+    if event.expiration is not None:
+        subscription = replace(subscription or Subscription(), expiration=event.expiration)
+    return replace(known, subscription=subscription, reported_at=at, updated=now)
 
 
 def _refunded(known: Purchase | None, event: PurchaseRefunded, now: int) -> Purchase | None:

@@ -13,11 +13,11 @@ def paid_vote(
     """Build the purchase's vote. Its id derives from `contest_secret` and cannot be guessed without it. Raises
     `SecretLost`."""
     buyer = cipher.unseal(recorded.key, recorded.sealed)
-    voter = pseudonym(contest_secret, "voter", buyer.user_id)
+    voter = pseudonym(contest_secret, "anonymous" if recorded.anonymous else "voter", buyer.identity)
     return CastVote(
         contest=votes.contest_key,
         voter=voter,
-        anonymous=False,
+        anonymous=recorded.anonymous,
         vote_id=pseudonym(contest_secret, "purchase", buyer.purchase_token),
         content=content_of(voter, "c-paid", votes.participant_key, votes.count),
         source="c-paid",

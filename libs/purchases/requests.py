@@ -1,5 +1,7 @@
 """Request schemas of purchases and refunds, over HTTP and from files."""
 
+from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -7,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.contracts.person_ids import Identity
-from libs.contracts.purchase_events import PurchasedVotes, PurchaseRecorded, Subscription
+from libs.contracts.purchase_events import PurchasedVotes, PurchaseRecorded, PurchaseUpdated, Subscription
 from libs.purchases.encryption import AccountCipher, Buyer
 from libs.tally.time import microseconds
 
@@ -28,16 +30,28 @@ class VotesForm(Members):
 
 
 class SubscriptionForm(Members):
-    """The state of a subscription; stored and returned only."""
+    """The state of a subscription. It replaces the state before; members left out have no value then."""
 
     is_auto_renew: bool | None = Field(None, description="The subscription renews automatically.")
     grace_end: Timestamp | None = Field(None, description="End of the grace period without payment.")
     expiration: Timestamp | None = Field(None, description="End of the subscription.")
-    access: bool | None = Field(None, description="The user has access to the subscribed content.")
+    access: bool | None = Field(
+        None,
+        description="The user has access to the subscribed content; read as false once `grace_end`, or without "
+        "one `expiration`, has passed.",
+    )
+
+    def state(self) -> Subscription:
+        return Subscription(
+            is_auto_renew=self.is_auto_renew,
+            grace_end=_microseconds(self.grace_end),
+            expiration=_microseconds(self.expiration),
+            access=self.access,
+        )
 
 
 class PurchaseForm(Members):
-    """One purchase, identified by its `purchase_token`."""
+    """One purchase, identified by its `purchase_token`, with the latest state of its subscription."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -57,13 +71,41 @@ class PurchaseForm(Members):
     )
     ignored: ClassVar[frozenset[str]] = Members.ignored | {"status", "refusal"}
 
-    user_id: Identity = Field(description="Id of the buyer, who is the signed-in voter of the votes.")
+    user_id: Identity | None = Field(
+        None, description="Id of the buyer, who is the signed-in voter of the votes; send this or anonymous_id."
+    )
+    anonymous_id: Identity | None = Field(
+        None,
+        description="Id of a buyer without a user id, who is the anonymous voter of the votes. The contest's "
+        "`paid.is_anonymous` must be true; otherwise the purchase is refused and stands on the refund list.",
+    )
     purchase_token: Token = Field(description="The payment platform's token of the purchase.")
     type: Name = Field(description="`vote` casts votes; other types are only stored.")
     vote: VotesForm | None = Field(None, description="Required for the type `vote`, not allowed otherwise.")
-    subscription: SubscriptionForm | None = Field(None, description="The state of a subscription.")
-    package_key: Name | None = Field(None, description="Key of the purchased package; not checked.")
-    shop_key: Name | None = Field(None, description="Key of the shop; not checked.")
+    subscription: SubscriptionForm | None = Field(
+        None, description="The state of a subscription; left out or null: as reported before."
+    )
+    expiration: Timestamp | None = Field(
+        None,
+        description="End of the subscription: the same as `subscription.expiration`, if nothing else changes.",
+    )
+    refunded: bool | None = Field(
+        None,
+        description="True: the payment platform has refunded it, and its votes are taken back. This is final: "
+        "false does not undo it.",
+    )
+    reported_at: Timestamp | None = Field(
+        None,
+        description="Time of the subscription's state at the payment platform. The state with the latest time "
+        "holds, in whichever order they arrive. Left out: the time of receipt; then a repeated old state counts "
+        "as new, unless it is the first.",
+    )
+    package_key: Name | None = Field(
+        None,
+        description="Key of the purchased package. If the account has this package and it names `vote_count`, the "
+        "votes are at most so many.",
+    )
+    shop_key: Name | None = Field(None, description="Key of the shop that sells the package.")
     price: int | None = Field(
         None, ge=0, le=MAX_PRICE, description="Price paid, in the smallest unit of the currency."
     )
@@ -75,33 +117,61 @@ class PurchaseForm(Members):
     def _votes_of_votes(self) -> Self:
         if (self.type == "vote") != (self.vote is not None):
             raise PydanticCustomError("votes", "vote is required if the type is vote, and not allowed otherwise")
+        if (self.user_id is None) == (self.anonymous_id is None):
+            raise PydanticCustomError("buyer", "exactly one of user_id and anonymous_id must be given")
+        given = self.subscription and self.subscription.expiration
+        if self.subscription is not None and self.expiration is not None and self.expiration != given:
+            raise PydanticCustomError("expiration", "expiration and subscription.expiration must be the same time")
         return self
 
+    @property
+    def states_subscription(self) -> bool:
+        """True if the report is about the subscription's state."""
+        return self.subscription is not None or self.expiration is not None
+
     def recorded(self, account: str, cipher: AccountCipher, at: int) -> PurchaseRecorded:
-        """Build the event; `at` is in microseconds since 1970 UTC."""
-        given = self.subscription
+        """Build the event of the first report; `at` is in microseconds since 1970 UTC."""
+        identity = self.user_id if self.user_id is not None else self.anonymous_id
+        assert identity is not None, "checked by the form"
         return PurchaseRecorded(
             account=account,
             key=cipher.key(self.purchase_token),
             at=at,
-            content=cipher.content(self.model_dump(mode="json")),
-            user=cipher.user(self.user_id),
-            sealed=cipher.seal(Buyer(self.user_id, self.purchase_token)),
+            user=cipher.user(identity) if self.anonymous_id is None else cipher.anonymous_buyer(identity),
+            sealed=cipher.seal(Buyer(identity, self.purchase_token)),
             kind=self.type,
             vote=None if self.vote is None else PurchasedVotes(**self.vote.model_dump()),
             package_key=self.package_key,
             shop_key=self.shop_key,
             price=self.price,
             purchase_platform=self.purchase_platform,
-            subscription=None
-            if given is None
-            else Subscription(
-                is_auto_renew=given.is_auto_renew,
-                grace_end=None if given.grace_end is None else microseconds(given.grace_end),
-                expiration=None if given.expiration is None else microseconds(given.expiration),
-                access=given.access,
-            ),
+            subscription=self.state_after(None),
+            reported_at=_microseconds(self.reported_at),
+            anonymous=self.anonymous_id is not None,
         )
+
+    def updated(self, account: str, key: str, at: int) -> PurchaseUpdated:
+        """Build the event of a later report about purchase `key`."""
+        return PurchaseUpdated(
+            account=account,
+            key=key,
+            at=at,
+            subscription=None if self.subscription is None else self.subscription.state(),
+            expiration=_microseconds(self.expiration) if self.subscription is None else None,
+            reported_at=_microseconds(self.reported_at),
+        )
+
+    def state_after(self, known: Subscription | None) -> Subscription | None:
+        """Return the subscription's state after this report, if it is the latest."""
+        if self.subscription is not None:
+            return self.subscription.state()
+        if self.expiration is None:
+            return known
+        return replace(known or Subscription(), expiration=_microseconds(self.expiration))
+
+
+def _microseconds(time: datetime | None) -> int | None:
+    return None if time is None else microseconds(time)
 
 
 class RefundForm(Members):

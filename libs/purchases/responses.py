@@ -1,11 +1,13 @@
 """Response schemas of purchases: the specification's record, with status and refusal."""
 
+import time
 from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.purchase_events import Purchase, PurchaseStatus
 from libs.purchases.encryption import AccountCipher
+from libs.purchases.subscription import current
 from libs.purchases.unreadable import report
 from libs.tally.time import timestamp
 from libs.views.purchase_views import Unreadable
@@ -23,23 +25,25 @@ class VotesShown(BaseModel):
 
 
 class SubscriptionShown(BaseModel):
-    """The state of the subscription when the payment platform reported it."""
+    """The latest state of the subscription by the payment platform's time."""
 
     is_auto_renew: bool | None = Field(description="The subscription renews automatically.")
     grace_end: str | None = Field(description="End of the grace period without payment.")
     expiration: str | None = Field(description="End of the subscription.")
-    access: bool | None = Field(description="The user has access to the subscribed content.")
+    access: bool | None = Field(
+        description="As reported; false once `grace_end`, or without one `expiration`, has passed."
+    )
 
 
 class RefusalShown(BaseModel):
-    """The error for which the votes could not be cast: code and message as for a voter."""
+    """The error for which the votes could not be cast, or do not count any more: as for a voter."""
 
-    code: str = Field(description="Code of the voting error.", examples=["participant_limit_reached"])
-    reason: str = Field(description="Message of the voting error.")
+    code: str = Field(description="Code of the error.", examples=["participant_limit_reached"])
+    reason: str = Field(description="Message of the error.")
 
 
 class PurchaseShown(BaseModel):
-    """One purchase. `status` and `refusal` are additions to the specification's record."""
+    """One purchase. The members after `vote` are additions to the specification's record."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -56,6 +60,8 @@ class PurchaseShown(BaseModel):
                     "type": "vote",
                     "subscription": None,
                     "vote": {"contest_key": "c1", "participant_key": "p1", "count": 50},
+                    "refunded": False,
+                    "reported_at": "2026-05-01T18:00:00.000000Z",
                     "status": "cast",
                     "refusal": None,
                 }
@@ -65,9 +71,9 @@ class PurchaseShown(BaseModel):
 
     key: str = Field(description="Key of the purchase; it never changes.")
     created: str = Field(description="Time when the purchase was recorded.")
-    updated: str = Field(description="Time of the last change of the status.")
-    package_key: str | None = Field(description="Key of the purchased package; not checked.")
-    shop_key: str | None = Field(description="Key of the shop; not checked.")
+    updated: str = Field(description="Time of the last change of the status or the subscription.")
+    package_key: str | None = Field(description="Key of the purchased package.")
+    shop_key: str | None = Field(description="Key of the shop.")
     price: int | None = Field(description="Price paid, in the smallest unit of the currency.")
     purchase_platform: str | None = Field(description="Payment platform, such as `google_play`.")
     purchase_token: str = Field(
@@ -76,10 +82,14 @@ class PurchaseShown(BaseModel):
     type: str = Field(description="`vote` casts votes; other types are only stored.")
     subscription: SubscriptionShown | None = Field(description="The state of a subscription.")
     vote: VotesShown | None = Field(description="The purchased votes, for the type `vote`.")
+    refunded: bool = Field(description="The purchase was refunded; its votes do not count.")
+    reported_at: str = Field(description="Time of the subscription's state at the payment platform.")
     status: PurchaseStatus = Field(
-        description="`recorded` until the votes are `cast` or `refused`; `refunded` after a refund."
+        description="`recorded` until the votes are `cast` or `refused`; `uncounted` while cast votes do not "
+        "count, as their participant was rejected or deleted, or their contest deleted; `refunded` after a "
+        "refund. `refused` and `uncounted` purchases are on the refund list."
     )
-    refusal: RefusalShown | None = Field(description="The error of a refused purchase.")
+    refusal: RefusalShown | None = Field(description="The error of a refused or uncounted purchase.")
 
 
 class RefundShown(BaseModel):
@@ -94,7 +104,7 @@ def show(purchase: Purchase, cipher: AccountCipher, *, whole_token: bool) -> Pur
     recorded = purchase.recorded
     assert recorded is not None, "only the refund is recorded"
     token = cipher.unseal(purchase.key, recorded.sealed).purchase_token
-    subscription, vote = recorded.subscription, recorded.vote
+    subscription, vote = current(purchase.subscription, time.time_ns() // 1000), recorded.vote
     return PurchaseShown(
         key=purchase.key,
         created=_time(purchase.created),
@@ -116,6 +126,8 @@ def show(purchase: Purchase, cipher: AccountCipher, *, whole_token: bool) -> Pur
         vote=None
         if vote is None
         else VotesShown(contest_key=vote.contest_key, participant_key=vote.participant_key, count=vote.count),
+        refunded=purchase.status is PurchaseStatus.REFUNDED,
+        reported_at=_time(purchase.reported_at),
         status=purchase.status,
         refusal=None if purchase.refusal is None else RefusalShown(**purchase.refusal._asdict()),
     )

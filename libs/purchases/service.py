@@ -11,19 +11,28 @@ from libs.contracts.log_records import Appended
 from libs.contracts.purchase_events import (
     Purchase,
     PurchaseEvent,
+    PurchaseRecorded,
     PurchaseRefunded,
     PurchaseStatus,
     purchases_codec,
 )
 from libs.contracts.topics import Topic
+from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.encryption import AccountCiphers
+from libs.purchases.packages import PackageBounds
 from libs.purchases.requests import PurchaseForm
+from libs.purchases.subscription import current
 from libs.purchases.unreadable import PurchaseUnreadable, report
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
+from libs.tally.time import microseconds
 from libs.views.purchase_views import PurchaseViews, Unreadable
 
 FOLD_DEADLINE_S: Final = 5.0
 POLL_S: Final = 0.02
+AHEAD_US: Final = 300_000_000
+"""Accepted difference of a payment platform's clock: five minutes."""
+FIXED: Final = "user", "anonymous", "kind", "vote", "package_key", "shop_key", "price", "purchase_platform"
+"""Members that no later report of a purchase can change."""
 
 
 class Log(Protocol):
@@ -52,6 +61,7 @@ class PurchaseService:
     log: Log
     views: PurchaseViews
     ciphers: AccountCiphers
+    bounds: PackageBounds
 
     async def get(self, account: str, key: str) -> Purchase | None:
         """Return the purchase, or None if nothing is recorded. Raises `PurchaseUnreadable`, as all methods do."""
@@ -62,18 +72,60 @@ class PurchaseService:
         return found
 
     async def record(self, account: str, form: PurchaseForm) -> Recorded:
-        """Record a purchase. Raises `IdempotencyKeyReused` if its token was recorded with other content."""
-        event = replace(form.recorded(account, await self.ciphers.of(account), _now()), actor=CURRENT.get())
+        """Record a purchase, or a later state of its subscription. Repeated and late reports change nothing.
+
+        Raises `IdempotencyKeyReused` if the token was recorded with other content, and `ValidationFailed` for a
+        report from the future or more votes than the package has.
+        """
+        now = _now()
+        _check_time(form, now)
+        event = replace(form.recorded(account, await self.ciphers.of(account), now), actor=CURRENT.get())
         known = await self.get(account, event.key)
-        replayed = known is not None and known.recorded is not None
-        if known is None or known.recorded is None:
+        is_new = known is None or known.recorded is None
+        if known is not None and known.recorded is not None:
+            _require_same(known.recorded, event)
+        else:
+            await self.bounds.check(account, form)
+        changed = bool(form.refunded) and (known is None or known.status is not PurchaseStatus.REFUNDED)
+        if changed:
+            # before the purchase, so that a crash in between cannot leave the votes of a refunded one cast
+            known = await self._refund(account, event.key)
+        if is_new:
             landed = await self._append(event)
             known = await self._folded(account, event.key, lambda purchase: purchase.recorded is not None)
-            replayed = landed is not None and landed.exact and landed.offset != known.offset
+            changed = changed or landed is None or not landed.exact or landed.offset == known.offset
+        assert known is not None
         assert known.recorded is not None
-        if known.recorded.content != event.content:
-            raise IdempotencyKeyReused("This purchase_token was recorded with other content.", key=event.key)
-        return Recorded(known, replayed)
+        _require_same(known.recorded, event)
+        later = await self._update(known, form)
+        return Recorded(later or known, replayed=not changed and later is None)
+
+    async def _update(self, known: Purchase, form: PurchaseForm) -> Purchase | None:
+        """Append the reported state if it is later than the known one, and return the purchase with it."""
+        assert known.recorded is not None
+        if not form.states_subscription:
+            return None
+        now = _now()
+        event = replace(form.updated(known.account, known.key, now), actor=CURRENT.get())
+        state, at = form.state_after(known.subscription), event.reported_at
+        repeats = state in (known.subscription, current(known.subscription, now))
+        if at is None:
+            if repeats or state == known.recorded.subscription:
+                return None
+        elif at <= known.reported_at:
+            if at == known.reported_at and not repeats:
+                other = "Another state of this purchase was reported with the same reported_at."
+                raise IdempotencyKeyReused(other, key=known.key)
+            return None
+        landed = await self._append(event)
+
+        def shows(purchase: Purchase) -> bool:
+            if at is not None:
+                return purchase.reported_at >= at
+            return (landed is not None and landed.exact) or purchase.subscription == state
+
+        past = landed.offset if landed is not None and landed.exact else None
+        return await self._folded(known.account, known.key, shows, past)
 
     async def refund(self, account: str, key: str) -> Purchase:
         """Record the refund of purchase `key`. Raises `NotFound` if nothing is recorded under it."""
@@ -103,19 +155,42 @@ class PurchaseService:
         except AppendUnknown:
             return None
 
-    async def _folded(self, account: str, key: str, shows: Callable[[Purchase], bool]) -> Purchase:
+    async def _folded(
+        self, account: str, key: str, shows: Callable[[Purchase], bool], past: int | None = None
+    ) -> Purchase:
+        """Wait until the record at offset `past` is folded and `shows` is true; return the purchase."""
         try:
             async with asyncio.timeout(FOLD_DEADLINE_S):
                 while True:
-                    purchase = await self.get(account, key)
-                    if purchase is not None and shows(purchase):
-                        return purchase
+                    if past is None or await self._is_past(key, past):
+                        purchase = await self.get(account, key)
+                        if purchase is not None and shows(purchase):
+                            return purchase
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise ViewsUnavailable(
                 "The request is, or may be, recorded, but cannot be read yet. Send it again: it is applied once.",
                 retry_after_s=1,
             ) from None
+
+    async def _is_past(self, key: str, offset: int) -> bool:
+        position = await self.views.position(self.topic.partition_of(key))
+        return position is not None and position.offset > offset
+
+
+def _require_same(recorded: PurchaseRecorded, event: PurchaseRecorded) -> None:
+    """Raise `IdempotencyKeyReused` if the two differ in more than the state of the subscription."""
+    if any(getattr(recorded, name) != getattr(event, name) for name in FIXED):
+        raise IdempotencyKeyReused("This purchase_token was recorded with other content.", key=event.key)
+
+
+def _check_time(form: PurchaseForm, now: int) -> None:
+    """Raise `ValidationFailed` for a report from the future: it would outrank all states until then."""
+    if form.reported_at is None:
+        return
+    at = microseconds(form.reported_at)
+    if at < 0 or at > now + AHEAD_US:
+        raise ValidationFailed([Problem("/reported_at", "must be between 1970 and now")])
 
 
 def _now() -> int:

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import nlargest
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Final, Literal, NamedTuple, assert_never
 
 import msgpack
+import orjson
+from pydantic import TypeAdapter
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
@@ -13,13 +16,18 @@ from libs.contracts.purchase_events import (
     Place,
     Purchase,
     PurchaseCast,
+    PurchaseCountedAgain,
+    PurchasedVotes,
     PurchaseRecorded,
     PurchaseRefunded,
     PurchaseRefused,
     PurchasesEvent,
     PurchaseStatus,
     PurchaseTakenBack,
+    PurchaseUncounted,
+    PurchaseUpdated,
     Refusal,
+    Subscription,
     purchases_codec,
 )
 from libs.contracts.topics import Topic
@@ -32,6 +40,7 @@ Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
 REASON_SIZE = 500
 MOST_LISTED = 1_000
+SUBSCRIPTION: Final = TypeAdapter(Subscription)
 
 
 class Unreadable(NamedTuple):
@@ -54,6 +63,22 @@ class Listed(NamedTuple):
 
     place: Place
     purchase: Purchase | Unreadable
+
+
+class Choice(NamedTuple):
+    """A participant for whom paid votes were cast; some of the votes may not count any more."""
+
+    account: str
+    contest: str
+    participant: str
+
+
+class Bought(NamedTuple):
+    """A choice, and whether some of its purchases count, and some stopped counting."""
+
+    choice: Choice
+    has_cast: bool
+    has_uncounted: bool
 
 
 class PurchaseViews:
@@ -102,6 +127,25 @@ class PurchaseViews:
             for offset, account, key, packed in zip(*(flat[at::4] for at in range(4)), strict=True)
         ]
 
+    async def choices(self, partition: int) -> list[Bought]:
+        """Return the participants for whom the partition's purchases were cast, each once; read in short calls."""
+        cursor, found = b"0", dict[bytes, tuple[bool, bool]]()
+        while True:
+            cursor, *page = await self.fresh.read("bought", partition, cursor, MOST_LISTED)
+            found |= {
+                name: (bool(has_cast), bool(has_uncounted))
+                for name, has_cast, has_uncounted in zip(page[::3], page[1::3], page[2::3], strict=True)
+            }
+            if cursor == b"0":
+                return [Bought(Choice(*name.decode().split("\0")), *found[name]) for name in sorted(found)]
+
+    async def keys_of(
+        self, partition: int, choice: Choice, status: Literal["cast", "uncounted"], limit: int
+    ) -> list[str]:
+        """Return the keys of up to `limit` purchases for `choice` of this status, in log order."""
+        found = await self.fresh.read("bought_for", partition, status, "\0".join(choice), limit)
+        return [key.decode() for key in found]
+
     async def _list(self, name: str, account: str, before: Place | None, limit: int) -> list[Listed]:
         """Merge the partitions' lists, newest first; within a partition times are distinct."""
         latest: int | str = "+inf" if before is None else before.at
@@ -135,12 +179,26 @@ def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:
     item = [event.type, *position, event.at, event.account, event.key]
     match event:
         case PurchaseRecorded():
-            return [*item, event.user, int(event.vote is not None), purchases_codec.encode(event).decode()]
-        case PurchaseRefused():
+            choice = "" if event.vote is None else _choice(event.account, event.vote)
+            text = purchases_codec.encode(event).decode()
+            return [*item, event.user, int(event.vote is not None), text, choice, _or_minus_1(event.reported_at)]
+        case PurchaseUpdated():
+            text = "" if event.subscription is None else orjson.dumps(event.subscription).decode()
+            expiration = "" if event.expiration is None else str(event.expiration)
+            return [*item, text, expiration, _or_minus_1(event.reported_at)]
+        case PurchaseRefused() | PurchaseUncounted():
             return [*item, event.code, event.reason]
-        case PurchaseRefunded() | PurchaseCast() | PurchaseTakenBack():
+        case PurchaseRefunded() | PurchaseCast() | PurchaseCountedAgain() | PurchaseTakenBack():
             return item
     assert_never(event)
+
+
+def _choice(account: str, vote: PurchasedVotes) -> str:
+    return f"{account}\0{vote.contest_key}\0{vote.participant_key}"
+
+
+def _or_minus_1(moment: int | None) -> int:
+    return -1 if moment is None else moment
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:
@@ -156,7 +214,7 @@ def _readable(account: str, key: str, packed: bytes) -> Purchase | Unreadable:
 
 
 def _purchase(account: str, key: str, packed: bytes) -> Purchase:
-    status, created, updated, offset, code, reason, taken_back, _, event = msgpack.unpackb(packed)
+    status, created, updated, offset, code, reason, taken_back, _, event, _, *state = msgpack.unpackb(packed)
     recorded = purchases_codec.decode(event.encode()) if event else None
     assert recorded is None or isinstance(recorded, PurchaseRecorded), "only these are stored"
     return Purchase(
@@ -169,4 +227,16 @@ def _purchase(account: str, key: str, packed: bytes) -> Purchase:
         refusal=Refusal(code, reason) if code else None,
         taken_back=bool(taken_back),
         recorded=recorded,
+        subscription=_subscription(recorded, *state[:2]),
+        reported_at=state[2],
     )
+
+
+def _subscription(recorded: PurchaseRecorded | None, later: str, expiration: str) -> Subscription | None:
+    """Return the latest state: `later` as JSON, or as recorded; with another `expiration` unless that is empty."""
+    subscription = recorded.subscription if recorded is not None else None
+    if later:
+        subscription = SUBSCRIPTION.validate_json(later)
+    if expiration:
+        subscription = replace(subscription or Subscription(), expiration=int(expiration))
+    return subscription

@@ -12,6 +12,7 @@ from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.gauges import open_gauges
 from libs.purchases.encryption import AccountCiphers
+from libs.purchases.packages import PackageBounds
 from libs.purchases.service import PurchaseService
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets
@@ -68,6 +69,7 @@ async def _open_guarded(
         log,
         PurchaseViews(valkey, settings.namespace, purchases),
         AccountCiphers(partial(account_secret, store)),
+        PackageBounds(catalogue, settings.purchase_package_check == "refuse"),
     )
     keys = ApiKeyCache(catalogue, KeyUses(valkey, settings.namespace))
     proxies = settings.proxies()

@@ -72,7 +72,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
             success={
                 202: {
                     "model": PurchaseShown,
-                    "description": "Recorded; its votes are cast within seconds.",
+                    "description": "Recorded; its votes are cast within seconds. Or its later state is recorded.",
                     "headers": REPLAYED,
                 }
             },
@@ -84,8 +84,13 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
 
         The purchase_token is the idempotency key: sent again with the same content it changes nothing and gets the
         current record with `Idempotent-Replayed: true`. The votes of the type `vote` are cast as `c-paid` for the
-        user, exactly once, all or none; purchases that cannot be cast are on the refund list. In a body `key`,
-        `created`, `updated`, `status`, `refusal` are ignored.
+        buyer, exactly once, all or none; purchases that cannot be cast are on the refund list.
+
+        Sent again with another `subscription`, `expiration` or `refunded`, it is a later state of the purchase,
+        such as a renewal, a cancellation or an expiry. The payment platform's own time, `reported_at`, orders the
+        states; one that arrives late changes nothing. Other content of a known purchase_token is 422
+        `idempotency_key_reused`, as is another state of the same `reported_at`. In a body `key`, `created`,
+        `updated`, `status`, `refusal` are ignored.
         """
         key = await caller(request, "purchases:write")
         sent, given = await read_object(request)
@@ -168,7 +173,9 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
     async def list_refunds(request: Request, limit: Limit = LISTED, next: Next = None) -> Response:
         """List purchases to refund.
 
-        These are purchases whose votes could not be cast, with the reason in `refusal`; a refund removes them.
+        These are purchases whose votes could not be cast (`refused`), or were cast and do not count any more
+        (`uncounted`), with the reason in `refusal`. A refund removes them; an uncounted one also leaves the list
+        when its participant is approved again.
         """
         key = await caller(request, "purchases:read")
         return await page(PageRequest(limit, next), key, partial(register.views.refused, key.account))

@@ -3,10 +3,11 @@
 from pydantic import Field
 
 from libs.deployment.settings import DeploymentSettings
+from libs.purchases.settings import PurchaseSettings
 from libs.web.settings import HttpSettings
 
 
-class Settings(DeploymentSettings, HttpSettings):
+class Settings(DeploymentSettings, HttpSettings, PurchaseSettings):
     ingest_max_in_flight: int = Field(
         20_000, ge=1, description="Votes that a worker records at once; further ones get a 503."
     )

@@ -34,6 +34,7 @@ from libs.views.vote_views import VoteViews
 from libs.voting.wiring import assemble
 from services.projector.closing_manager import ClosingManager
 from services.projector.http import served
+from services.projector.purchase_counting import CountingManager
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_saga import Steps
 from services.projector.readiness import readiness_checks
@@ -119,6 +120,15 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
             purchases, purchase_views, writer, steps.take, lambda: purchases_projector.assigned
         ).run()
 
+    counting = CountingManager(
+        purchases,
+        purchase_views,
+        catalogue_views,
+        writer,
+        account_is_folded,
+        assigned=lambda: purchases_projector.assigned,
+    )
+
     projectors = votes_projector, catalogue_projector, test_projector, purchases_projector
     topics = [each.topic for each in projectors]
     folds: dict[str, Run] = {f"fold of {each.topic.name}": each.run for each in projectors}
@@ -134,6 +144,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         "fences": fencer.run,
         "closings": closing.run,
         "purchases": manage_purchases,
+        "paid votes": counting.run,
         "kept generations": kept.run,
     }
     supervisor = Supervisor(folds | managers, needed=frozenset(folds))

@@ -42,7 +42,6 @@ def a_purchase(name: str = "purchase", **changes: Any) -> PurchaseRecorded:
         "account": "a1",
         "key": purchase_key(name),
         "at": NOW_US,
-        "content": "content",
         "user": "u1",
         "sealed": "sealed",
         "kind": "vote",

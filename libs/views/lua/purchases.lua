@@ -5,15 +5,20 @@
 --                                      change), poison
 --   base:records:<account>       hash  key -> packed purchase
 --   base:users:<account>:<user>  zset  key by creation (us)
---   base:refused:<account>       zset  key by refusal (us): the refund list
+--   base:refused:<account>       zset  key by refusal (us), also of cast votes that stopped counting: the refund list
+--   base:bought                  set   choices with cast votes: account NUL contest NUL participant
+--   base:cast:<choice>           zset  key by offset, of those whose votes were cast and count
+--   base:uncounted:<choice>      zset  key by offset, of those whose cast votes stopped counting
 --   base:todo                    zset  account NUL key by offset, of those whose votes have to be cast or removed
 --   base:quarantine              hash  offset -> reason
--- A purchase is {status, created, updated, offset, code, reason, taken back (0|1), votes (0|1), event}; the event stays
--- text, '' where only the refund has come. Numbers stay below 2^53; times as in the catalogue.
+-- A purchase is {status, created, updated, offset, code, reason, taken back (0|1), votes (0|1), event, choice ('' without
+-- votes), subscription, expiration, reported at (us)}. The event, its later subscription and its expiration (us), which
+-- replaces the subscription's, stay text, '' where there is none. Numbers stay below 2^53; times as in the catalogue.
 
 local STATUS, CREATED, UPDATED, OFFSET, CODE, REASON, TAKEN_BACK, VOTES, EVENT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local SCHEMA = 1  -- raised with every change of what is stored that the code before could not read
-local RECORDED, CAST, REFUSED, REFUNDED = 'recorded', 'cast', 'refused', 'refunded'
+local CHOICE, SUBSCRIPTION, EXPIRATION, REPORTED_AT = 10, 11, 12, 13
+local SCHEMA = 2  -- raised with every change of what is stored that the code before could not read
+local RECORDED, CAST, UNCOUNTED, REFUSED, REFUNDED = 'recorded', 'cast', 'uncounted', 'refused', 'refunded'
 
 local function records_of(base, account) return base .. ':records:' .. account end
 
@@ -24,11 +29,23 @@ local folds = {}
 
 function folds.PurchaseRecorded(p, e, now)
   if p and p[EVENT] ~= '' then return nil end
-  return { p and p[STATUS] or RECORDED, now, now, e.offset, '', '', p and 1 or 0, e.votes, e.event }
+  return { p and p[STATUS] or RECORDED, now, now, e.offset, '', '', p and 1 or 0, e.votes, e.event, e.choice, '', '',
+    e.reported_at < 0 and now or e.reported_at }
+end
+
+-- a reported time of -1: the event's place in the log decides
+function folds.PurchaseUpdated(p, e, now)
+  if not p or p[EVENT] == '' then return nil end
+  if e.reported_at >= 0 and e.reported_at <= p[REPORTED_AT] then return nil end
+  if e.subscription ~= '' then p[SUBSCRIPTION], p[EXPIRATION] = e.subscription, '' end
+  if e.expiration ~= '' then p[EXPIRATION] = e.expiration end
+  p[REPORTED_AT] = e.reported_at < 0 and math.max(now, p[REPORTED_AT]) or e.reported_at
+  p[UPDATED] = now
+  return p
 end
 
 function folds.PurchaseRefunded(p, _, now)
-  if not p then return { REFUNDED, now, now, -1, '', '', 0, 0, '' } end
+  if not p then return { REFUNDED, now, now, -1, '', '', 0, 0, '', '', '', '', 0 } end
   if p[STATUS] == REFUNDED then return nil end
   p[STATUS], p[UPDATED] = REFUNDED, now
   return p
@@ -40,6 +57,18 @@ function folds.PurchaseCast(p, _, now)
   return p
 end
 
+function folds.PurchaseUncounted(p, e, now)
+  if not p or p[STATUS] ~= CAST then return nil end
+  p[STATUS], p[UPDATED], p[CODE], p[REASON] = UNCOUNTED, now, e.code, e.reason
+  return p
+end
+
+function folds.PurchaseCountedAgain(p, _, now)
+  if not p or p[STATUS] ~= UNCOUNTED then return nil end
+  p[STATUS], p[UPDATED], p[CODE], p[REASON] = CAST, now, '', ''
+  return p
+end
+
 function folds.PurchaseRefused(p, e, now)
   -- of a cast and a refusal the first holds: a purchase that was cast looks open again while its log is folded anew
   if not p or p[VOTES] == 0 or p[STATUS] ~= RECORDED then return nil end
@@ -48,13 +77,25 @@ function folds.PurchaseRefused(p, e, now)
 end
 
 function folds.PurchaseTakenBack(p)
-  if not p or p[VOTES] == 0 or p[STATUS] == RECORDED or p[STATUS] == CAST or p[TAKEN_BACK] == 1 then return nil end
+  if not p or p[VOTES] == 0 or p[TAKEN_BACK] == 1 or (p[STATUS] ~= REFUSED and p[STATUS] ~= REFUNDED) then return nil end
   p[TAKEN_BACK] = 1
   return p
 end
 
 local function is_open(p)
-  return p[VOTES] == 1 and p[STATUS] ~= CAST and (p[STATUS] == RECORDED or p[TAKEN_BACK] == 0)
+  return p[VOTES] == 1 and (p[STATUS] == RECORDED or ((p[STATUS] == REFUSED or p[STATUS] == REFUNDED) and p[TAKEN_BACK] == 0))
+end
+
+-- lists the purchase under its choice, in one of two lists, while its votes are cast
+local function place(base, e, p)
+  if p[CHOICE] == '' then return end
+  local lists = { [CAST] = base .. ':cast:' .. p[CHOICE], [UNCOUNTED] = base .. ':uncounted:' .. p[CHOICE] }
+  local listed = false
+  for status, list in pairs(lists) do
+    if p[STATUS] == status then call('ZADD', list, whole(p[OFFSET]), e.key) else call('ZREM', list, e.key) end
+    listed = listed or call('EXISTS', list) == 1
+  end
+  call(listed and 'SADD' or 'SREM', base .. ':bought', p[CHOICE])
 end
 
 -- the record last: a fold that ended in between is done again from the record
@@ -62,7 +103,8 @@ local function write(base, e, p)
   if p[OFFSET] == e.offset then
     call('ZADD', base .. ':users:' .. e.account .. ':' .. e.user, whole(p[CREATED]), e.key)
   end
-  if p[STATUS] == REFUSED then
+  place(base, e, p)
+  if p[STATUS] == REFUSED or p[STATUS] == UNCOUNTED then
     call('ZADD', base .. ':refused:' .. e.account, whole(p[UPDATED]), e.key)
   else
     call('ZREM', base .. ':refused:' .. e.account, e.key)
@@ -74,8 +116,11 @@ end
 
 local function event_of(item)
   local e = { offset = item[2], at = item[4], account = item[5], key = item[6] }
-  if item[1] == 'PurchaseRecorded' then e.user, e.votes, e.event = item[7], item[8], item[9] end
-  if item[1] == 'PurchaseRefused' then e.code, e.reason = item[7], item[8] end
+  if item[1] == 'PurchaseRecorded' then
+    e.user, e.votes, e.event, e.choice, e.reported_at = item[7], item[8], item[9], item[10], item[11]
+  end
+  if item[1] == 'PurchaseUpdated' then e.subscription, e.expiration, e.reported_at = item[7], item[8], item[9] end
+  if item[1] == 'PurchaseRefused' or item[1] == 'PurchaseUncounted' then e.code, e.reason = item[7], item[8] end
   return e
 end
 
@@ -152,4 +197,23 @@ read('todo', function(base, args)
     reply[#reply + 1] = call('HGET', records_of(base, account), key)
   end
   return reply
+end)
+
+-- ARGV: cursor ('0' to begin), most. {next cursor ('0' at the end), choice, 1 if some of its purchases are cast, 1 if
+-- some are uncounted, ...}
+read('bought', function(base, args)
+  local page = call('SSCAN', base .. ':bought', args[1], 'COUNT', args[2])
+  local reply = { page[1] }
+  for i = 1, #page[2] do
+    local choice = page[2][i]
+    reply[#reply + 1] = choice
+    reply[#reply + 1] = call('EXISTS', base .. ':cast:' .. choice)
+    reply[#reply + 1] = call('EXISTS', base .. ':uncounted:' .. choice)
+  end
+  return reply
+end)
+
+-- ARGV: list ('cast' or 'uncounted'), choice, most. {key, ...}, in log order
+read('bought_for', function(base, args)
+  return call('ZRANGE', base .. ':' .. args[1] .. ':' .. args[2], 0, args[3] - 1)
 end)

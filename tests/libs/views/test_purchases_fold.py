@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import pytest
@@ -12,14 +12,20 @@ from hypothesis import strategies as st
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.purchase_events import (
+    CAST,
     Place,
     Purchase,
     PurchaseCast,
+    PurchaseCountedAgain,
+    PurchasedVotes,
     PurchaseRefunded,
     PurchaseRefused,
     PurchasesEvent,
     PurchaseStatus,
     PurchaseTakenBack,
+    PurchaseUncounted,
+    PurchaseUpdated,
+    Subscription,
 )
 from libs.contracts.topics import Topic
 from libs.monitoring.quarantine import reasons_of
@@ -28,7 +34,7 @@ from libs.tally.events import LogCreated
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
-from libs.views.purchase_views import Entry, PurchaseViews
+from libs.views.purchase_views import Choice, Entry, PurchaseViews
 from tests.support.freshness import make_fresh
 from tests.support.hypothesis_examples import examples
 from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
@@ -39,12 +45,22 @@ ACCOUNTS, USERS, NAMES = ["a1", "a2"], ["u1", "u2"], ["x", "y", "z"]
 
 step = st.fixed_dictionaries(
     {
-        "do": st.sampled_from(["record"] * 4 + ["refund"] * 3 + ["cast", "refuse", "take_back"] * 2 + ["poison"]),
+        "do": st.sampled_from(
+            ["record", "update"] * 4
+            + ["refund", "cast"] * 3
+            + ["refuse", "take_back", "uncount", "count_again"] * 2
+            + ["poison"]
+        ),
         "account": st.sampled_from(["a1", "a1", "a1", "a2"]),
         "name": st.sampled_from(NAMES),
         "user": st.sampled_from(USERS),
         "votes": st.sampled_from([True, True, True, False]),
-        "content": st.sampled_from(["one", "other"]),
+        "participant": st.sampled_from(["p1", "p2"]),
+        "subscription": st.sampled_from(
+            [None, Subscription(access=True, grace_end=-1), Subscription(expiration=7)]
+        ),
+        "expiration": st.sampled_from([None, 0, -1, 10**15]),
+        "reported_s": st.sampled_from([None, 0, 1, 2, 3]),
         "after_ms": st.sampled_from([0, 0, 1, 7, -5]),
         "skew_us": st.sampled_from([0, -3_000_000, 5_000_000]),
     }
@@ -56,8 +72,18 @@ def event_of(step: dict[str, Any], time_ms: int) -> PurchasesEvent | Undecodable
     of: dict[str, Any] = {"account": step["account"], "key": purchase_key(step["name"]), "at": at}
     match step["do"]:
         case "record":
-            kind: dict[str, Any] = {} if step["votes"] else {"vote": None, "kind": "subscription"}
-            return a_purchase(**of, **kind, user=step["user"], content=step["content"])
+            vote = PurchasedVotes(contest_key="c1", participant_key=step["participant"], count=3)
+            kind: dict[str, Any] = {"vote": vote} if step["votes"] else {"vote": None, "kind": "subscription"}
+            return a_purchase(
+                **of, **kind, user=step["user"], subscription=step["subscription"], reported_at=reported_at(step)
+            )
+        case "update":
+            state = {name: step[name] for name in ("subscription", "expiration")}
+            return PurchaseUpdated(**of, **state, reported_at=reported_at(step))
+        case "uncount":
+            return PurchaseUncounted(**of, code="participant_not_votable", reason="rejected")
+        case "count_again":
+            return PurchaseCountedAgain(**of)
         case "refund":
             return PurchaseRefunded(**of)
         case "cast":
@@ -67,6 +93,10 @@ def event_of(step: dict[str, Any], time_ms: int) -> PurchasesEvent | Undecodable
         case "take_back":
             return PurchaseTakenBack(**of)
     return Undecodable("no event")
+
+
+def reported_at(step: dict[str, Any]) -> int | None:
+    return None if step["reported_s"] is None else NOW_US + step["reported_s"] * 1_000_000
 
 
 def folded(entries: list[Entry]) -> PurchaseFold:
@@ -104,7 +134,7 @@ async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
             bought = [one for one in mine if one.recorded is not None and one.recorded.user == user]
             newest = sorted(bought, key=lambda one: one.created, reverse=True)
             assert [one.purchase for one in await views.of_user(account, user, None, 10)] == newest
-        refused = [one for one in mine if one.status is PurchaseStatus.REFUSED]
+        refused = [one for one in mine if one.status in (PurchaseStatus.REFUSED, PurchaseStatus.UNCOUNTED)]
         newest = sorted(refused, key=lambda one: one.updated, reverse=True)
         assert [one.purchase for one in await views.refused(account, None, 10)] == newest
     todo = await views.todo(0, -1, 10)
@@ -112,10 +142,31 @@ async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
         name for name, one in fold.purchases.items() if one.is_open
     }
     assert [one.offset for one in todo] == sorted(one.offset for one in todo)
+    assert await listed_in(views) == bought_in(fold)
     generations = Generations(views._valkey, views._namespace, "purchases", views._topic)
     assert await reasons_of(views._valkey, generations, 0, 1) == {
         record.offset: event.reason for record, event in entries if isinstance(event, Undecodable)
     }
+
+
+async def listed_in(views: PurchaseViews) -> dict[tuple[Choice, str], list[str]]:
+    """Return the keys of purchases by choice and status, as listed."""
+    found: dict[tuple[Choice, str], list[str]] = {}
+    for choice, has_cast, has_uncounted in await views.choices(0):
+        if has_cast:
+            found[choice, "cast"] = await views.keys_of(0, choice, "cast", 10)
+        if has_uncounted:
+            found[choice, "uncounted"] = await views.keys_of(0, choice, "uncounted", 10)
+    return found
+
+
+def bought_in(fold: PurchaseFold) -> dict[tuple[Choice, str], list[str]]:
+    found: dict[tuple[Choice, str], list[str]] = {}
+    for one in sorted(fold.purchases.values(), key=lambda one: one.offset):
+        if one.status in CAST and one.recorded is not None and one.recorded.vote is not None:
+            choice = Choice(one.account, one.recorded.vote.contest_key, one.recorded.vote.participant_key)
+            found.setdefault((choice, one.status.value), []).append(one.key)
+    return found
 
 
 @settings(
@@ -217,3 +268,42 @@ async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(v
     assert sorted(seen, reverse=True) == seen
     assert {place.key for place in seen} == {purchase_key(name) for name in names}
     assert len(seen) == len(names)
+
+
+async def test_the_latest_state_by_the_platforms_time_holds_in_whichever_order_they_arrive(
+    valkey: Coalescer,
+) -> None:
+    states = [
+        PurchaseUpdated(
+            account="a1",
+            key=purchase_key("x"),
+            at=NOW_US,
+            subscription=Subscription(access=True, expiration=number),
+            reported_at=NOW_US + number,
+        )
+        for number in range(3)
+    ]
+    for order in permutations(states):
+        views = views_of(valkey)
+        await fold_all(views, a_purchase("x", reported_at=NOW_US - 1), *order, order[0])
+        found = await views.get("a1", purchase_key("x"))
+        assert isinstance(found, Purchase)
+        assert (found.subscription, found.reported_at) == (states[2].subscription, NOW_US + 2)
+
+
+async def test_votes_that_stop_counting_are_nothing_to_be_done_and_can_count_again(valkey: Coalescer) -> None:
+    views = views_of(valkey)
+    of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
+    uncounted = PurchaseUncounted(**of, code="participant_not_votable", reason="rejected")
+    await fold_all(views, a_purchase("x"), PurchaseCast(**of, accepted_at=NOW_US), uncounted, uncounted)
+    [listed] = await views.refused("a1", None, 10)
+    assert isinstance(listed.purchase, Purchase)
+    assert listed.purchase.status is PurchaseStatus.UNCOUNTED
+    assert await views.todo(0, -1, 10) == []
+    await fold_all(views, PurchaseCountedAgain(**of))
+    assert await views.refused("a1", None, 10) == []
+    await fold_all(views, uncounted, PurchaseRefunded(**of))
+    assert await views.refused("a1", None, 10) == []
+    [todo] = await views.todo(0, -1, 10)
+    assert isinstance(todo.purchase, Purchase)
+    assert todo.purchase.status is PurchaseStatus.REFUNDED

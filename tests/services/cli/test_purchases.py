@@ -31,6 +31,7 @@ from libs.purchases.requests import parse_purchase
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
+from libs.tally.time import timestamp
 from services.cli.commands.purchases import app
 from tests.support.builders import a_cast
 from tests.support.catalogue import open_catalogue
@@ -63,6 +64,9 @@ class World:
         vote = paid_vote(recorded, recorded.vote, cipher, await contest_secret(self.store, CONTEST))
         cast = a_cast("p1", 3, contest=CONTEST, vote_id=vote.vote_id, content=vote.content, source="c-paid")
         return recorded, replace(cast, voter=vote.voter)
+
+    async def key_of(self, token: str) -> str:
+        return AccountCipher(ACCOUNT, await account_secret(self.store, ACCOUNT)).key(token)
 
     async def append(self, *events: PurchaseEvent | VoteCast | VoteRemoved) -> None:
         for event in events:
@@ -140,7 +144,27 @@ async def test_a_file_may_be_imported_again_and_again(world: World, tmp_path: Pa
         purchase = await world.purchases.views.get(ACCOUNT, recorded.key)
         assert isinstance(purchase, Purchase)
         assert purchase.recorded is not None
-        assert purchase.recorded.content == recorded.content
+        assert purchase.recorded.user == recorded.user
+
+
+async def test_the_lines_of_one_subscription_are_its_states_in_their_order(world: World, tmp_path: Path) -> None:
+    """Run again, the first lines are old states: they change nothing."""
+    subscription = {"user_id": "buyer", "purchase_token": "s", "type": "subscription"}
+    states = [{"expiration": f"2026-0{month}-01T00:00:00Z"} for month in range(1, 10)]
+    timed = [
+        subscription | {"subscription": state, "reported_at": state["expiration"]} for state in reversed(states)
+    ]
+    renewals = [subscription | {"purchase_token": "t", "subscription": state} for state in states]
+    file = a_file(tmp_path, *renewals, *timed)
+    for changed in (9 + 1, 0):
+        done = await run("import", file, "--execute", "--account", ACCOUNT, "--json")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["recorded"] == changed
+        for token in ("s", "t"):
+            purchase = await world.purchases.views.get(ACCOUNT, await world.key_of(token))
+            assert isinstance(purchase, Purchase)
+            assert purchase.subscription is not None
+            assert timestamp(purchase.subscription.expiration) == "2026-09-01T00:00:00.000000Z"
 
 
 async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one(
@@ -153,7 +177,7 @@ async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one
     assert done.output.splitlines() == [
         "line 1: /purchase_token: This purchase_token was recorded with other content.",
         "line 3: must be a JSON object",
-        "Recorded 1 purchases; 0 were recorded before.",
+        "Recorded 1 purchases or states; 0 were recorded before.",
         "2 lines are invalid.",
     ]
 

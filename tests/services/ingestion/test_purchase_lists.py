@@ -71,8 +71,9 @@ async def test_purchases_that_cannot_be_read_hide_no_others(
             await purchases.corrupt(one)
         auth: Any = Everybody()
         requests: Any = None
+        bounds: Any = None
         api = FastAPI()
-        register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret))
+        register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret), bounds)
         api.include_router(purchase_router(auth, register, requests))
         readable = {bought[at].key for at in (1, 5, 6)}
         transport = httpx.ASGITransport(api)
@@ -104,9 +105,10 @@ async def test_a_purchase_that_cannot_be_read_says_so_where_it_is_asked_for(
         await purchases.corrupt(bad)
         auth: Any = Everybody()
         requests: Any = None
+        bounds: Any = None
         api = FastAPI()
         handle_errors(api)
-        register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret))
+        register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret), bounds)
         api.include_router(purchase_router(auth, register, requests))
         before = REGISTRY.get_sample_value("tally_purchases_unreadable_total") or 0
         transport = httpx.ASGITransport(api, raise_app_exceptions=False)

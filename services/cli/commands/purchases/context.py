@@ -8,7 +8,9 @@ import typer
 from libs.catalogue.api_keys import list_keys
 from libs.deployment.deployment import Deployment
 from libs.purchases.encryption import AccountCiphers
+from libs.purchases.packages import PackageBounds
 from libs.purchases.service import PurchaseService
+from libs.purchases.settings import PurchaseSettings
 from libs.storage.secrets import account_secret
 
 Account = Annotated[
@@ -20,7 +22,10 @@ Account = Annotated[
 async def purchase_service(deployment: Deployment) -> PurchaseService:
     """Return the service. Raises as `Deployment.log`."""
     ciphers = AccountCiphers(partial(account_secret, deployment.store))
-    return PurchaseService(deployment.purchases, await deployment.log(), deployment.purchase_views, ciphers)
+    bounds = PackageBounds(deployment.catalogue.views, PurchaseSettings().purchase_package_check == "refuse")
+    return PurchaseService(
+        deployment.purchases, await deployment.log(), deployment.purchase_views, ciphers, bounds
+    )
 
 
 async def find_account(deployment: Deployment, given: str | None) -> str:

@@ -69,7 +69,7 @@ def _text(result: Result) -> Iterator[Block]:
     if result.bad_count > MOST_SHOWN:
         yield f"... and {result.bad_count - MOST_SHOWN:,} more invalid lines (the first thousand with --json)."
     if result.executed:
-        yield f"Recorded {result.recorded:,} purchases; {result.replayed:,} were recorded before."
+        yield f"Recorded {result.recorded:,} purchases or states; {result.replayed:,} were recorded before."
     else:
         yield f"{result.good:,} purchases can be recorded: run again with --execute."
     if result.bad_count:
@@ -85,7 +85,8 @@ async def import_purchases(
 ) -> Result:
     """Record the purchases in a file, one JSON object per line as for POST /operations/purchases.
 
-    Valid lines are recorded, invalid ones listed. It may be run again: no purchase is recorded twice.
+    Valid lines are recorded, invalid ones listed. It may be run again: no purchase is recorded twice. Later lines
+    of the same purchase are later states of its subscription, unless their reported_at says otherwise.
     """
     progress, size = deployment.progress, file.stat().st_size
     if not execute:
@@ -126,11 +127,24 @@ async def record_all(file: Path, service: PurchaseService, account: str, progres
             result.replayed += recorded.replayed
         progress.advance(line.size)
 
+    async def take_in_order(lines: list[Line]) -> None:
+        for line in lines:
+            await take(line)
+
     lines = read(file)
     while batch := list(islice(lines, AT_ONCE)):
-        await asyncio.gather(*map(take, batch))
+        await asyncio.gather(*map(take_in_order, _by_purchase(batch)))
     result.bad.sort(key=lambda bad: bad.line)
     return result
+
+
+def _by_purchase(batch: list[Line]) -> list[list[Line]]:
+    """Group the lines by purchase: the states of one are recorded in their order."""
+    groups: dict[str | int, list[Line]] = {}
+    for line in batch:
+        name = line.number if isinstance(line.content, ValidationFailed) else line.content.purchase_token
+        groups.setdefault(name, []).append(line)
+    return list(groups.values())
 
 
 def read(file: Path) -> Iterator[Line]:

@@ -1,0 +1,110 @@
+"""Process manager of paid votes that stop counting: it puts their purchases on the refund list.
+
+Paid votes do not count while their participant is rejected, or after it or its contest was deleted. The manager
+compares the purchases with the records at intervals, so a crash loses no change, and repeats have no effect.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final
+
+from libs.catalogue.contests.mapper import load_contest
+from libs.contracts.purchase_events import PurchaseCountedAgain, PurchaseUncounted, Refusal, purchases_codec
+from libs.contracts.topics import Topic
+from libs.kafka.writer import LogWriter
+from libs.tally.contest import Contest
+from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.views.catalogue_views import CatalogueViews
+from libs.views.fresh_reader import RECOVERING
+from libs.views.purchase_views import Choice, PurchaseViews
+
+PASS_S: Final = 1.0
+REST: Final = 10
+"""Pause after a pass, in multiples of its duration, if that is longer than `PASS_S`."""
+PAGE: Final = 200
+
+logger = logging.getLogger(__name__)
+
+
+class CountingManager:
+    """Compares the purchases of the partitions that this projector folds."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        purchases: PurchaseViews,
+        catalogue: CatalogueViews,
+        log: LogWriter,
+        catalogue_is_folded: Callable[[str], Awaitable[bool]],
+        assigned: Callable[[], Collection[int]],
+    ) -> None:
+        """`catalogue_is_folded(account)`: its views have reached their log's end as of the call."""
+        self._topic = topic
+        self._purchases = purchases
+        self._catalogue = catalogue
+        self._log = log
+        self._catalogue_is_folded = catalogue_is_folded
+        self._assigned = assigned
+
+    async def run(self) -> None:
+        """Run until cancelled; retries unavailable servers at the next pass."""
+        while True:
+            began = time.monotonic()
+            try:
+                await self._compare()
+            except TallyError as error:
+                logger.warning("paid votes cannot be compared with their participants: %s", error)
+            except Exception:
+                logger.exception("comparing paid votes with their participants failed")
+            await asyncio.sleep(max(PASS_S, REST * (time.monotonic() - began)))
+
+    async def _compare(self) -> None:
+        contests: dict[tuple[str, str], Contest | None] = {}
+        for partition in self._assigned():
+            for choice, has_cast, has_uncounted in await self._purchases.choices(partition):
+                place = choice.account, choice.contest
+                if place not in contests:
+                    contests[place] = await self._contest(*place)
+                refusal = _refusal(contests[place], choice)
+                if refusal is not None and has_cast:
+                    await self._uncount(partition, choice, refusal)
+                if refusal is None and has_uncounted:
+                    await self._count_again(partition, choice)
+
+    async def _contest(self, account: str, key: str) -> Contest | None:
+        """Return the contest, or None if it was deleted: a view that lags behind may not have it yet."""
+        contest = await load_contest(self._catalogue, account, key)
+        if contest is None:
+            if not await self._catalogue_is_folded(account):
+                raise ViewsUnavailable(RECOVERING, retry_after_s=1, cause="the catalogue's view lags behind")
+            contest = await load_contest(self._catalogue, account, key)
+        return contest
+
+    async def _uncount(self, partition: int, choice: Choice, refusal: Refusal) -> None:
+        for key in await self._purchases.keys_of(partition, choice, "cast", PAGE):
+            await self._append(partition, PurchaseUncounted(**_of(choice, key), **refusal._asdict()))
+
+    async def _count_again(self, partition: int, choice: Choice) -> None:
+        for key in await self._purchases.keys_of(partition, choice, "uncounted", PAGE):
+            await self._append(partition, PurchaseCountedAgain(**_of(choice, key)))
+
+    async def _append(self, partition: int, event: PurchaseUncounted | PurchaseCountedAgain) -> None:
+        await self._log.append(self._topic.name, partition, purchases_codec.encode(event), event.key.encode())
+
+
+def _refusal(contest: Contest | None, choice: Choice) -> Refusal | None:
+    """Return the reason for which votes for `choice` do not count, or None if they count."""
+    if contest is None:
+        return Refusal("not_found", f"Contest {choice.contest} was deleted.")
+    status = contest.participants.get(choice.participant)
+    if status is None:
+        return Refusal("not_found", f"Participant {choice.participant} was deleted.")
+    if status != "approved":
+        return Refusal("participant_not_votable", f"Participant {choice.participant} is {status}.")
+    return None
+
+
+def _of(choice: Choice, key: str) -> dict[str, Any]:
+    return {"account": choice.account, "key": key, "at": time.time_ns() // 1000}
