@@ -28,6 +28,12 @@ class InUse(TallyError):
         )
 
 
+class HasVotes(TallyError):
+    """The change would give another meaning to votes that were cast."""
+
+    code = "in_use"
+
+
 class UnknownReferences(ValidationFailed):
     """The record references records that do not exist: `missing`."""
 

@@ -14,7 +14,7 @@ from libs.catalogue.merge_patch import keep_item_members, merge_patch
 from libs.catalogue.outcome_errors import exists, has_changed, no_such
 from libs.catalogue.pagination import ListRequest, Page, read_page
 from libs.catalogue.record_builder import KEY_BYTES, Fits, RecordBuilder, Target
-from libs.catalogue.record_writer import Change, Guard, Reader, RecordWriter, Written
+from libs.catalogue.record_writer import Change, ChangeGuard, Guard, Reader, RecordWriter, Written
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.base import UNKNOWN_MEMBER, unknown_members
 from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
@@ -24,18 +24,23 @@ from libs.contracts.validation import Problem, ValidationFailed
 class RecordService:
     """The records of one environment. Other accounts' records are not found.
 
-    `guards` check deletions, by resource name. Every write is a `CommandWriter.write`: after a lost race, the
-    given functions are called again with the records as they are then.
+    `guards` check deletions, `change_guards` changes, by resource name. Every write is a `CommandWriter.write`:
+    after a lost race, the given functions are called again with the records as they are then.
     """
 
     def __init__(
-        self, table: Table, views: Reader, writer: CommandWriter, guards: Mapping[str, Guard] | None = None
+        self,
+        table: Table,
+        views: Reader,
+        writer: CommandWriter,
+        guards: Mapping[str, Guard] | None = None,
+        change_guards: Mapping[str, ChangeGuard] | None = None,
     ) -> None:
         self.table = table
         self._builder = RecordBuilder(table)
         self._guards = guards or {}
         self._views = views
-        self._writer = RecordWriter(table, views, writer)
+        self._writer = RecordWriter(table, views, writer, change_guards)
 
     async def get(self, row: Resource, account: str, key: str) -> Stored:
         """Return a record. Raises `NotFound`."""

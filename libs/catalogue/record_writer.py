@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +30,8 @@ Change = Callable[[Document | None], Any]
 """Returns the new body for the old document (None: new record); raises to reject the write."""
 Guard = Callable[[str, Stored], Awaitable[int]]
 """Raises to reject the deletion of an account's record, or returns the checked version of its parent."""
+ChangeGuard = Callable[[Stored, Document], Awaitable[None]]
+"""Raises to reject the change of a record to a new document."""
 
 
 class Reader(ListReader, OwnerReader, Protocol):
@@ -54,8 +56,15 @@ class Attempt(NamedTuple):
 class RecordWriter:
     """Writes the records of one environment."""
 
-    def __init__(self, table: Table, views: Reader, writer: CommandWriter) -> None:
+    def __init__(
+        self,
+        table: Table,
+        views: Reader,
+        writer: CommandWriter,
+        change_guards: Mapping[str, ChangeGuard] | None = None,
+    ) -> None:
         self._table = table
+        self._change_guards = change_guards or {}
         self._builder = RecordBuilder(table)
         self._views = views
         self._writer = writer
@@ -93,6 +102,8 @@ class RecordWriter:
             draft = self._builder.draft(target, compose(target))
             if before is not None and draft.document == before.document and not always:
                 return Attempt([draft], draft.refs, None)
+            if before is not None and row.name in self._change_guards:
+                await self._change_guards[row.name](before, draft.document)
             draft = await self._enforced(account, draft)
             return Attempt([draft], draft.refs, event_of(head, draft))
 
@@ -137,11 +148,14 @@ class RecordWriter:
         async def prepare(head: dict[str, Any]) -> Attempt:
             target = Target(row, key, "", await self._found(row, account, key), None, head["at"])
             stored = target.existing(fits)
+            is_checked = fits is not None or row.judge_deletion is not None
+            if row.judge_deletion is not None:
+                row.judge_deletion(stored.document)
             event = RecordDeleted(
                 **head,
                 resource=row.name,
                 key=key,
-                expected_version=None if fits is None else stored.version,
+                expected_version=stored.version if is_checked else None,
                 expected_parent=None if guard is None else await guard(account, stored),
                 contest=contest_of(row, key, stored.parent),
             )

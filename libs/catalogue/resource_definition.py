@@ -41,7 +41,8 @@ class Resource:
     """One resource.
 
     `contest` names the contest whose configuration a change affects, `due` returns the time (us) of its next
-    check. `complete` fills in a new document from its parent; `judge` raises to reject a change (before, after);
+    check. `complete` fills in a new document from its parent; `judge` raises to reject a change (before, after),
+    `judge_deletion` to reject a deletion;
     `computed` returns members of a response that only the server sets.
     """
 
@@ -62,6 +63,7 @@ class Resource:
     """True if records of other accounts can reference the record. This does not prevent its deletion."""
     complete: Callable[[Document, Document], None] | None = None
     judge: Callable[[Document, Document], None] | None = None
+    judge_deletion: Callable[[Document], None] | None = None
     arrange: Arrange | None = None
     """Sets the server's members of nested items: `nested_items.py`."""
     kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -119,7 +119,8 @@ CONTESTS: Final = Resource(
     due=closing_record.due,
     references=(Reference("/shop/key", "shops"), IMAGE),
     judge=closing_record.judge_change,
-    refusals={"PATCH": ("contest_final",)},
+    judge_deletion=closing_record.judge_deletion,
+    refusals={"PATCH": ("contest_final", "in_use"), "DELETE": ("contest_final",)},
 )
 
 PARTICIPANTS: Final = Resource(

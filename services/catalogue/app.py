@@ -10,8 +10,8 @@ from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.command_writer import CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.record_service import RecordService
-from libs.catalogue.record_writer import Guard
-from libs.catalogue.resource_table import FILES, PARTICIPANTS, RESOURCES
+from libs.catalogue.record_writer import ChangeGuard, Guard
+from libs.catalogue.resource_table import CONTESTS, FILES, PARTICIPANTS, RESOURCES
 from libs.concurrency.first_success import first_success
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_test_namespace
 from libs.deployment.guard import ServiceGuard, open_guard
@@ -82,6 +82,7 @@ def environment_of(
     namespace: str,
     proxies: Proxies,
     guards: Mapping[str, Guard] | None = None,
+    change_guards: Mapping[str, ChangeGuard] | None = None,
     sessions: Sessions | None = None,
 ) -> Environment:
     views = CatalogueViews(valkey, namespace)
@@ -90,7 +91,7 @@ def environment_of(
     return Environment(
         views,
         writer,
-        RecordService(RESOURCES, views, writer, guards),
+        RecordService(RESOURCES, views, writer, guards, change_guards),
         keys,
         Authenticator(keys, proxies, sessions),
     )
@@ -129,9 +130,9 @@ async def _open_guarded(
     store = open_store(settings.storage_url)
     proxies = settings.proxies()
     guards = {PARTICIPANTS.name: closed.participant_may_go}
-    production = environment_of(
-        valkey, log, settings.namespace, proxies, guards, Sessions(SecretRing(store, "sessions"))
-    )
+    change_guards = {CONTESTS.name: closed.contest_may_change}
+    sessions = Sessions(SecretRing(store, "sessions"))
+    production = environment_of(valkey, log, settings.namespace, proxies, guards, change_guards, sessions)
     test = environment_of(valkey, log, legacy_test_namespace(settings.namespace), proxies)
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, production.views, settings.public_url)

@@ -1,18 +1,21 @@
-"""Deletion guard: a participant with votes in a closed contest cannot be deleted."""
+"""Guards of contests with votes: what was voted keeps its meaning, and a final result its participants."""
 
 import asyncio
 
 from libs.catalogue.contests.closing_record import Closing, closing_of
+from libs.catalogue.errors import HasVotes
+from libs.catalogue.resource_definition import Document
 from libs.contracts.catalogue_events import Stored
 from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
+from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.replies import ContestCounts
 from libs.views.vote_views import VoteViews
 
 
 class ClosedContests:
-    """Checks deletions against the counts of closed contests; votes lie in `partitions` partitions."""
+    """Checks deletions and changes against the votes; they lie in `partitions` partitions."""
 
     def __init__(self, catalogue: CatalogueViews, votes: VoteViews, partitions: int) -> None:
         self._catalogue = catalogue
@@ -32,6 +35,20 @@ class ClosedContests:
             raise ContestFinal(f"Participant {participant.key} has votes in a closed contest; reopen it first.")
         return contest.version
 
+    async def contest_may_change(self, before: Stored, after: Document) -> None:
+        """Implement `ChangeGuard` for contests. Raises `HasVotes` if the type changes after votes were cast."""
+        if _type(before.document) != _type(after) and await self._was_voted(before.key):
+            raise HasVotes("The contest has votes, so its contest_type cannot change; create another contest.")
+
+    async def _was_voted(self, contest: str) -> bool:
+        """Return whether votes were cast that count, may count again, or are about to count."""
+        partitions = range(self._partitions)
+        found = await asyncio.gather(*(self._votes.counts(partition, contest) for partition in partitions))
+        if any(part is not None and _voted(part) for part in found):
+            return True
+        states = await asyncio.gather(*(self._votes.closing(partition, contest) for partition in partitions))
+        return any(state.pending for state in states)
+
     async def _has_votes(self, contest: str, closing: Closing, participant: str) -> bool:
         found = await asyncio.gather(
             *(self._votes.counts(partition, contest) for partition in range(self._partitions))
@@ -40,6 +57,17 @@ class ClosedContests:
         if any(part.closed < closing.seq for part in parts):
             raise ViewsUnavailable("The contest is closing; its votes are still being counted.", retry_after_s=1)
         return any(_counts(part, closing, participant) for part in parts)
+
+
+def _type(document: Document) -> str:
+    found: str = document.get("contest_type", "voteonly")
+    return found
+
+
+def _voted(part: ContestCounts) -> bool:
+    return bool(part.sources) or any(
+        count for status, count in part.ids.items() if status is not VoteStatus.REMOVED
+    )
 
 
 def _counts(part: ContestCounts, closing: Closing, participant: str) -> bool:

@@ -15,9 +15,8 @@ from libs.contracts.purchase_events import PurchaseCountedAgain, PurchaseUncount
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
 from libs.tally.contest import Contest
-from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.tally.errors import RECOVERING, TallyError, ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.fresh_reader import RECOVERING
 from libs.views.purchase_views import Choice, PurchaseViews
 
 PASS_S: Final = 1.0

@@ -51,3 +51,25 @@ async def api(stack: Supervisor) -> AsyncIterator[Api]:
         timeout=30,
     ) as client:
         yield Api(client)
+
+
+def legacy_client(description: dict[str, str], environment: str) -> httpx.AsyncClient:
+    """Return a client of the legacy API with the development brand; `environment` is "" or "test_"."""
+    names = ("service_brand", "service_key")
+    headers = {name.replace("_", "-"): description[environment + name] for name in names}
+    address = description["legacy_test_base_url" if environment else "legacy_base_url"]
+    return httpx.AsyncClient(base_url=address, headers=headers, timeout=30)
+
+
+@pytest.fixture
+async def legacy(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
+    """The legacy API's production environment, whose records the current API's development key sees, too."""
+    async with legacy_client(stack.stack, "") as client:
+        yield client
+
+
+@pytest.fixture
+async def legacy_test(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
+    """The legacy API's test environment."""
+    async with legacy_client(stack.stack, "test_") as client:
+        yield client

@@ -150,6 +150,12 @@ def judge_change(before: Document, after: Document) -> None:
         )
 
 
+def judge_deletion(document: Document) -> None:
+    """Reject the deletion of a sealed contest, whose certificate others rely on. Raises `ContestFinal`."""
+    if is_sealed(document):
+        raise ContestFinal("The contest is sealed: unseal it first (`tally unseal`), then delete it.")
+
+
 def due(document: Document) -> int | None:
     """Return the time of the contest's next check (us): its end, or at once if it was closed before."""
     if "closing" in document or "reopened" in document:

@@ -86,7 +86,8 @@ async def import_purchases(
     """Record the purchases in a file, one JSON object per line as for POST /operations/purchases.
 
     Valid lines are recorded, invalid ones listed. It may be run again: no purchase is recorded twice. Later lines
-    of the same purchase are later states of its subscription, unless their reported_at says otherwise.
+    of the same purchase are later states of its subscription, unless their reported_at says otherwise; without one
+    they are recorded again, in the same order.
     """
     progress, size = deployment.progress, file.stat().st_size
     if not execute:

@@ -1,0 +1,83 @@
+"""A contest with votes keeps its type, and a sealed one stays."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+from typer.testing import CliRunner, Result
+
+from libs.local_stack.supervisor import Supervisor
+from services.cli.__main__ import app
+from tests.support.eventually import eventually
+from tests.support.sources import a_source
+from tests.support.voting import Api, Contest, code, hours_from_now
+
+
+async def tally(stack: Supervisor, *arguments: str) -> Result:
+    given = [*arguments, "--execute", "--data-dir", str(stack.data_dir)]
+    done = await asyncio.to_thread(CliRunner().invoke, app, given)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+async def retype(contest: Contest, contest_type: str) -> httpx.Response:
+    return await contest.client.patch(contest.path, json={"contest_type": contest_type})
+
+
+async def test_a_sealed_contest_is_deleted_only_after_it_was_unsealed(
+    api: Api, legacy: httpx.AsyncClient, stack: Supervisor
+) -> None:
+    contest = await api.contest()
+    await contest.vote(0)
+    assert (await contest.change(end=hours_from_now(-0.001))).status_code == 200
+    await tally(stack, "seal", contest.key)
+    refused = await api.client.delete(contest.path)
+    assert code(refused) == (409, "contest_final")
+    assert "unseal" in refused.json()["detail"]
+    old = await legacy.delete(contest.path)
+    assert (old.status_code, old.json()["error"]["code"]) == (400, "contest_final")
+    assert (await api.client.get(contest.path)).status_code == 200
+    await tally(stack, "unseal", contest.key)
+    assert (await api.client.delete(contest.path)).status_code == 204
+    assert code(await api.client.get(contest.path)) == (404, "not_found")
+
+
+async def test_a_contest_with_votes_is_deleted_by_one_request(api: Api, legacy: httpx.AsyncClient) -> None:
+    for client in (api.client, legacy):
+        contest = await api.contest()
+        await contest.vote(0)
+        assert (await client.delete(contest.path)).status_code == 204
+
+
+async def test_the_type_is_fixed_once_votes_are_in(api: Api, legacy: httpx.AsyncClient) -> None:
+    contest = await api.contest()
+    assert (await retype(contest, "rating")).status_code == 200
+    assert (await retype(contest, "voteonly")).status_code == 200
+    vote = await contest.vote(0)
+    await contest.counts(vote.headers["tally-position"])
+    refused = await retype(contest, "rating")
+    assert code(refused) == (409, "in_use")
+    assert "has votes" in refused.json()["detail"]
+    assert (await retype(contest, "voteonly")).status_code == 200
+    old = await legacy.post(contest.path, json={"contest_type": "participation"})
+    assert (old.status_code, old.json()["error"]["code"]) == (400, "in_use")
+    assert (await contest.change(end=hours_from_now(-0.001))).status_code == 200
+    assert (await api.client.get(contest.path)).json()["contest_type"] == "voteonly"
+
+
+async def test_a_vote_that_was_removed_and_a_contest_without_votes_fix_nothing(api: Api) -> None:
+    contest = await api.contest()
+    vote = await contest.vote(0)
+    assert (await contest.remove(vote)).status_code == 204
+
+    async def can_change() -> bool:
+        return (await retype(contest, "participation")).status_code == 200
+
+    await eventually(can_change)
+
+
+async def test_reported_votes_fix_the_type_too(api: Api) -> None:
+    source = await a_source(api, "A")
+    assert (await source.report(A=7)).status_code == 202
+    assert code(await retype(source.contest, "rating")) == (409, "in_use")
