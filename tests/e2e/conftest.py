@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from libs.local_stack.servers import Servers
@@ -58,7 +59,7 @@ def legacy_client(description: dict[str, str], environment: str) -> httpx.AsyncC
     names = ("service_brand", "service_key")
     headers = {name.replace("_", "-"): description[environment + name] for name in names}
     address = description["legacy_test_base_url" if environment else "legacy_base_url"]
-    return httpx.AsyncClient(base_url=address, headers=headers, timeout=30)
+    return http_client(base_url=address, headers=headers, timeout=30)
 
 
 @pytest.fixture
