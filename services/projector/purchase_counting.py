@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
-from libs.catalogue.contests.mapper import load_contest
+from libs.catalogue.contests.contest_mapper import load_contest
 from libs.contracts.purchase_events import PurchaseCountedAgain, PurchaseUncounted, Refusal, purchases_codec
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
