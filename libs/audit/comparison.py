@@ -48,8 +48,9 @@ class _Comparison:
         self._of_one_contest = generation is not None and contest is not None
         self._topic = deployment.votes
         self._catalogue = deployment.catalogue.views
-        self._views = VoteViews(deployment.valkey, deployment.namespace, generation)
-        self._pages = LedgerScan(deployment.valkey, deployment.namespace, generation)
+        place = deployment.valkey, deployment.namespace, deployment.partitions
+        self._views = VoteViews(*place, generation=generation)
+        self._pages = LedgerScan(*place, generation=generation)
         self._reader = deployment.reader
         self._progress = deployment.progress
 

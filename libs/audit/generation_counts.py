@@ -36,7 +36,7 @@ async def count_in(deployment: Deployment, contest: str, generation: int, *, sou
     found = contest_of(account, config)
     if found is None or config.contest is None:
         raise NotFound(f"There is no contest {contest}.")
-    views = VoteViews(deployment.valkey, deployment.namespace, generation)
+    views = VoteViews(deployment.valkey, deployment.namespace, deployment.partitions, generation=generation)
     held = await asyncio.gather(*(views.counts(partition, contest) for partition in range(deployment.partitions)))
     parts = [part for part in held if part is not None]
     counts = sum_of(parts)

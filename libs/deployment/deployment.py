@@ -97,7 +97,7 @@ class Deployment:
 
     @cached_property
     def vote_views(self) -> VoteViews:
-        return VoteViews(self.valkey, self.namespace)
+        return VoteViews(self.valkey, self.namespace, self.partitions)
 
     @cached_property
     def purchase_views(self) -> PurchaseViews:

@@ -86,7 +86,7 @@ class DeploymentGuard:
         self._topics = {topic.name: topic for topic in topics_of(namespace, partitions)}
         votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
         self._positions: dict[Topic, Positions] = {
-            votes: VoteViews(valkey, namespace).position,
+            votes: VoteViews(valkey, namespace, partitions).position,
             catalogue: CatalogueViews(valkey, namespace).position,
         }
         self._log_ids: dict[tuple[str, int], str] = {}

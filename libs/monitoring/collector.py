@@ -52,7 +52,7 @@ class StatusCollector:
     def __init__(self, reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int) -> None:
         self._reader = reader
         self._valkey = valkey
-        self._views = VoteViews(valkey, namespace)
+        self._views = VoteViews(valkey, namespace, partitions)
         self._folds = folds_of(valkey, namespace, partitions)
         self._times = {fold: AppendTimes(reader, views.topic.name) for fold, views in self._folds.items()}
         self._store = store

@@ -62,7 +62,9 @@ async def open_gauges(
         collector = StatusCollector(reader, valkey, store, namespace, partitions)
         topics = {fold: views.topic.name for fold, views in folds_of(valkey, namespace, partitions).items()}
         gauges = [_TopicGauges(collector, fold, topic) for fold, topic in topics.items() if fold is not Fold.VOTES]
-        gauges.append(_VoteGauges(collector, topics[Fold.VOTES], VoteViews(valkey, namespace), partitions))
+        gauges.append(
+            _VoteGauges(collector, topics[Fold.VOTES], VoteViews(valkey, namespace, partitions), partitions)
+        )
 
         async def refresh() -> None:
             await asyncio.gather(*(each.refresh() for each in gauges))

@@ -35,6 +35,7 @@ from libs.tally.events import LogCreated
 from libs.views.client import Valkey
 from libs.views.fresh_reader import FreshReader
 from libs.views.generations import apply
+from libs.views.key_tags import key_base
 
 Order = Literal["created", "updated"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
@@ -221,7 +222,7 @@ class CatalogueViews:
         return self._topic.partition_of(account)
 
     def _base(self, partition: int) -> str:
-        return f"{self._namespace}:{{c{partition}}}"
+        return key_base(self._namespace, "catalogue", partition, CATALOGUE_PARTITIONS)
 
 
 def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:

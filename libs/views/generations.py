@@ -4,22 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from libs.contracts.log_records import Behind, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.generation_swap import Swap
-from libs.views.serialization import glob_escaped, pack, unpack
+from libs.views.key_scan import GenerationKey, generation_keys
+from libs.views.key_tags import Prefix, key_base
+from libs.views.serialization import pack, unpack
 
-Prefix = Literal["votes", "catalogue", "purchases"]
-"""Prefix of the function names of one library."""
-TAGS: Final[dict[Prefix, str]] = {"votes": "", "catalogue": "c", "purchases": "q"}
-"""Prefix of the partition in a hash tag."""
 TIMELINE: Final = "*timeline"
 """Scope of a votes generation that is folded only for its timeline; never a contest's key."""
-SCANNED: Final = 1_000
 FOLDED_PARTLY: Final = 2
 """Reply of a fold that ended before its last record."""
 IN_PARTS: Final = 3
@@ -117,7 +114,7 @@ class Generations:
         self._namespace = namespace
 
     def base(self, partition: int) -> str:
-        return f"{self._namespace}:{{{TAGS[self.prefix]}{partition}}}"
+        return key_base(self._namespace, self.prefix, partition, self.topic.partitions)
 
     async def read(self, partition: int) -> PartitionGenerations:
         reply = await self._valkey.call("FCALL_RO", f"{self.prefix}_generations", 1, self.base(partition))
@@ -177,9 +174,9 @@ class Generations:
     async def names(self, numbers: Collection[int]) -> dict[int, set[str]]:
         """Return the names of the keys within these generations, by partition."""
         found: dict[int, set[str]] = {}
-        for partition, number, key in await self._keys():
-            if number in numbers:
-                found.setdefault(partition, set()).add(key.decode().partition("}:g")[2].partition(":")[2])
+        async for key in self._keys():
+            if key.generation in numbers:
+                found.setdefault(key.partition, set()).add(key.name)
         return found
 
     async def drop(self, partition: int, number: int) -> None:
@@ -206,32 +203,22 @@ class Generations:
         """
         known = await self.read_all()
         swept = 0
-        for partition, number, key in await self._keys():
-            if number <= known[partition].last and known[partition].get(number) is None:
-                swept += await self._valkey.call("UNLINK", key)
+        async for key in self._keys():
+            partition = known[key.partition]
+            if key.generation <= partition.last and partition.get(key.generation) is None:
+                swept += await self._valkey.call("UNLINK", key.key)
         return swept
 
     async def memory(self, number: int, scope: str = "") -> int:
         """Return the approximate memory of a generation in bytes; Valkey samples the fields of long hashes."""
-        names = [key for _, its, key in await self._keys() if its == number and key.endswith(scope.encode())]
+        names = [
+            each.key async for each in self._keys() if each.generation == number and each.name.endswith(scope)
+        ]
         sizes = await asyncio.gather(*(self._valkey.call("MEMORY", "USAGE", key) for key in names))
         return sum(size or 0 for size in sizes)
 
-    async def _keys(self) -> list[tuple[int, int, bytes]]:
-        """Return partition, generation and name of every key, by a SCAN over all keys of the server."""
-        prefix, middle = f"{self._namespace}:{{{TAGS[self.prefix]}", "}:g"
-        found: dict[bytes, tuple[int, int]] = {}
-        cursor = 0
-        while True:
-            pattern = f"{glob_escaped(prefix)}*{middle}*"
-            cursor, keys = await self._valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
-            for key in keys:
-                partition, _, rest = key.decode().removeprefix(prefix).partition(middle)
-                number, colon, _ = rest.partition(":")
-                if colon and partition.isdecimal() and number.isdecimal():
-                    found[key] = int(partition), int(number)
-            if int(cursor) == 0:
-                return [(*where, key) for key, where in found.items() if where[0] < self.topic.partitions]
+    def _keys(self) -> AsyncIterator[GenerationKey]:
+        return generation_keys(self._valkey, self._namespace, self.prefix, self.topic.partitions)
 
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
         return await self._valkey.call("FCALL", f"{self.prefix}_{function}", 1, self.base(partition), *args)

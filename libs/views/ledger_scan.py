@@ -7,7 +7,9 @@ from typing import Any, Final, NamedTuple
 from libs.contracts.log_records import Position
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, largest
 from libs.views.client import Valkey
-from libs.views.serialization import SOURCES, digest, glob_escaped, raw, text, unlimited, unpack
+from libs.views.key_scan import generation_keys
+from libs.views.key_tags import key_base
+from libs.views.serialization import SOURCES, digest, raw, text, unlimited, unpack
 
 INLINE: Final = 8
 """Number of a voter's latest records stored with the voter; older ones are spilled into another hash."""
@@ -100,33 +102,30 @@ class LedgerScan:
     A page is one atomic call of some 0.1 ms. The pages contain all voters that the ledger had at the start.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
+    def __init__(self, valkey: Valkey, namespace: str, partitions: int, *, generation: int | None = None) -> None:
         self._valkey = valkey
         self._namespace = namespace
+        self._partitions = partitions
         self._generation = generation
 
     async def contests(self) -> dict[int, set[str]]:
         """Return the contests with data in each partition, by a SCAN over all keys of the server."""
-        prefix, middle = f"{self._namespace}:{{", "}:g"
-        pattern = f"{glob_escaped(prefix)}*{middle}*:*:*"
         held: dict[tuple[int, int], set[str]] = {}
-        cursor = 0
-        while True:
-            cursor, keys = await self._valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
-            for key in keys:
-                partition, _, rest = key.decode().removeprefix(prefix).partition(middle)
-                number, _, name = rest.partition(":")
-                if partition.isdecimal() and number.isdecimal():
-                    held.setdefault((int(partition), int(number)), set()).add(name.partition(":")[2])
-            if int(cursor) == 0:
-                return await self._of_generation(held)
+        async for found in generation_keys(self._valkey, self._namespace, "votes", self._partitions):
+            _, colon, contest = found.name.partition(":")
+            if colon:
+                held.setdefault((found.partition, found.generation), set()).add(contest)
+        return await self._of_generation(held)
+
+    def _base(self, partition: int) -> str:
+        return key_base(self._namespace, "votes", partition, self._partitions)
 
     async def _of_generation(self, held: Mapping[tuple[int, int], set[str]]) -> dict[int, set[str]]:
         found: dict[int, set[str]] = {}
         for partition in {partition for partition, _ in held}:
             number = self._generation
             if number is None:
-                live = await self._valkey.call("HGET", f"{self._namespace}:{{{partition}}}:generations", "live")
+                live = await self._valkey.call("HGET", f"{self._base(partition)}:generations", "live")
                 number = int(live or 1)
             found[partition] = held.get((partition, number), set())
         return found
@@ -153,9 +152,8 @@ class LedgerScan:
     async def _page(
         self, partition: int, name: str, contest: str, cursor: str
     ) -> tuple[Position, str | None, Sequence[bytes]]:
-        base = f"{self._namespace}:{{{partition}}}"
         args = name, contest, cursor, PAGE, "" if self._generation is None else self._generation
-        reply = await self._valkey.call("FCALL_RO", "votes_page", 1, base, *args)
+        reply = await self._valkey.call("FCALL_RO", "votes_page", 1, self._base(partition), *args)
         log, offset, following, flat = unpack(reply)
         return Position(log.decode(), offset), None if following == b"0" else following.decode(), flat
 

@@ -35,6 +35,7 @@ from libs.tally.events import LogCreated
 from libs.views.client import Valkey
 from libs.views.fresh_reader import FreshReader
 from libs.views.generations import apply
+from libs.views.key_tags import key_base
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
@@ -165,7 +166,7 @@ class PurchaseViews:
         return [Listed(place, _readable(account, place.key, packed)) for place, packed in newest]
 
     def _base(self, partition: int) -> str:
-        return f"{self._namespace}:{{q{partition}}}"
+        return key_base(self._namespace, "purchases", partition, self._topic.partitions)
 
 
 def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:

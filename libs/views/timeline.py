@@ -11,6 +11,7 @@ from libs.contracts.log_records import Position
 from libs.tally.counts import RatingSums
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
+from libs.views.key_tags import key_base
 from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.serialization import unpack
 from libs.views.vote_views import contest_counts, joined, rating_sums, source_figures, source_row
@@ -105,9 +106,10 @@ class Timeline:
     All methods raise `ViewsUnavailable`.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
+    def __init__(self, valkey: Valkey, namespace: str, partitions: int, *, generation: int | None = None) -> None:
         self._valkey = valkey
         self._namespace = namespace
+        self._partitions = partitions
         self._generation = "" if generation is None else generation
 
     async def counts_at(
@@ -125,7 +127,7 @@ class Timeline:
         """
         named = ["r", *(f"r{name}" for name in participants), *(f"s{name}" for name in sources)]
         named += [f"f{source}\0{mapped_id}" for source, mapped_id in ids_of(sources)]
-        base = f"{self._namespace}:{{{partition}}}"
+        base = key_base(self._namespace, "votes", partition, self._partitions)
         args = contest, max(minute, -1), self._generation
         for _ in range(ATTEMPTS):
             parts = []
@@ -140,7 +142,7 @@ class Timeline:
 
     async def first_minute(self, partition: int, contest: str) -> int | None:
         """Return the first minute in which the contest changed; None if it has not."""
-        base = f"{self._namespace}:{{{partition}}}"
+        base = key_base(self._namespace, "votes", partition, self._partitions)
         first: int = await self._valkey.call("FCALL_RO", "votes_first_minute", 1, base, contest, self._generation)
         return None if first < 0 else first
 
@@ -157,7 +159,7 @@ class Timeline:
         Of the changes within one step of `minutes`, which begins at a multiple of its length, at least the last is
         included. A page is one call of 2 ms at most.
         """
-        base = f"{self._namespace}:{{{partition}}}"
+        base = key_base(self._namespace, "votes", partition, self._partitions)
         args = contest, self._generation, minutes.start, minutes.stop, minutes.step
         wanted = [("", name) for name in rows] + list(ids_of(sources))
         at, since = 0, minutes.start

@@ -16,6 +16,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
 from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.generations import apply
+from libs.views.key_tags import key_base
 from libs.views.replies import (
     ClosingState,
     ContestCounts,
@@ -70,14 +71,15 @@ class VoteViews:
     With a `generation`, `apply`, `position`, `state` and `counts` use that one; all others use the live one.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str, generation: int | None = None) -> None:
+    def __init__(self, valkey: Valkey, namespace: str, partitions: int, *, generation: int | None = None) -> None:
         self._valkey = valkey
         self._namespace = namespace
+        self.partitions = partitions
         self.generation = generation
         self._named = "" if generation is None else generation
 
     def _base(self, partition: int) -> str:
-        return f"{self._namespace}:{{{partition}}}"
+        return key_base(self._namespace, "votes", partition, self.partitions)
 
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
         return await self._valkey.call("FCALL", function, 1, self._base(partition), *args)

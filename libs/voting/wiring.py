@@ -32,7 +32,7 @@ async def assemble(
     tracing: Tracing | None = None,
 ) -> VotingService:
     """Build it on connections that the caller opens and closes. Raises `StorageUnavailable`."""
-    topic, views = votes_topic(namespace, partitions), VoteViews(valkey, namespace)
+    topic, views = votes_topic(namespace, partitions), VoteViews(valkey, namespace, partitions)
     catalogue = CatalogueViews(valkey, namespace)
 
     async def load(account: str, key: str) -> Contest | None:

@@ -125,7 +125,7 @@ async def _open_guarded(
     valkey = open_valkey(settings.valkey_url)
     log = LogWriter(settings, tracing, guard)
     await log.start()
-    votes = VoteViews(valkey, settings.namespace)
+    votes = VoteViews(valkey, settings.namespace, settings.partitions)
     closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
     store = open_store(settings.storage_url)
     proxies = settings.proxies()

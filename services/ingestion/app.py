@@ -57,7 +57,7 @@ async def _open_guarded(
 ) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
     catalogue = CatalogueViews(valkey, settings.namespace)
-    views = VoteViews(valkey, settings.namespace)
+    views = VoteViews(valkey, settings.namespace, settings.partitions)
     topic = votes_topic(settings.namespace, settings.partitions)
     store = open_store(settings.storage_url)
     log, reader = LogWriter(settings, tracing, guard), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)

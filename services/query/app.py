@@ -67,7 +67,7 @@ async def open_surface(settings: Settings, guard: ServiceGuard | None = None) ->
 @asynccontextmanager
 async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
-    views = VoteViews(valkey, settings.namespace)
+    views = VoteViews(valkey, settings.namespace, settings.partitions)
     watch = PositionWatch(views)
     interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
     rings: list[ApiKeyCache] = []
@@ -85,7 +85,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     production = environment(settings.namespace, settings.partitions, Sessions(SecretRing(store, "sessions")))
     test = environment(legacy_test_namespace(settings.namespace), NO_VOTES)
     legacy = {"/legacy": LegacyReads(*production), "/legacy-test": LegacyReads(*test)}
-    minutes = Timeline(valkey, settings.namespace)
+    minutes = Timeline(valkey, settings.namespace, settings.partitions)
     reads = PastReads(settings.past_rows_per_s)
     past = PastCounts(minutes, reads)
     counts = VoteUpdates(production.auth, production.snapshots, past, settings.partitions, wait_s)

@@ -147,7 +147,7 @@ async def main(events: int) -> None:
             ends = await reader.end_offsets(topic.name, range(topic.partitions))
         valkey = open_valkey(servers.valkey)
         await load_functions(valkey)
-        views, addresses = VoteViews(valkey, NAMESPACE), AddressCounters(valkey, NAMESPACE)
+        views, addresses = VoteViews(valkey, NAMESPACE, 16), AddressCounters(valkey, NAMESPACE)
         tune_garbage_collector()
         ceiling = await fold(settings, topic, Nothing(topic), ends, "nothing", valkey)
         ours = await fold(settings, topic, VotesProjection(topic, views, addresses), ends, "votes", valkey)
@@ -155,7 +155,7 @@ async def main(events: int) -> None:
         print(f"decoded only       {ceiling}   ratio {ours.per_s / ceiling.per_s:.2f}")
         async with Redis.from_url(servers.valkey) as redis:
             sizes = [
-                await redis.memory_usage(f"{NAMESPACE}:{{{p}}}:g1:voters:contest", samples=0) or 0
+                await redis.memory_usage(f"{views._base(p)}:g1:voters:contest", samples=0) or 0
                 for p in range(topic.partitions)
             ]
         print(f"ledger             {sum(sizes) / (events / 3):8.0f} bytes a voter with three votes")

@@ -213,7 +213,7 @@ class Bench:
         settings = KafkaSettings(kafka_bootstrap_servers=self._deployment.addresses.kafka)
         async with LogReader(settings) as reader:
             ends = await reader.end_offsets(topic.name, range(topic.partitions))
-        views = VoteViews(self._valkey, f"{namespace}-again")
+        views = VoteViews(self._valkey, f"{namespace}-again", topic.partitions)
         addresses = AddressCounters(self._valkey, f"{namespace}-again")
         projection = VotesProjection(topic, views, addresses)
         return (await fold(settings, topic, projection, ends, "again", self._valkey)).per_s

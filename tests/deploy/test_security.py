@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from pydantic import ValidationError
 
+from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -23,6 +24,7 @@ from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.client import Coalescer, connect
 from libs.views.connection import NotPermitted
 from libs.views.functions import load_functions, open_valkey
+from libs.views.key_tags import key_base
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from services.cli import bootstrap
@@ -31,6 +33,7 @@ from tests.support.secured import Secured, environment, secured_servers, termina
 from tests.support.voting import Api
 
 NAMESPACE = "secured"
+PARTITIONS = StackSettings.model_fields["partitions"].default
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +89,8 @@ async def test_only_the_catalogue_the_projector_and_the_operator_could_issue_api
             await append(kafka_of(servers, part), topic)
     valkey = valkey_of(servers, part)
     try:
-        for key in (f"{NAMESPACE}:{{c0}}:keys", f"{NAMESPACE}-test:{{c0}}:keys"):
+        for namespace in (NAMESPACE, f"{NAMESPACE}-test"):
+            key = f"{key_base(namespace, 'catalogue', 0, CATALOGUE_PARTITIONS)}:keys"
             with pytest.raises(NotPermitted):
                 await valkey.call("HSET", key, "id", "forged")
     finally:
@@ -100,8 +104,8 @@ async def test_parts_that_take_no_votes_can_write_none(servers: Secured, stack: 
     valkey = valkey_of(servers, part)
     try:
         with pytest.raises(NotPermitted):
-            await VoteViews(valkey, NAMESPACE).reserve(0, [])
-        assert (await VoteViews(valkey, NAMESPACE).state(0)).open
+            await VoteViews(valkey, NAMESPACE, PARTITIONS).reserve(0, [])
+        assert (await VoteViews(valkey, NAMESPACE, PARTITIONS).state(0)).open
     finally:
         await valkey.close()
 

@@ -35,7 +35,7 @@ class FoldedLog:
     ) -> None:
         self.stack = stack
         self.valkey = valkey
-        self.views = VoteViews(valkey, stack.namespace)
+        self.views = VoteViews(valkey, stack.namespace, stack.partitions)
         self.topic = votes_topic(stack.namespace, stack.partitions)
         self._projection = VotesProjection(self.topic, self.views, AddressCounters(valkey, stack.namespace))
         self._producer = producer
@@ -72,7 +72,7 @@ class FoldedLog:
 
     def key(self, rest: str, partition: int = 0) -> str:
         """Return a key of the view, to tamper with it."""
-        return f"{self.stack.namespace}:{{{partition}}}:{rest}"
+        return f"{self.views._base(partition)}:{rest}"
 
 
 @asynccontextmanager

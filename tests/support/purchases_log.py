@@ -72,8 +72,7 @@ class FoldedPurchases:
     async def corrupt(self, event: PurchaseEvent) -> None:
         """Overwrite the event's purchase in the view with an invalid record."""
         valkey, partition = self.views._valkey, self.topic.partition_of(event.key)
-        namespace = self.topic.name.split(".")[0]
-        [records] = await valkey.call("KEYS", f"{namespace}:{{q{partition}}}:*records:{event.account}")
+        [records] = await valkey.call("KEYS", f"{self.views._base(partition)}:*records:{event.account}")
         unread = ["recorded", 1, 1, 1, "", "", 0, 1, "no event"]
         await valkey.call("HSET", records, event.key, msgpack.packb(unread))
 

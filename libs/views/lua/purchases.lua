@@ -1,5 +1,5 @@
 #!lua name=tally_purchases
--- The views of one partition of the purchases log, under one hash tag: KEYS[1] is "<namespace>:{q<p>}", `base` is the
+-- The views of one partition of the purchases log, under one hash tag: KEYS[1] is "<namespace>:{<tag of p>}", `base` is the
 -- key prefix of a generation (shared/generations.lua).
 --   base:position                hash  log, offset, time (ms, running maximum of the log's), clock (us, of the last
 --                                      change), poison

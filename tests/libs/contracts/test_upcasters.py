@@ -48,7 +48,7 @@ async def test_the_log_of_any_version_gives_the_view_of_todays(
     valkey = open_valkey(valkey_address)
     try:
         await load_functions(valkey)
-        views = VoteViews(valkey, namespace)
+        views = VoteViews(valkey, namespace, 1)
         projection = VotesProjection(votes_topic(namespace, 1), views, AddressCounters(valkey, namespace))
         await projection.fold(0, Position("log", 0), read(version))
         assert await described_view(views, 0, {"contest"}) == described(expected)

@@ -130,7 +130,9 @@ async def test_a_record_at_an_offset_that_was_given_before_is_not_acknowledged(p
 
 async def test_a_view_of_another_log_ends_its_service(place: Place) -> None:
     await place.create()
-    await VoteViews(place.valkey, place.namespace).apply(1, Position("the log of before", 0), [], 5)
+    await VoteViews(place.valkey, place.namespace, place.partitions).apply(
+        1, Position("the log of before", 0), [], 5
+    )
     async with place.guard().watching() as guard:
         with pytest.raises(LogChanged, match="folded from another log"):
             await guard.check()

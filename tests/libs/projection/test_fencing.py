@@ -103,7 +103,7 @@ class Steered:
 async def steered(valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Steered]:
     valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
     await load_functions(valkey)
-    steered = Steered(Partition(VoteViews(valkey, namespace)))
+    steered = Steered(Partition(VoteViews(valkey, namespace, 1)))
     monkeypatch.setattr(fencing, "time", steered)
     assert await steered.look() == 1
     yield steered

@@ -28,7 +28,7 @@ class Interrupted(VotesProjection):
     """Folds, and has something happen before each fold."""
 
     def __init__(self, log: FoldedLog, generations: Generations, before: Before) -> None:
-        views = VoteViews(log.valkey, log.stack.namespace, 2)
+        views = VoteViews(log.valkey, log.stack.namespace, log.stack.partitions, generation=2)
         super().__init__(generations.topic, views, None)
         self._before = before
         self.folds = 0
@@ -109,7 +109,7 @@ async def test_what_another_one_has_folded_is_not_folded_again(log: FoldedLog) -
         async with a_replay(log, overtaken) as (replay, _):
             await replay.follow([0], lambda *_: None)
     assert await voters(log, 2) == 4_500
-    state = await VoteViews(log.valkey, log.stack.namespace, 2).state(0)
+    state = await VoteViews(log.valkey, log.stack.namespace, log.stack.partitions, generation=2).state(0)
     assert (state.position.offset, state.duplicates) == (4_501, 0)
 
 

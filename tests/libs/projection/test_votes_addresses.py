@@ -42,7 +42,7 @@ class Subject:
 
     def __init__(self, valkey: Coalescer, namespace: str) -> None:
         self.valkey = CountingValkey(valkey)
-        self.views = VoteViews(self.valkey, namespace)
+        self.views = VoteViews(self.valkey, namespace, 1)
         self.addresses = AddressCounters(self.valkey, namespace)
         self.projection = VotesProjection(votes_topic(namespace, 1), self.views, self.addresses)
         self.log: list[LogRecord] = []

@@ -18,7 +18,7 @@ async def partition(valkey_address: str, namespace: str) -> AsyncIterator[Partit
     """With its gate open."""
     valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
     await load_functions(valkey)
-    partition = Partition(VoteViews(valkey, namespace))
+    partition = Partition(VoteViews(valkey, namespace, 1))
     await partition.fence()
     yield partition
     await valkey.close()

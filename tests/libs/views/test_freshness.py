@@ -9,7 +9,7 @@ import pytest
 
 from libs.contracts.catalogue_events import KeyIssued
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.topics import catalogue_topic
+from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews
@@ -17,6 +17,7 @@ from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generation_swap import Swap
 from libs.views.generations import Generations
+from libs.views.key_tags import key_base
 from tests.support.freshness import make_fresh
 
 LOG = "log"
@@ -32,7 +33,7 @@ class View:
 
     def __init__(self, valkey: Coalescer, namespace: str) -> None:
         self.valkey = valkey
-        self.base = f"{namespace}:{{c0}}"
+        self.base = key_base(namespace, "catalogue", 0, CATALOGUE_PARTITIONS)
         self.views = CatalogueViews(valkey, namespace)
         self.another_process = CatalogueViews(valkey, namespace)
 

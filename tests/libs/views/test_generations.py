@@ -28,6 +28,7 @@ from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generation_swap import ANOTHER_IS_KEPT, Swap
 from libs.views.generations import GenerationGone, Generations, Moving, State
+from libs.views.key_scan import GenerationKey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.serialization import pack
 from libs.views.vote_views import VoteViews
@@ -99,10 +100,10 @@ class Votes:
         self.namespace = f"t{uuid.uuid4().hex}"
         topic = votes_topic(self.namespace, 1)
         self.generations = Generations(valkey, self.namespace, "votes", topic)
-        self.views = VoteViews(valkey, self.namespace)
+        self.views = VoteViews(valkey, self.namespace, 1)
         self.keys = Keys(valkey, self.generations.base(0))
         self.live = VotesProjection(topic, self.views, None)
-        self.other = VotesProjection(topic, VoteViews(valkey, self.namespace, number), None)
+        self.other = VotesProjection(topic, VoteViews(valkey, self.namespace, 1, generation=number), None)
 
     async def step(self, projection: VotesProjection, size: int, at: Position | None = None) -> None:
         """Fold the next records, from where the view stands, or stood `at` some earlier time."""
@@ -132,7 +133,7 @@ class Votes:
         assert await self.generations.swap(0, self.number) == Swap(True)
 
     async def seen(self, number: int) -> Table:
-        views = VoteViews(self.keys.valkey, self.namespace, number)
+        views = VoteViews(self.keys.valkey, self.namespace, 1, generation=number)
         return await described_view(views, 0, CONTESTS)
 
 
@@ -275,7 +276,7 @@ async def a_swapped_one(valkey: Coalescer) -> Votes:
 async def swapped_in(votes: Votes, number: int) -> Swap:
     """Another one, folded from the beginning."""
     assert await votes.generations.open(0, number)
-    views = VoteViews(votes.keys.valkey, votes.namespace, number)
+    views = VoteViews(votes.keys.valkey, votes.namespace, 1, generation=number)
     await votes.to_the_end(VotesProjection(votes.live.topic, views, None))
     await votes.generations.touch(0, number, Position("log", len(votes.log)))
     return await votes.generations.swap(0, number)
@@ -365,7 +366,7 @@ async def test_a_generation_that_cannot_be_folded_breaks_alone(valkey: Coalescer
         await votes.follow()
     again = Votes(valkey, votes.log, 3)
     again.namespace, again.generations = votes.namespace, votes.generations
-    again.other = VotesProjection(votes.live.topic, VoteViews(valkey, votes.namespace, 3), None)
+    again.other = VotesProjection(votes.live.topic, VoteViews(valkey, votes.namespace, 1, generation=3), None)
     again.live = votes.live
     await again.rebuild()
     assert (await votes.generations.read(0)).live.number == 3
@@ -398,10 +399,10 @@ async def test_sweeping_leaves_what_is_opened_meanwhile(
         await begun_between()
         return found
 
-    async def walk_then_begin() -> Any:
-        found = await keys_of()
+    async def walk_then_begin() -> AsyncIterator[GenerationKey]:
+        async for key in keys_of():
+            yield key
         await begun_between()
-        return found
 
     monkeypatch.setattr(votes.generations, "read_all", read_then_begin)
     monkeypatch.setattr(votes.generations, "_keys", walk_then_begin)

@@ -27,7 +27,7 @@ class Replayed:
         views = partition.views
         topic = votes_topic(views._namespace, 1)
         self.generations = Generations(views._valkey, views._namespace, "votes", topic)
-        self.other = VoteViews(views._valkey, views._namespace, 2)
+        self.other = VoteViews(views._valkey, views._namespace, 1, generation=2)
         self.log: list[Event] = []
 
     async def fold(self, *events: Event, quarantined: bool = False) -> None:

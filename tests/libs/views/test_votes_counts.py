@@ -156,7 +156,7 @@ def small_pages() -> Iterator[None]:
 async def test_reading_what_changed_gives_the_same_as_reading_all(
     few_first_rows: Redis, small_pages: None, log: list[LogRecord], data: st.DataObject
 ) -> None:
-    views = VoteViews(Direct(few_first_rows, PREFIX), f"t{uuid.uuid4().hex}")
+    views = VoteViews(Direct(few_first_rows, PREFIX), f"t{uuid.uuid4().hex}", 1)
     projection = VotesProjection(votes_topic("t", 1), views, None)
     known: ContestCounts | None = None
     start, at = Position("log", 0), 0

@@ -65,7 +65,7 @@ def a_projection(valkey: Coalescer, views: VoteViews) -> VotesProjection:
 async def test_any_way_to_fold_a_log_gives_the_same_view(
     valkey: Coalescer, log: list[LogRecord], data: st.DataObject
 ) -> None:
-    views = VoteViews(Small(valkey) if data.draw(st.booleans()) else valkey, f"t{uuid.uuid4().hex}")
+    views = VoteViews(Small(valkey) if data.draw(st.booleans()) else valkey, f"t{uuid.uuid4().hex}", 1)
     projection = a_projection(valkey, views)
     start, at = Position("log", 0), 0
     while at < len(log):
@@ -120,7 +120,7 @@ async def forget(valkey: Coalescer, views: VoteViews) -> None:
 
 
 async def test_an_id_is_not_found_astride_the_fields_of_another_record(valkey: Coalescer) -> None:
-    views = VoteViews(valkey, f"t{uuid.uuid4().hex}")
+    views = VoteViews(valkey, f"t{uuid.uuid4().hex}", 1)
     astride = next(name for name in map(str, range(1_000)) if digest(name)[8] < 0x10)
     sought = digest(astride)
     cast = a_cast(content=text(sought[:8]), accepted_at=int.from_bytes(sought[8:], "big") << 24)

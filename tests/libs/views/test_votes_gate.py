@@ -13,6 +13,7 @@ from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import GateClosed, Granted, OverLimit, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
+from libs.views.key_tags import key_base
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_ledger import request_of
@@ -32,7 +33,7 @@ async def redis(valkey_address: str) -> AsyncIterator[Redis]:
 async def partition(redis: Redis, namespace: str) -> AsyncIterator[Partition]:
     valkey = Coalescer(redis)
     await load_functions(valkey)
-    yield Partition(VoteViews(valkey, namespace))
+    yield Partition(VoteViews(valkey, namespace, 1))
     await valkey.close()
 
 
@@ -102,7 +103,7 @@ async def test_another_run_of_the_server_finds_the_gate_shut(
     partition: Partition, redis: Redis, namespace: str
 ) -> None:
     n = await partition.fence()
-    await redis.hset(f"{namespace}:{{0}}:gate", "run", "former")
+    await redis.hset(f"{key_base(namespace, 'votes', 0, 1)}:gate", "run", "former")
     assert not await partition.views.confirm(0, n)
     assert await partition.reserve(a_vote()) == GateClosed()
     assert await partition.fence() > n
@@ -115,7 +116,7 @@ async def test_a_fence_asked_for_in_a_former_run_shuts_the_gate(
     n = await partition.fence()
     fence = await partition.views.shut(0, n)
     assert fence is not None
-    await redis.hset(f"{namespace}:{{0}}:gate", "asked_run", "former")
+    await redis.hset(f"{key_base(namespace, 'votes', 0, 1)}:gate", "asked_run", "former")
     await partition.fold(replace(fence, run=None))
     assert not (await partition.views.state(0)).open
 
@@ -126,7 +127,7 @@ async def test_a_server_that_comes_back_into_its_role_is_another_run(
     """A failover and back leaves the run id as it was; the replication id changes with every promotion."""
     await partition.fence()
     run_id, replication = (await redis.info("server"))["run_id"], await redis.info("replication")
-    gate = f"{namespace}:{{0}}:gate"
+    gate = f"{key_base(namespace, 'votes', 0, 1)}:gate"
     assert await redis.hget(gate, "run") == f"{run_id}.{replication['master_replid']}".encode()
     await redis.hset(gate, "run", f"{run_id}.{'0' * 40}")
     assert not (await partition.views.state(0)).open

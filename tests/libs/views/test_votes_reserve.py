@@ -21,6 +21,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import connect
+from libs.views.key_tags import key_base
 from libs.views.settings import ValkeySettings
 from tests.libs.views.simulation.lua_ledger import request_of
 from tests.libs.views.simulation.lua_partition import Partition
@@ -131,7 +132,7 @@ async def test_the_clock_of_a_partition_never_goes_back_nor_gives_a_moment_twice
     first = await partition.grant(a_vote())
     ahead = first.accepted_at + 10**9
     async with connect(ValkeySettings(valkey_url=valkey_address)) as redis:
-        await redis.hset(f"{namespace}:{{0}}:gate", "clock", ahead)
+        await redis.hset(f"{key_base(namespace, 'votes', 0, 1)}:gate", "clock", ahead)
     assert (await partition.grant(a_vote(voter="other"))).accepted_at == ahead + 1
     assert (await partition.grant(a_vote(voter="third"))).accepted_at == ahead + 2
 

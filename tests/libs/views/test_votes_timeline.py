@@ -25,6 +25,7 @@ from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.generations import IN_PARTS, TIMELINE, Generations
+from libs.views.key_tags import key_base
 from libs.views.ledger_scan import LedgerScan
 from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.settings import ValkeySettings
@@ -52,13 +53,13 @@ class Folded:
     def __init__(self, valkey: Coalescer, namespace: str = "") -> None:
         self.valkey = valkey
         self.namespace = namespace or f"t{uuid.uuid4().hex}"
-        self.timeline = Timeline(valkey, self.namespace)
+        self.timeline = Timeline(valkey, self.namespace, 1)
 
     async def fold(
         self, log: Sequence[LogRecord], sizes: Sequence[int] = (), generation: int | None = None
     ) -> None:
         """In pieces of these sizes; the last takes the rest."""
-        views = VoteViews(self.valkey, self.namespace, generation)
+        views = VoteViews(self.valkey, self.namespace, 1, generation=generation)
         projection = VotesProjection(TOPIC, views, AddressCounters(self.valkey, self.namespace))
         start, at = Position("log", log[0].offset), 0
         for size in (*sizes, len(log)):
@@ -67,11 +68,11 @@ class Folded:
                 start, at = Position("log", piece[-1].offset + 1), at + size
 
     def key(self, rest: str) -> str:
-        return f"{self.namespace}:{{0}}:{rest}"
+        return f"{key_base(self.namespace, 'votes', 0, 1)}:{rest}"
 
     async def kept(self, generation: int = 1) -> dict[str, dict[Moment, PastRow | SourceRow | SourceFigures]]:
         """All that the timelines hold."""
-        pages = LedgerScan(self.valkey, self.namespace, generation)
+        pages = LedgerScan(self.valkey, self.namespace, 1, generation=generation)
         found = {}
         for contest in CONTESTS:
             rows = [row for page in await pages.fields(0, "minutes", contest) for row in page.rows]
@@ -155,7 +156,7 @@ async def test_at_the_end_of_every_minute_it_is_the_fold_of_what_came_until_then
     for contest in CONTESTS:
         changed = sorted(expected[contest])
         asked = sorted({-2, -1, 0, 2**31, *changed, *(minute - 1 for minute in changed)})
-        present = await VoteViews(valkey, cut.namespace).counts(0, contest)
+        present = await VoteViews(valkey, cut.namespace, 1).counts(0, contest)
         assert present is not None
         names, sources = {name for name, _ in present.figures if name}, present.sources
         for minute in asked if len(asked) < 60 else asked[:: len(asked) // 30]:
@@ -209,10 +210,10 @@ async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(v
     await valkey.call("ZADD", folded.key("g1:contests"), 0, "two:é")
     assert await generations.open(0, 2, TIMELINE)
     await folded.fold(log, generation=2)
-    before = await VoteViews(valkey, folded.namespace).counts(0, "one")
+    before = await VoteViews(valkey, folded.namespace, 1).counts(0, "one")
     assert (await generations.swap(0, 2)).done
     assert await folded.kept() == right
-    after = await VoteViews(valkey, folded.namespace).counts(0, "one")
+    after = await VoteViews(valkey, folded.namespace, 1).counts(0, "one")
     assert before is not None
     assert after == replace(before, swaps=before.swaps + 1)
     assert (await folded.timeline.counts_at(0, "one", 5, "ab", {})).figures["", ""] == VoteSums(5, 5, 0)
@@ -286,7 +287,7 @@ async def test_a_past_minute_is_read_in_short_calls_of_one_generation(
     monkeypatch.setattr("libs.views.timeline.SUBJECTS", 2)
     folded, log, watched = Folded(valkey), an_evening(), Watched(valkey)
     await folded.fold(log)
-    past = Timeline(watched, folded.namespace)
+    past = Timeline(watched, folded.namespace, 1)
     sms = SourceCounts(0, 0, dict.fromkeys("xy", VoteSums()), {})
     subjects = ["a", "b", "none", "never"], {"sms": sms}
     whole = await past.counts_at(0, "one", 5, *subjects)
@@ -316,7 +317,7 @@ async def test_held_figures_count_from_the_minute_of_their_release(valkey: Coale
     ]
     folded = Folded(valkey)
     await folded.fold(log)
-    present = await VoteViews(valkey, folded.namespace).counts(0, "one")
+    present = await VoteViews(valkey, folded.namespace, 1).counts(0, "one")
     assert present is not None
     found = {}
     for begin, step in (0, 1), (3, 1), (5, 1), (0, 4):

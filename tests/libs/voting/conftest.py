@@ -113,7 +113,7 @@ async def valkey(valkey_address: str) -> AsyncIterator[Counted]:
 @pytest.fixture
 async def partition(valkey: Counted, namespace: str) -> Partition:
     """With its gate open."""
-    partition = Partition(VoteViews(valkey, namespace))
+    partition = Partition(VoteViews(valkey, namespace, 1))
     await partition.fence()
     valkey.calls.clear()
     return partition

@@ -38,7 +38,7 @@ class Deployment:
         self.reader = LogReader(self.settings)
         self.writer = LogWriter(self.settings)
         self.valkey = open_valkey(valkey)
-        self.views = VoteViews(self.valkey, namespace)
+        self.views = VoteViews(self.valkey, namespace, PARTITIONS)
         self.test_catalogue = CatalogueViews(self.valkey, legacy_test_namespace(namespace))
         purchases = PurchaseViews(self.valkey, namespace, purchases_topic(namespace, PARTITIONS))
         catalogue = CatalogueViews(self.valkey, namespace)

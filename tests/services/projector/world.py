@@ -22,6 +22,7 @@ from libs.tally.contest import Contest
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
+from libs.views.key_tags import key_base
 from libs.views.replies import ClosingState
 from libs.views.vote_views import VoteViews
 from libs.voting.protocol.outcomes import Accepted, Outcome
@@ -97,7 +98,7 @@ class World:
     async def set_clocks(self, moment: int) -> None:
         """Every partition's clock, so that the next moment is `moment` (us), which is ahead."""
         for partition in range(PARTITIONS):
-            gate = f"{self.settings.namespace}:{{{partition}}}:gate"
+            gate = f"{key_base(self.settings.namespace, 'votes', partition, PARTITIONS)}:gate"
             await self.catalogue.valkey.call("HSET", gate, "clock", moment - 1)
 
     async def read(self, contest: str) -> Contest:
@@ -164,5 +165,5 @@ async def open_world(kafka: str, valkey_address: str, namespace: str, storage: P
     async with open_catalogue(kafka, valkey_address, namespace) as catalogue, LogReader(settings) as reader:
         store = open_store(settings.storage_url)
         voting = await assemble(namespace, PARTITIONS, catalogue.valkey, catalogue.log, reader, store)
-        topic, views = votes_topic(namespace, PARTITIONS), VoteViews(catalogue.valkey, namespace)
+        topic, views = votes_topic(namespace, PARTITIONS), VoteViews(catalogue.valkey, namespace, PARTITIONS)
         yield World(settings, topic, catalogue, views, voting, reader)

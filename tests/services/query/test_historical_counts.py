@@ -173,7 +173,7 @@ async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(world: Worl
     await world.counts(key, position=world.head())
     topic = votes_topic(world.settings.namespace, PARTITIONS)
     partition = topic.partition_of(world.cast("a").voter)
-    position = f"{world.settings.namespace}:{{{partition}}}:g1:position"
+    position = f"{world.views._base(partition)}:g1:position"
     await world.views._valkey.call("HSET", position, "offset", 1)
     lost = await at(world, key, 0)
     assert (lost.status_code, lost.json()["code"]) == (503, "views_unavailable")
@@ -205,7 +205,7 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: Worl
     topic = catalogue_topic(namespace)
     catalogue = world.production.views
     snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
-    timeline = Counting(views._valkey, namespace)
+    timeline = Counting(views._valkey, namespace, PARTITIONS)
     past = PastCounts(timeline, PastReads(0), most_figures=12)
 
     async def asks(minute: int) -> int:
@@ -224,7 +224,7 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: Worl
 async def test_who_asks_for_the_same_minute_at_once_shares_the_work(world: World) -> None:
     await song(world)
     await voted(world, *range(4))
-    timeline, snapshots = Counting(world.views._valkey, world.settings.namespace), snapshots_of(world)
+    timeline, snapshots = Counting(world.views._valkey, world.settings.namespace, PARTITIONS), snapshots_of(world)
     past, present = PastCounts(timeline, PastReads(0)), await snapshots.get("acme", "song")
     found = await asyncio.gather(*(past.as_of(present, START + 1) for _ in range(20)))
     assert [snapshot.counts.at("a", "").count for snapshot in found] == [2] * 20
@@ -235,7 +235,7 @@ async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_
     await song(world)
     await voted(world, *range(8))
     now = 0.0
-    timeline, snapshots = Counting(world.views._valkey, world.settings.namespace), snapshots_of(world)
+    timeline, snapshots = Counting(world.views._valkey, world.settings.namespace, PARTITIONS), snapshots_of(world)
     past, present = PastCounts(timeline, PastReads(1, lambda: now)), await snapshots.get("acme", "song")
     rows = sum(rows_of(part) for part in present.parts if part.changed >= 0)
     assert 10 < rows < 20

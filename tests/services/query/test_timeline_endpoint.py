@@ -196,9 +196,9 @@ async def test_up_to_any_interval_it_adds_up_to_what_was_counted_by_then(
         await catalogue.enter("one", key, status=status)
     await catalogue.register("one", "sms", mapping={"x": "a", "y": "é", "1": "a"}, is_in_total=True)
     await catalogue.register("one", "tv", mapping={"y": "b", "x": "c"}, is_in_total=False)
-    views = VoteViews(valkey, namespace)
+    views = VoteViews(valkey, namespace, PARTITIONS)
     projection = VotesProjection(votes_topic("t", PARTITIONS), views, None)
-    shown = Shown(views, catalogue.views, Timeline(valkey, namespace))
+    shown = Shown(views, catalogue.views, Timeline(valkey, namespace, PARTITIONS))
     start, at, latest_ms = Position("log", 0), 0, 0
     for until in (*cuts, len(log)):
         if piece := log[at:until]:
@@ -238,7 +238,7 @@ class Shown:
 async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(world: World) -> None:
     await song(world)
     await voted(world, *range(8))
-    timeline = Counting(world.views._valkey, world.settings.namespace)
+    timeline = Counting(world.views._valkey, world.settings.namespace, PARTITIONS)
     timelines = TimelineCache(timeline, PastReads(0))
     views = world.views
     catalogue = world.production.views
@@ -322,9 +322,9 @@ async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(w
         interval_s=0.01,
     )
     present = await snapshots.get("acme", "song", decode_positions(world.head()))
-    series = await TimelineCache(Timeline(world.views._valkey, world.settings.namespace), PastReads(0)).series(
-        present, START, START + 1_000, 1
-    )
+    series = await TimelineCache(
+        Timeline(world.views._valkey, world.settings.namespace, PARTITIONS), PastReads(0)
+    ).series(present, START, START + 1_000, 1)
     span = Span(60, range(START, START + 1_000))
     whole, one, none = (Page(present, series, span, only) for only in (None, {"a"}, {"nobody"}))
     totals = 8 * 3 * (1 + 4) * 1_000  # in all, and of each source
@@ -473,7 +473,7 @@ async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(world: Worl
     await world.counts(key, position=world.head())
     topic = votes_topic(world.settings.namespace, PARTITIONS)
     partition = topic.partition_of(world.cast("a").voter)
-    position = f"{world.settings.namespace}:{{{partition}}}:g1:position"
+    position = f"{world.views._base(partition)}:g1:position"
     await world.views._valkey.call("HSET", position, "offset", 1)
     for begin in (minute(0), minute(1)):
         lost = await world.get(f"{PATH}?from={begin}&to={minute(3)}", key)

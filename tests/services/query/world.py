@@ -189,7 +189,7 @@ class World:
         self.app = app
         self.client = client
         self.settings = settings
-        self.views = VoteViews(valkey, namespace)
+        self.views = VoteViews(valkey, namespace, settings.partitions)
         self.production = Catalogue(valkey, namespace)
         self.test = Catalogue(valkey, legacy_test_namespace(namespace))
         self.clock_ms = START_MS
@@ -243,7 +243,7 @@ class World:
         generations = Generations(valkey, namespace, "votes", topic)
         partition = topic.partition_of(self.cast("a").voter)
         assert await generations.open(partition, 2)
-        rebuilt = VoteViews(valkey, namespace, generation=2)
+        rebuilt = VoteViews(valkey, namespace, topic.partitions, generation=2)
         casts = [FoldInput(self.cast("a", 5), at, START_MS + at * MINUTE_MS) for at in range(3)]
         await rebuilt.apply(partition, Position("log", 0), casts, 3)
         assert (await generations.swap(partition, 2)).done

@@ -13,7 +13,8 @@ from libs.projection.projection_interface import Projection
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.generations import TIMELINE, Generations, Prefix
+from libs.views.generations import TIMELINE, Generations
+from libs.views.key_tags import Prefix
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 
@@ -49,7 +50,11 @@ class ProjectionRow:
 
 
 def _votes(deployment: Deployment, number: int) -> Projection:
-    return VotesProjection(deployment.votes, VoteViews(deployment.valkey, deployment.namespace, number), None)
+    return VotesProjection(
+        deployment.votes,
+        VoteViews(deployment.valkey, deployment.namespace, deployment.partitions, generation=number),
+        None,
+    )
 
 
 def _purchases(deployment: Deployment, number: int) -> Projection:

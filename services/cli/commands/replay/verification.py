@@ -90,10 +90,10 @@ async def changes(
     deployment: Deployment, target: Target, number: int, partitions: Collection[int]
 ) -> list[Change]:
     """Return the counts that would change for readers, summed over partitions, both at the same position."""
-    valkey, namespace = deployment.valkey, deployment.namespace
-    live, other = deployment.vote_views, VoteViews(valkey, namespace, number)
+    place = deployment.valkey, deployment.namespace, deployment.partitions
+    live, other = deployment.vote_views, VoteViews(*place, generation=number)
     if target.contest is None:
-        pages = LedgerScan(valkey, namespace), LedgerScan(valkey, namespace, number)
+        pages = LedgerScan(*place), LedgerScan(*place, generation=number)
         found = [await each.contests() for each in pages]
         contests = {name for held in found for partition in partitions for name in held.get(partition, ())}
     else:

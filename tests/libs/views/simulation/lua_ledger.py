@@ -19,6 +19,7 @@ from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.rules import Selection, judge
 from libs.views.functions import libraries
+from libs.views.key_tags import key_base
 from libs.views.replies import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing
@@ -85,8 +86,8 @@ class LuaLedger:
 
     def __init__(self, redis: Redis, namespace: str, prefix: str = "") -> None:
         self._redis = redis
-        self._views = VoteViews(Direct(redis, prefix), namespace)
-        self._base = f"{namespace}:{{0}}"
+        self._views = VoteViews(Direct(redis, prefix), namespace, 1)
+        self._base = key_base(namespace, "votes", 0, 1)
         self._gate = f"{self._base}:gate"
         self._catalogue_partition = catalogue_topic(namespace).partition_of("account")
         self._life = 0

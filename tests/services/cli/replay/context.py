@@ -87,7 +87,7 @@ class ReplayContext:
         number = await self.live() if number is None else number
         participant = contest.participants[0]
         for partition in range(self.deployment.partitions):
-            key = f"{self.deployment.namespace}:{{{partition}}}:g{number}:counts:{contest.key}"
+            key = f"{self.deployment.vote_views._base(partition)}:g{number}:counts:{contest.key}"
             packed = await self.valkey.call("HGET", key, participant)
             if packed is not None:
                 row = msgpack.unpackb(packed)

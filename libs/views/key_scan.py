@@ -1,0 +1,43 @@
+"""Scans all keys of a topic's views."""
+
+from collections.abc import AsyncIterator
+from typing import Final, NamedTuple
+
+from libs.views.client import Valkey
+from libs.views.key_tags import Prefix, partition_in
+from libs.views.serialization import glob_escaped
+
+SCANNED: Final = 1_000
+"""Keys that one call looks at."""
+
+
+class GenerationKey(NamedTuple):
+    """A `key` of a partition's generation, and its `name` within that."""
+
+    key: bytes
+    partition: int
+    generation: int
+    name: str
+
+
+async def generation_keys(
+    valkey: Valkey, namespace: str, prefix: Prefix, partitions: int
+) -> AsyncIterator[GenerationKey]:
+    """Yield the keys of all generations; those written meanwhile may be missing, none occurs twice.
+
+    Raises `ViewsUnavailable`.
+    """
+    pattern = f"{glob_escaped(namespace)}:{{*}}:g*:*"
+    seen = set[bytes]()
+    cursor = 0
+    while True:
+        cursor, keys = await valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+        for key in keys:
+            text = key.decode()
+            partition = partition_in(text, namespace, prefix, partitions)
+            number, _, name = text.partition("}:g")[2].partition(":")
+            if partition is not None and number.isdecimal() and key not in seen:
+                seen.add(key)
+                yield GenerationKey(key, partition, int(number), name)
+        if int(cursor) == 0:
+            return

@@ -1,0 +1,58 @@
+"""Tags of partitions: equal numbers of partitions on the shards of any cluster."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import pairwise
+from typing import get_args
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from libs.views.key_tags import SLOTS, Prefix, key_base, partition_in, shard_borders, slot_of
+
+PREFIXES = st.sampled_from(get_args(Prefix))
+PARTITIONS = st.integers(16, 1024)
+
+
+def held(prefix: Prefix, partitions: int, shards: int) -> list[int]:
+    """Return the number of partitions on each shard."""
+    keys = (key_base("ns", prefix, partition, partitions) for partition in range(partitions))
+    slots = sorted(slot_of(f"{key}:gate".encode()) for key in keys)
+    return [bisect_left(slots, end) - bisect_left(slots, begin) for begin, end in pairwise(shard_borders(shards))]
+
+
+@given(prefix=PREFIXES, partitions=PARTITIONS, shards=st.integers(3, 64))
+@example(prefix="votes", partitions=16, shards=8)
+@example(prefix="votes", partitions=697, shards=58)
+@example(prefix="votes", partitions=1024, shards=64)
+def test_no_two_shards_differ_by_more_than_one_partition(prefix: Prefix, partitions: int, shards: int) -> None:
+    found = held(prefix, partitions, min(shards, partitions))
+    assert sum(found) == partitions
+    assert max(found) - min(found) <= 1
+
+
+def test_four_partitions_of_the_catalogue_lie_on_four_shards() -> None:
+    assert held("catalogue", 4, 4) == [1, 1, 1, 1]
+
+
+@given(prefix=PREFIXES, partitions=PARTITIONS, data=st.data())
+def test_the_partition_is_read_from_its_own_keys_only(
+    prefix: Prefix, partitions: int, data: st.DataObject
+) -> None:
+    partition = data.draw(st.integers(0, partitions - 1))
+    base = key_base("ns", prefix, partition, partitions)
+    assert partition_in(f"{base}:g1:position", "ns", prefix, partitions) == partition
+    for other in get_args(Prefix):
+        if other != prefix:
+            assert partition_in(f"{base}:g1:position", "ns", other, partitions) is None
+    assert partition_in(f"{base}:g1:position", "another", prefix, partitions) is None
+    assert partition_in(f"ns:{{{partition}}}:g1:position", "ns", prefix, partitions) is None
+
+
+def test_slots_are_those_of_valkey() -> None:
+    """Examples of the cluster's specification."""
+    assert slot_of(b"123456789") == 0x31C3
+    assert slot_of(b"{user1000}.following") == slot_of(b"{user1000}.followers") == slot_of(b"user1000")
+    assert slot_of(b"foo{{bar}}zap") == slot_of(b"{bar")
+    assert 0 <= slot_of(b"foo{}{bar}") < SLOTS
