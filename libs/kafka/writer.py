@@ -7,9 +7,8 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import Context
-from typing import NamedTuple, Protocol
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
@@ -18,12 +17,13 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 from libs.contracts.log_records import Appended
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.guard import LogGuard
+from libs.kafka.lanes import Answer, Callback, Lane, Reply, Waiting
 from libs.kafka.pacing import Pace
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.settings import KafkaSettings
-from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
+from libs.metrics.table import APPENDED_RECORDS
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
-from libs.telemetry.tracing import NO_HEADERS, Headers, Tracing
+from libs.telemetry.tracing import NO_HEADERS, Tracing
 
 SWEEP_S = 0.02
 """Interval between checks of deadlines; a caller may get its timeout this much late."""
@@ -33,96 +33,6 @@ _TOO_LATE = "The record was not written in time."
 _STOPPING = "the process is stopping"
 
 logger = logging.getLogger(__name__)
-
-
-Reply = Callable[[Appended | LogUnavailable], object]
-"""Called once, with the outcome of an append. It must not raise."""
-
-
-class Answer(Protocol):
-    """The part of a future that resolves a record."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, result: Appended, /) -> None: ...
-
-    def set_exception(self, exception: LogUnavailable, /) -> None: ...
-
-
-class _Callback:
-    """An answer that calls back at once when the record is acknowledged, which a future does a tick later."""
-
-    __slots__ = ("_reply",)
-
-    def __init__(self, reply: Reply) -> None:
-        self._reply: Reply | None = reply
-
-    def done(self) -> bool:
-        return self._reply is None
-
-    def set_result(self, result: Appended) -> None:
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            reply(result)
-
-    def set_exception(self, exception: LogUnavailable) -> None:
-        """Call back in the next tick, since the writer fails records while it goes through its queues."""
-        reply, self._reply = self._reply, None
-        if reply is not None:
-            asyncio.get_running_loop().call_soon(reply, exception)
-
-
-class _Waiting(NamedTuple):
-    """A submitted record; `answer` resolves by `deadline` (of the event loop's clock)."""
-
-    value: bytes
-    key: bytes | None
-    headers: Headers
-    deadline: float
-    answer: Answer
-
-
-class _Lane:
-    """One partition: its queued records, and the one batch in flight, sent through `link` at `sent_at`."""
-
-    __slots__ = (
-        "ack",
-        "acknowledged",
-        "earliest",
-        "end",
-        "flight",
-        "link",
-        "partition",
-        "queue",
-        "refused",
-        "seconds",
-        "sent_at",
-        "topic",
-        "unknown",
-    )
-
-    def __init__(self, topic: str, partition: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.queue: deque[_Waiting] = deque()
-        self.flight: list[_Waiting] = []
-        self.ack: asyncio.Future[RecordMetadata] | None = None
-        self.link: Link | None = None
-        self.sent_at = 0.0
-        self.earliest = math.inf
-        """Lower bound of the deadlines of all records in the lane."""
-        self.end = 1
-        """Minimum offset of the next record: LogCreated has offset 0, and offsets only increase."""
-        self.seconds = APPEND_SECONDS.labels(topic)
-        self.acknowledged, self.refused, self.unknown = (
-            APPENDED_RECORDS.labels(topic, outcome) for outcome in ("acknowledged", "refused", "unknown")
-        )
-
-    def fail(self, waiting: _Waiting, error: LogUnavailable) -> None:
-        """Resolve a pending record with `error`."""
-        if not waiting.answer.done():
-            (self.refused if isinstance(error, NotAppended) else self.unknown).inc()
-            waiting.answer.set_exception(error)
 
 
 class LogWriter:
@@ -141,8 +51,8 @@ class LogWriter:
         self._settings = settings
         self._tracing = tracing
         self._deadline_s = settings.produce_deadline_ms / 1000
-        self._lanes: dict[tuple[str, int], _Lane] = {}
-        self._paces: dict[int | str, Pace[_Lane]] = {}
+        self._lanes: dict[tuple[str, int], Lane] = {}
+        self._paces: dict[int | str, Pace[Lane]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._held = 0
         self._stopping = False
@@ -208,30 +118,18 @@ class LogWriter:
         *,
         deadline_s: float | None = None,
     ) -> Appended:
-        """Submit a record, and wait for its outcome."""
-        return await self.submit(topic, partition, value, key, deadline_s=deadline_s)
-
-    def submit(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes,
-        key: bytes | None = None,
-        *,
-        deadline_s: float | None = None,
-    ) -> "asyncio.Future[Appended]":
         """Append one record; `deadline_s` (default by setting) is the maximum time until the outcome.
 
-        The future fails with `NotAppended` if the record certainly is not in the log, with `AppendUnknown` if that
-        is unknown. Cancelling a caller does not affect other records; its own may or may not be appended.
+        Raises `NotAppended` if the record certainly is not in the log, `AppendUnknown` if that is unknown.
+        Cancelling a caller does not affect other records; its own may or may not be appended.
         """
         answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         self._queue(topic, partition, value, key, deadline_s, answer)
-        return answer
+        return await answer
 
     def append_then(self, topic: str, partition: int, value: bytes, key: bytes | None, reply: Reply) -> None:
-        """Append one record, and call `reply` with the outcome: `Appended`, or an error as of `submit`."""
-        self._queue(topic, partition, value, key, None, _Callback(reply))
+        """Append one record, and call `reply` with the outcome: `Appended`, or an error as of `append`."""
+        self._queue(topic, partition, value, key, None, Callback(reply))
 
     def _queue(
         self,
@@ -250,10 +148,10 @@ class LogWriter:
         deadline = asyncio.get_running_loop().time() + (self._deadline_s if deadline_s is None else deadline_s)
         lane = self._lanes.get((topic, partition))
         if lane is None:
-            lane = self._lanes[topic, partition] = _Lane(topic, partition)
+            lane = self._lanes[topic, partition] = Lane(topic, partition)
         lane.earliest = min(lane.earliest, deadline)
         headers = NO_HEADERS if self._tracing is None else self._tracing.headers()
-        lane.queue.append(_Waiting(value, key, headers, deadline, answer))
+        lane.queue.append(Waiting(value, key, headers, deadline, answer))
         self._held += 1
         self._wake(lane)
 
@@ -275,7 +173,7 @@ class LogWriter:
         for lane in self._lanes.values():
             self._wake(lane)
 
-    def _wake(self, lane: _Lane) -> None:
+    def _wake(self, lane: Lane) -> None:
         """Send the lane's queue with the next request to its broker, unless a batch is in flight."""
         link = self._producers.link
         if lane.flight or not lane.queue or link is None:
@@ -288,13 +186,13 @@ class LogWriter:
             pace = self._paces[broker] = Pace(self._start_request, self._settings.produce_linger_ms / 1000)
         pace.add(lane)
 
-    def _start_request(self, pace: Pace[_Lane], lanes: Sequence[_Lane]) -> None:
+    def _start_request(self, pace: Pace[Lane], lanes: Sequence[Lane]) -> None:
         # it outlives the call that starts it, so it must not log under that request's id
         task = asyncio.get_running_loop().create_task(self._send_all(pace, lanes), context=Context())
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send_all(self, pace: Pace[_Lane], lanes: Sequence[_Lane]) -> None:
+    async def _send_all(self, pace: Pace[Lane], lanes: Sequence[Lane]) -> None:
         request = pace.request
         for lane in lanes:
             if (link := self._producers.link) is None:
@@ -308,7 +206,7 @@ class LogWriter:
                 pace.landed(request)
                 self._wake(lane)
 
-    async def _send(self, lane: _Lane, link: Link, pace: Pace[_Lane], request: int) -> None:
+    async def _send(self, lane: Lane, link: Link, pace: Pace[Lane], request: int) -> None:
         producer = link.producer
         try:
             # The only await before a batch is built: until then its records stay in our own queue.
@@ -349,7 +247,7 @@ class LogWriter:
 
         ack.add_done_callback(land)
 
-    def _fill(self, lane: _Lane, batch: BatchBuilder) -> None:
+    def _fill(self, lane: Lane, batch: BatchBuilder) -> None:
         """Move queued records into `batch` until it is full, dropping cancelled and expired ones."""
         queue, flight = lane.queue, lane.flight
         now, now_ms = asyncio.get_running_loop().time(), int(time.time() * 1000)
@@ -363,7 +261,7 @@ class LogWriter:
                 flight.append(waiting)
             queue.popleft()
 
-    def _land(self, lane: _Lane, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
+    def _land(self, lane: Lane, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
         """Resolve the records of the batch in flight by its acknowledgement or error."""
         error = asyncio.CancelledError() if ack.cancelled() else ack.exception()
         if lane.ack is not ack:
@@ -376,7 +274,7 @@ class LogWriter:
             self._acknowledge(lane, ack.result())
         self._wake(lane)
 
-    def _acknowledge(self, lane: _Lane, landed: RecordMetadata) -> None:
+    def _acknowledge(self, lane: Lane, landed: RecordMetadata) -> None:
         lane.seconds.observe(asyncio.get_running_loop().time() - lane.sent_at)
         if self._guard is not None and landed.timestamp_type != 0:
             if landed.offset < lane.end:
@@ -407,7 +305,7 @@ class LogWriter:
                 if lane.ack is not None and lane.sent_at + self._deadline_s <= now:
                     self._give_up(lane, now)
 
-    def _give_up(self, lane: _Lane, now: float) -> None:
+    def _give_up(self, lane: Lane, now: float) -> None:
         """Replace the producer of a batch that hangs, and send the next ones through another."""
         assert lane.link is not None
         if self._producers.replace(lane.link, f"{lane.topic}/{lane.partition} hangs"):
@@ -416,8 +314,8 @@ class LogWriter:
         else:  # with too many retired producers, a new one would only hang like this one: keep waiting
             lane.sent_at = now
 
-    def _expire(self, lane: _Lane, now: float) -> None:
-        live: deque[_Waiting] = deque()
+    def _expire(self, lane: Lane, now: float) -> None:
+        live: deque[Waiting] = deque()
         for waiting in lane.queue:
             if waiting.answer.done() or waiting.deadline <= now:
                 self._drop(lane, waiting, _TOO_LATE)
@@ -435,24 +333,24 @@ class LogWriter:
         if not self._held:
             self._emptied.set()
 
-    def _drop(self, lane: _Lane, waiting: _Waiting, why: str, cause: str | None = None) -> None:
+    def _drop(self, lane: Lane, waiting: Waiting, why: str, cause: str | None = None) -> None:
         """Fail a record that was removed from the queue, and never was in a batch."""
         self._release(1)
         lane.fail(waiting, NotAppended(why, retry_after_s=1, cause=cause))
 
-    def _refuse_all(self, lane: _Lane, refusal: NotAppended) -> None:
+    def _refuse_all(self, lane: Lane, refusal: NotAppended) -> None:
         """Fail a lane's queued records, which never reached the producer; those in flight are not concerned."""
         while lane.queue:
             self._drop(lane, lane.queue.popleft(), refusal.message, refusal.cause)
 
-    def _answer_flight(self, lane: _Lane, error: LogUnavailable) -> None:
+    def _answer_flight(self, lane: Lane, error: LogUnavailable) -> None:
         flight, lane.flight, lane.ack = lane.flight, [], None
         self._release(len(flight))
         for waiting in flight:
             lane.fail(waiting, copy.copy(error))
 
 
-def _add(batch: BatchBuilder, now_ms: int, waiting: _Waiting) -> bool:
+def _add(batch: BatchBuilder, now_ms: int, waiting: Waiting) -> bool:
     """Return whether the record fitted into the batch."""
     value, key, headers = waiting.value, waiting.key, waiting.headers
     return batch.append(timestamp=now_ms, key=key, value=value, headers=headers) is not None

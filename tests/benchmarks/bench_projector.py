@@ -76,14 +76,14 @@ async def produce(settings: KafkaSettings, topic: Topic, events: int) -> None:
     for partition in range(topic.partitions):
         await writer.append(topic.name, partition, vote_codec.encode(Fence(INCARNATION)), deadline_s=30)
     for at in range(0, events, 3_000):
-        futures = []
+        appends = []
         for number in range(at, min(at + 3_000, events), 3):
             voter = pseudonym(b"secret", "voter", str(number))
             partition = topic.partition_of(voter)
             for participant in random.sample(PARTICIPANTS, 3):
                 value = vote_codec.encode(cast(voter, participant))
-                futures.append(writer.submit(topic.name, partition, value, voter.encode(), deadline_s=60))
-        await asyncio.gather(*futures)
+                appends.append(writer.append(topic.name, partition, value, voter.encode(), deadline_s=60))
+        await asyncio.gather(*appends)
     await writer.stop()
 
 

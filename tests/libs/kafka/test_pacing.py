@@ -122,10 +122,10 @@ async def test_records_that_come_during_a_request_are_one_batch_for_each_partiti
 
     submitted = asyncio.Event()
     monkeypatch.setattr(link.producer, "send_batch", held)
-    appends = [writer.submit(topic.name, 0, b"in flight")]
+    appends = [asyncio.create_task(writer.append(topic.name, 0, b"in flight"))]
     await eventually(lambda: batches == [0])
     for n in range(200):
-        appends.append(writer.submit(topic.name, n % 4, b"%d" % n))
+        appends.append(asyncio.create_task(writer.append(topic.name, n % 4, b"%d" % n)))
         await a_tick()
     submitted.set()
     await asyncio.gather(*appends)

@@ -57,7 +57,7 @@ async def written(settings: KafkaSettings, topic: Topic, count: int) -> list[tup
     writer = LogWriter(settings)
     await writer.start()
     values = [b"%d" % number for number in range(count)]
-    appends = [writer.submit(topic.name, number % 4, value) for number, value in enumerate(values)]
+    appends = [writer.append(topic.name, number % 4, value) for number, value in enumerate(values)]
     places = await asyncio.gather(*appends)
     await writer.stop()
     return [(place.partition, place.offset, value) for place, value in zip(places, values, strict=True)]

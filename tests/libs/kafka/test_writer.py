@@ -96,13 +96,15 @@ async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what
         raise KafkaError("no metadata")
 
     monkeypatch.setattr(link.producer, "send_batch", held)
-    flying = writer.submit(topic.name, 0, b"in flight")
+    flying = asyncio.create_task(writer.append(topic.name, 0, b"in flight"))
     await eventually(lambda: lane.flight)
-    queued = writer.submit(topic.name, 0, b"queued")
+    queued = asyncio.create_task(writer.append(topic.name, 0, b"queued"))
+    await eventually(lambda: lane.queue)
     monkeypatch.setattr(link.producer, "partitions_for", fails)
     pace = next(iter(writer._paces.values()))
     await writer._send(lane, link, pace, pace.request)
-    assert isinstance(queued.exception(), NotAppended)
+    with pytest.raises(NotAppended):
+        await queued
     assert not flying.done()
     acknowledgement.cancel()
     with pytest.raises(AppendUnknown):

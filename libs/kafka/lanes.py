@@ -1,0 +1,104 @@
+"""Lanes of the log's writer: one partition's queued records, its batch in flight, and the answers to callers."""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from aiokafka.structs import RecordMetadata
+
+from libs.contracts.log_records import Appended
+from libs.kafka.producers import Link
+from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
+from libs.tally.errors import LogUnavailable, NotAppended
+from libs.telemetry.tracing import Headers
+
+Reply = Callable[[Appended | LogUnavailable], object]
+"""Called once, with the outcome of an append. It must not raise."""
+
+
+class Answer(Protocol):
+    """The part of a future that resolves a record."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Appended, /) -> None: ...
+
+    def set_exception(self, exception: LogUnavailable, /) -> None: ...
+
+
+class Callback:
+    """An answer that calls back at once when the record is acknowledged, which a future does a tick later."""
+
+    __slots__ = ("_reply",)
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply: Reply | None = reply
+
+    def done(self) -> bool:
+        return self._reply is None
+
+    def set_result(self, result: Appended) -> None:
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply(result)
+
+    def set_exception(self, exception: LogUnavailable) -> None:
+        """Call back in the next tick, since the writer fails records while it goes through its queues."""
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            asyncio.get_running_loop().call_soon(reply, exception)
+
+
+class Waiting(NamedTuple):
+    """A submitted record; `answer` resolves by `deadline` (of the event loop's clock)."""
+
+    value: bytes
+    key: bytes | None
+    headers: Headers
+    deadline: float
+    answer: Answer
+
+
+class Lane:
+    """One partition: its queued records, and the one batch in flight, sent through `link` at `sent_at`."""
+
+    __slots__ = (
+        "ack",
+        "acknowledged",
+        "earliest",
+        "end",
+        "flight",
+        "link",
+        "partition",
+        "queue",
+        "refused",
+        "seconds",
+        "sent_at",
+        "topic",
+        "unknown",
+    )
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.queue: deque[Waiting] = deque()
+        self.flight: list[Waiting] = []
+        self.ack: asyncio.Future[RecordMetadata] | None = None
+        self.link: Link | None = None
+        self.sent_at = 0.0
+        self.earliest = math.inf
+        """Lower bound of the deadlines of all records in the lane."""
+        self.end = 1
+        """Minimum offset of the next record: LogCreated has offset 0, and offsets only increase."""
+        self.seconds = APPEND_SECONDS.labels(topic)
+        self.acknowledged, self.refused, self.unknown = (
+            APPENDED_RECORDS.labels(topic, outcome) for outcome in ("acknowledged", "refused", "unknown")
+        )
+
+    def fail(self, waiting: Waiting, error: LogUnavailable) -> None:
+        """Resolve a pending record with `error`."""
+        if not waiting.answer.done():
+            (self.refused if isinstance(error, NotAppended) else self.unknown).inc()
+            waiting.answer.set_exception(error)
