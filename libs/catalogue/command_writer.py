@@ -36,8 +36,8 @@ class RecordTooLarge(TallyError):
     code = "payload_too_large"
 
 
-class Log(Protocol):
-    """Appends records to the log."""
+class CommandLog(Protocol):
+    """Appends commands within a deadline."""
 
     async def append(
         self,
@@ -92,7 +92,7 @@ class CommandWriter:
     def __init__(
         self,
         topic: Topic,
-        log: Log,
+        log: CommandLog,
         views: OutcomeReader,
         unknown: type[LogUnavailable],
         deadline_s: float = FOLD_DEADLINE_S,

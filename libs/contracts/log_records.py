@@ -1,7 +1,7 @@
 """Log records and positions, shared by the code that writes, reads or folds them."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Position(NamedTuple):
@@ -35,6 +35,13 @@ class Appended(NamedTuple):
     partition: int
     offset: int
     exact: bool
+
+
+class Appender(Protocol):
+    """Interface of the log's writer."""
+
+    async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended:
+        """Append a record. Raises `AppendUnknown` if it may be in the log, `NotAppended` if it is not."""
 
 
 class Behind(Exception):

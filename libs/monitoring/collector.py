@@ -13,7 +13,7 @@ from libs.kafka.reader import LogReader
 from libs.monitoring.append_times import AppendTimes, TimeAt
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import count_among, count_of, dropped
-from libs.monitoring.status import Ledger, OpenPurchase, OtherGeneration, PartitionStatus, Row, Status
+from libs.monitoring.status import Ledger, OpenPurchase, OtherGeneration, ProcessStatus, Row, Status
 from libs.storage.store import Store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
@@ -62,7 +62,7 @@ class StatusCollector:
         self._purchases = PurchaseViews(valkey, namespace, purchases_topic(namespace, partitions))
         self._seen: dict[_View, _Seen] = {}
 
-    async def collect(self, parts: Sequence[PartitionStatus] = ()) -> Status:
+    async def collect(self, parts: Sequence[ProcessStatus] = ()) -> Status:
         """Return the status, with `parts` included.
 
         Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`.

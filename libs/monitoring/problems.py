@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from libs.monitoring.projection_names import Fold
-from libs.monitoring.status import Beside, Row, Status, moment
+from libs.monitoring.status import GenerationStatus, Row, Status, moment
 from libs.views.generations import State
 
 BEHIND_S: Final = 1.0
@@ -56,7 +56,7 @@ def notes_of(status: Status) -> list[str]:
     return [_kept(one) for one in status.beside if one.state is State.KEPT]
 
 
-def _kept(one: Beside) -> str:
+def _kept(one: GenerationStatus) -> str:
     name = one.fold if not one.scope else f"{one.fold} of {one.scope}"
     until = "until it is dropped" if one.held else "for a day, unless `tally replay keep` keeps it longer"
     return (

@@ -108,7 +108,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class GenerationStatus:
     """A generation other than the live one over all its partitions; `state` is that of the least advanced one.
 
     It has `folded` of the `end` records of their logs. `left_s` is the remaining time at the current rate: None if
@@ -136,7 +136,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStatus:
+class ProcessStatus:
     """A process of the local stack; `failing` names its stopped or failed tasks."""
 
     name: str
@@ -151,7 +151,7 @@ class Status:
 
     at: int
     rows: Sequence[Row]
-    parts: Sequence[PartitionStatus]
+    parts: Sequence[ProcessStatus]
     sealed: Sequence[Sealed]
 
     def of(self, fold: Fold) -> list[Row]:
@@ -163,14 +163,14 @@ class Status:
         return sum(row.lag for row in self.rows)
 
     @property
-    def beside(self) -> list[Beside]:
+    def beside(self) -> list[GenerationStatus]:
         """Generations other than the live ones, by fold and number."""
         found = []
         for fold in Fold:
             each = [(one, row) for row in self.of(fold) for one in row.generations]
             each.sort(key=lambda pair: (pair[0].number, pair[0].scope))
             for (number, scope), pairs in groupby(each, key=lambda pair: (pair[0].number, pair[0].scope)):
-                found.append(_together(fold, number, scope, list(pairs)))
+                found.append(_summed(fold, number, scope, list(pairs)))
         return found
 
     def totals(self, fold: Fold) -> dict[str, Any]:
@@ -210,9 +210,9 @@ class Status:
         }
 
 
-def _together(fold: Fold, number: int, scope: str, each: Sequence[tuple[OtherGeneration, Row]]) -> Beside:
+def _summed(fold: Fold, number: int, scope: str, each: Sequence[tuple[OtherGeneration, Row]]) -> GenerationStatus:
     ones, rows = [one for one, _ in each], [row for _, row in each]
-    return Beside(
+    return GenerationStatus(
         fold=fold,
         generation=number,
         scope=scope,

@@ -15,11 +15,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from libs.concurrency.keyed_tasks import KeyedTasks
 from libs.contracts.codec import vote_codec
-from libs.contracts.log_records import Appended
+from libs.contracts.log_records import Appender
 from libs.contracts.topics import Topic
 from libs.metrics.table import FENCES, GATE_SHUT_SECONDS
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
@@ -36,12 +36,6 @@ CLOCK_TOLERANCE_S = 10.0
 """Maximum seconds that a partition's clock may be ahead of Valkey's and this process's: NTP differs by less."""
 
 logger = logging.getLogger(__name__)
-
-
-class Log(Protocol):
-    """Appends fences."""
-
-    async def append(self, topic: str, partition: int, value: bytes) -> Appended: ...
 
 
 @dataclass(slots=True)
@@ -71,7 +65,7 @@ class Fencer:
         self,
         topic: Topic,
         views: VoteViews,
-        log: Log,
+        log: Appender,
         assigned: Callable[[], Collection[int]],
         end_offset: Callable[[int], Awaitable[int]],
         catalogue_ends: Callable[[], Awaitable[Mapping[int, int]]],

@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from libs.contracts.actors import CURRENT
-from libs.contracts.log_records import Appended
+from libs.contracts.log_records import Appended, Appender
 from libs.contracts.purchase_events import (
     Purchase,
     PurchaseEvent,
@@ -35,13 +35,6 @@ FIXED: Final = "user", "anonymous", "kind", "vote", "package_key", "shop_key", "
 """Members that no later report of a purchase can change."""
 
 
-class Log(Protocol):
-    """Appends records to the log."""
-
-    async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended:
-        """Append a record. Raises `AppendUnknown` if it may be in the log, `NotAppended` if it is not."""
-
-
 class Recorded(NamedTuple):
     """A recorded purchase; `replayed`: an earlier request had recorded it."""
 
@@ -58,7 +51,7 @@ class PurchaseService:
     """
 
     topic: Topic
-    log: Log
+    log: Appender
     views: PurchaseViews
     ciphers: AccountCiphers
     bounds: PackageBounds

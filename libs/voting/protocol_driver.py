@@ -45,8 +45,8 @@ Reply = Callable[[Any], None]
 """Called once per effect, with its reply, or with the exception of a defect."""
 
 
-class Log(Protocol):
-    """Interface of the log writer that appends records."""
+class CallbackAppender(Protocol):
+    """Appends records, with a callback in place of a future."""
 
     def append_then(
         self,
@@ -106,7 +106,7 @@ class Driver:
         views: VoteViews,
         addresses: AddressCounters,
         contests: ContestCache,
-        log: Log,
+        log: CallbackAppender,
         read_cast: CastReader,
         tracing: Tracing | None = None,
     ) -> None:

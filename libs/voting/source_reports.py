@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from libs.catalogue.command_writer import MAX_RECORD_BYTES, RecordTooLarge
 from libs.catalogue.contests.contest_mapper import ContestReader, sources_of
@@ -13,7 +13,7 @@ from libs.catalogue.schemas.vote_source import Mode
 from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.codec import vote_codec
-from libs.contracts.log_records import Appended
+from libs.contracts.log_records import Appender
 from libs.contracts.pseudonyms import content_hash
 from libs.contracts.topics import Topic, source_log_key
 from libs.contracts.validation import Problem, ValidationFailed
@@ -28,12 +28,6 @@ MAX_IDS: Final = 10_000
 """Ids that a source may have in a contest."""
 MAX_IDS_PER_REPORT: Final = 250
 """Ids in one report, each of which costs its fold 4 µs of Valkey's time (measured): 1.1 ms in all."""
-
-
-class Log(Protocol):
-    """Interface of the log writer that appends records."""
-
-    async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +66,7 @@ class SourceReporter:
     topic: Topic
     views: VoteViews
     catalogue: ContestReader
-    log: Log
+    log: Appender
 
     async def report(self, account: str, contest: str, source: str, report: SourceReport) -> Folded:
         """Record a report, and wait for its fold.

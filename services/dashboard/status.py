@@ -9,7 +9,7 @@ from typing import Any, Final
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.problems import Problem, as_json
 from libs.monitoring.projectors import failing_tasks
-from libs.monitoring.status import PartitionStatus, Status, moment
+from libs.monitoring.status import ProcessStatus, Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from libs.web.health import Check, reasons_of
@@ -79,7 +79,7 @@ class StatusCache:
         try:
             failing = await failing_tasks(self._projector_urls)
             self._status = await self._collector.collect(
-                [PartitionStatus("projector", 0, alive=True, failing=failing)]
+                [ProcessStatus("projector", 0, alive=True, failing=failing)]
             )
         except TallyError as error:
             return redacted(str(error))

@@ -21,7 +21,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -30,7 +30,7 @@ from libs.catalogue.contests.closing_record import Closing, closed, closing_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestClosing
 from libs.contracts.codec import vote_codec
-from libs.contracts.log_records import Appended
+from libs.contracts.log_records import Appender
 from libs.contracts.topics import Topic, source_log_key
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
@@ -71,12 +71,6 @@ class _Decision(NamedTuple):
     command: ContestClosing | None
 
 
-class Log(Protocol):
-    """Appends markers."""
-
-    async def append(self, topic: str, partition: int, value: bytes) -> Appended: ...
-
-
 class ClosingManager:
     """Closes contests of the catalogue partitions that this projector folds."""
 
@@ -85,7 +79,7 @@ class ClosingManager:
         topic: Topic,
         catalogue: CatalogueViews,
         votes: VoteViews,
-        log: Log,
+        log: Appender,
         writer: CommandWriter,
         assigned: Callable[[], Collection[int]],
         source_grace_s: float,

@@ -69,7 +69,7 @@ class Steered:
     def monotonic(self) -> float:
         return self.now
 
-    async def append(self, topic: str, partition: int, value: bytes) -> Appended:
+    async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended:
         self.fences.append(value)
         fence = vote_codec.decode(value)
         assert isinstance(fence, Fence)

@@ -14,7 +14,7 @@ from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.problems import as_json
 from libs.monitoring.projectors import failing_tasks
-from libs.monitoring.status import PartitionStatus, Status, moment
+from libs.monitoring.status import ProcessStatus, Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 
@@ -71,11 +71,11 @@ async def readings(
         await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
 
 
-def parts_of(pids: Mapping[str, int]) -> list[PartitionStatus]:
-    return [PartitionStatus(name, pid, _alive(pid)) for name, pid in pids.items()]
+def parts_of(pids: Mapping[str, int]) -> list[ProcessStatus]:
+    return [ProcessStatus(name, pid, _alive(pid)) for name, pid in pids.items()]
 
 
-async def read_parts(description: Mapping[str, Any]) -> list[PartitionStatus]:
+async def read_parts(description: Mapping[str, Any]) -> list[ProcessStatus]:
     """Return the processes in stack.json with their failing tasks; external servers are not included."""
     parts = parts_of(description.get("pids", {}))
     urls = description.get("metrics_urls", {})

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from libs.monitoring.problems import Problem, is_noteworthy, notes_of, problems_of
 from libs.monitoring.projection_names import Fold
-from libs.monitoring.status import Beside, Status, moment
+from libs.monitoring.status import GenerationStatus, Status, moment
 from libs.tally.time import timestamp
 from services.cli.commands.status.reader import Reading, Unreadable
 from services.cli.render import Block, Rows
@@ -96,10 +96,10 @@ def _cells(fold: str, partition: str, of: dict[str, Any], gate: str) -> Cells:
 
 
 def _generation_cells(status: Status) -> list[Cells]:
-    return [_beside(one) for one in status.beside]
+    return [_one_generation(one) for one in status.beside]
 
 
-def _beside(one: Beside) -> Cells:
+def _one_generation(one: GenerationStatus) -> Cells:
     return {
         "fold": one.fold,
         "generation": one.generation,
