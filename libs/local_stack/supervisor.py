@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -228,6 +229,7 @@ class Supervisor:
             "TALLY_PROJECTOR_METRICS_URLS": self.metrics_urls["projector"],
             "TALLY_DRAIN_DELAY_S": "0",
             "TALLY_DATA_DIR": str(self.data_dir),
+            "TALLY_COMMAND_OPTIONS": f"--data-dir {shlex.quote(str(self.data_dir.absolute()))}",
             "PYTHONUNBUFFERED": "1",
         }
 

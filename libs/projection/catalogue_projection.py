@@ -8,6 +8,7 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.projection.projection_interface import FreshViews
+from libs.projection.quarantine_log import log_undecodable
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]
@@ -52,6 +53,7 @@ class CatalogueProjection:
         after a writer was answered.
         """
         events = catalogue_codec.decode_many([record.value for record in records])
+        log_undecodable(self.topic, partition, zip(records, events, strict=True))
         for entries in _sliced(list(zip(records, events, strict=True))):
             versions = {
                 contest: record.offset

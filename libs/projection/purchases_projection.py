@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import purchases_codec
 from libs.contracts.topics import Topic
+from libs.projection.quarantine_log import log_undecodable
 from libs.views.purchase_views import PurchaseViews
 
 SLICE = 100
@@ -27,5 +28,7 @@ class PurchasesProjection:
             piece = records[at : at + SLICE]
             events = purchases_codec.decode_many([record.value for record in piece])
             end = piece[-1].offset + 1
-            await self._views.apply(partition, start, list(zip(piece, events, strict=True)), end)
+            entries = list(zip(piece, events, strict=True))
+            log_undecodable(self.topic, partition, entries)
+            await self._views.apply(partition, start, entries, end)
             start = Position(start.log_id, end)

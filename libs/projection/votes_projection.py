@@ -12,10 +12,11 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Topic
+from libs.projection.quarantine_log import log_quarantined
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_votes, replaces
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
-from libs.views.fold_items import OFFSET, Item, fold_items, reopened_by
+from libs.views.fold_items import OFFSET, POISON, Item, fold_items, reopened_by
 from libs.views.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5
@@ -57,7 +58,7 @@ class VotesProjection:
         return (await self._views.state(partition)).same_run
 
     async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
-        slices = (items for piece in _pieces(records) for items in _split(fold_items(piece)))
+        slices = (items for piece in _pieces(records) for items in _split(self._items(partition, piece)))
         while flight := list(islice(slices, IN_FLIGHT)):
             folds = []
             for items in flight:
@@ -73,6 +74,13 @@ class VotesProjection:
                 if isinstance(outcome, BaseException):
                     raise outcome
                 in_order = in_order and outcome
+
+    def _items(self, partition: int, records: Sequence[LogRecord]) -> list[Item]:
+        items = fold_items(records)
+        for kind, offset, *rest in items:
+            if kind == POISON:
+                log_quarantined(self.topic, partition, offset, rest[0])
+        return items
 
 
 async def refill(addresses: AddressCounters, records: Sequence[LogRecord]) -> None:

@@ -3,15 +3,18 @@
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from enum import StrEnum
+from importlib.metadata import version
 from types import TracebackType
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from libs.telemetry.redaction import redacted
 from services.cli.commands.certificate.command import app as certificate
 from services.cli.commands.config import app as config
+from services.cli.commands.contests import contests
 from services.cli.commands.count import count
 from services.cli.commands.dashboard import dashboard
 from services.cli.commands.demo.command import demo
@@ -41,26 +44,60 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Tallykeeper: event-sourced vote tallying.",
 )
 
-for command in (up, demo, dashboard, status, count, log, verify, reopen, seal, unseal, wipe, doctor, export):
-    app.command()(command)
-app.command("import")(import_export)
-app.command("erase-contest-secret")(erase_secret)
-for name, group in {
-    "certificate": certificate,
-    "config": config,
-    "keys": keys,
-    "purchases": purchases,
-    "quarantine": quarantine,
-    "replay": replay,
-    "secrets": secrets,
-    "sources": sources,
-    "topics": topics,
-    "void": void,
-}.items():
-    app.add_typer(group, name=name)
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tally {version('tallykeeper')}")
+        raise typer.Exit
+
+
+@app.callback()
+def tally(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Count votes from an event log. Changes need --execute. Start with `tally demo` or `tally up`."""
+
+
+COMMANDS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
+    "Run on this machine": {"up": up, "demo": demo, "dashboard": dashboard},
+    "Watch": {"status": status, "doctor": doctor, "contests": contests, "count": count, "log": log},
+    "Results": {
+        "void": void,
+        "sources": sources,
+        "purchases": purchases,
+        "reopen": reopen,
+        "seal": seal,
+        "unseal": unseal,
+        "certificate": certificate,
+    },
+    "Views and log": {
+        "verify": verify,
+        "replay": replay,
+        "quarantine": quarantine,
+        "export": export,
+        "import": import_export,
+    },
+    "Access and settings": {
+        "keys": keys,
+        "secrets": secrets,
+        "erase-contest-secret": erase_secret,
+        "wipe": wipe,
+        "topics": topics,
+        "config": config,
+    },
+}
+"""Commands by the heading under which the help lists them."""
+
+for heading, commands in COMMANDS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=heading)
+        else:
+            app.command(name, rich_help_panel=heading)(command)
 
 
 class Service(StrEnum):
@@ -74,7 +111,7 @@ class Service(StrEnum):
     PROJECTOR = "projector"
 
 
-@app.command()
+@app.command(rich_help_panel="Run on this machine")
 def serve(
     service: Annotated[Service, typer.Argument(help="The service; its settings come from the environment.")],
 ) -> None:

@@ -38,7 +38,9 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
     auth = Authenticator(keys, settings.proxies(), sessions)
     reader = LogReader(settings)
     collector = StatusCollector(reader, valkey, store, settings.namespace, settings.partitions)
-    status = StatusCache(collector, checks or {}, version("tallykeeper"), settings.projector_urls())
+    status = StatusCache(
+        collector, checks or {}, version("tallykeeper"), settings.projector_urls(), settings.command_options
+    )
     try:
         async with keys.refreshing():
             yield HttpModule(

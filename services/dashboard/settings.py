@@ -15,5 +15,11 @@ class Settings(DeploymentSettings, HttpSettings):
         "stopped and failed tasks.",
     )
 
+    command_options: str = Field(
+        "",
+        description="Options that the operator's page adds to the commands it shows, such as "
+        "`--data-dir /var/lib/tally`, so that they work as pasted.",
+    )
+
     def projector_urls(self) -> list[str]:
         return [url for each in self.projector_metrics_urls.split(",") if (url := each.strip())]

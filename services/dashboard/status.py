@@ -33,9 +33,11 @@ class StatusCache:
         checks: Mapping[str, Check],
         version: str,
         projector_urls: Sequence[str] = (),
+        command_options: str = "",
     ) -> None:
         """Configure the cache: `checks` are those of `/readyz`, `projector_urls` the projectors' metrics."""
         self._projector_urls = projector_urls
+        self._command_options = command_options
         self._collector = collector
         self._checks = checks
         self._version = version
@@ -56,6 +58,7 @@ class StatusCache:
         return {
             "now": moment(time.time_ns() // 1_000_000),
             "version": self._version,
+            "command_options": self._command_options,
             "dependencies": {name: reason or "ready" for name, reason in reasons.items()},
             **shown,
             "problems": problems + shown["problems"],

@@ -167,6 +167,7 @@ class OperationsStatus(BaseModel):
         description="Time that the status was read at; null before the first.", json_schema_extra=TIME
     )
     version: str = Field(description="Version of the responding code.")
+    command_options: str = Field(description="Options with which commands reach this deployment; may be empty.")
     dependencies: dict[str, str] = Field(description="As in `/readyz`: `ready`, or the reason why not.")
     problems: list[StandingProblem] = Field(description="Problems that need an operator.")
     notes: list[str] = Field(description="Facts that cost resources but are no problems.")

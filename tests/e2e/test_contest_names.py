@@ -78,3 +78,21 @@ async def test_titles_stand_beside_keys_wherever_a_contest_or_participant_is_nam
     assert title in (await run(stack, "status", "--all")).stdout
     assert both in (await run(stack, "unseal", contest.key, "--execute")).stdout
     assert both in (await run(stack, "reopen", contest.key, "--end", hours_from_now(1))).stdout
+
+
+async def test_contests_are_listed_with_their_counts_and_phases(api: Api, stack: Supervisor) -> None:
+    title = f"Listed {new_id()[:8]}"
+    contest = await entitled(api, title)
+
+    async def is_listed() -> bool:
+        listed = json.loads((await run(stack, "contests", "--json")).stdout)["contests"]
+        (row,) = [one for one in listed if one["key"] == contest.key]
+        assert (row["title"], row["state"], row["account"]) == (title, "running", "dev")
+        return bool((row["votes"], row["voters"]) == (1, 1))
+
+    await eventually(is_listed)
+    assert title in (await run(stack, "contests", "--account", "dev")).stdout
+    assert title not in (await run(stack, "contests", "--account", "other")).stdout
+    refused = await run(stack, "reopen", title, "--end", hours_from_now(1))
+    assert refused.exit_code == 1
+    assert f"{title} ({contest.key}) is not closed" in refused.stderr

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
@@ -75,7 +76,7 @@ def _exit_code(config: Config) -> ExitCode:
 @app.command()
 @command(text=_text, exit_code=_exit_code)
 async def show(data_dir: DataDir = DATA_DIR) -> Config:
-    """List every setting with its value and origin: the environment, a running stack or the default."""
+    """List every setting with its value and origin: this shell's environment, the running stack or the default."""
     return Config(read_config(data_dir, os.environ), unknown(os.environ))
 
 
@@ -84,6 +85,7 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
     fields = {name: field for each in reversed(SETTINGS) for name, field in each.model_fields.items()}
     problems = {name: text for each in reversed(SETTINGS) for name, text in _problems(each).items()}
     stack = description.read(data_dir) or {}
+    running = _environment_of(stack.get("pids", {}).get("gateway"))
     found = []
     for name, field in sorted(fields.items()):
         variable, member = f"TALLY_{name.upper()}", STACK_MEMBERS.get(name, "")
@@ -92,6 +94,8 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
             value, origin = stack[member], "stack.json"
         if environment.get(variable) and not (name in STACK_FIRST and member in stack):
             value, origin = environment[variable], "environment"
+        elif not member and variable in running:
+            value, origin = running[variable], "running stack"
         if name == "data_dir" and str(data_dir) != str(value):
             value, origin = data_dir, "--data-dir"
         shown = HIDDEN if value is not None and "SecretStr" in str(field.annotation) else _shown(value)
@@ -103,6 +107,14 @@ def unknown(environment: Mapping[str, str]) -> list[str]:
     """Return the environment's variables that have the prefix `TALLY_` but are no settings: probably misspelt."""
     known = {f"TALLY_{name.upper()}" for each in SETTINGS for name in each.model_fields}
     return sorted(name for name in environment if name.startswith("TALLY_") and name not in known)
+
+
+def _environment_of(pid: int | None) -> Mapping[str, str]:
+    """Return the environment of a process, which has the settings that `tally up` gave it; {} if unknown."""
+    try:
+        return {} if pid is None else psutil.Process(pid).environ()
+    except psutil.Error:
+        return {}
 
 
 def _problems(settings: type[BaseSettings]) -> dict[str, str]:

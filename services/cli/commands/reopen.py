@@ -8,10 +8,11 @@ import typer
 
 from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment
 from libs.tally.time import timestamp
-from services.cli.contests import named
+from services.cli.contests import named, read_titles
 from services.cli.render import Block
 from services.cli.runner import ContestKey, Execute, command, moment
 
@@ -51,6 +52,13 @@ async def reopen(
         before = (await reopener.check(account, contest, until)).document
     except ValidationFailed as error:
         raise typer.BadParameter(error.message, param_hint="--end") from None
+    except NotClosed:
+        title = (await read_titles(deployment, contest)).title
+        now = (await deployment.catalogue.contest_record(contest))[1].document.get("contest_config", {}).get("end")
+        raise NotClosed(
+            f"Contest {named(contest, title)} is not closed; it ends at {now or 'no set time'}. To change that, "
+            f'send PATCH /contests/{contest} with {{"contest_config": {{"end": "{timestamp(until)}"}}}}.'
+        ) from None
     if execute:
         await reopener.reopen(account, contest, until)
     closing = closing_of(before)

@@ -32,7 +32,9 @@ def _text(report: Report) -> Iterator[Block]:
     elif not report.difference_count:
         yield Text("The ledger's equations do not hold: the fold itself is wrong.", style="bold red")
     else:
-        yield Text(f"The views differ from the log: {report.difference_count:,} differences.", style="bold red")
+        found = plural(report.difference_count, "difference")
+        yield Text(f"The views differ from the log: {found}.", style="bold red")
+        yield f"`tally replay run {_scope(report)} --execute` rebuilds them from the log; voting continues."
 
 
 @command(text=_text, is_fine=lambda report: report.equal)
@@ -55,6 +57,12 @@ async def verify(
         await deployment.catalogue.owner_of(contest)
     report.titles = await titles_by_key(deployment, report.contests)
     return report
+
+
+def _scope(report: Report) -> str:
+    """Return the arguments of `tally replay` for the differences: their contest, if it is one, or the votes."""
+    contests = {one.contest for one in report.differences}
+    return contests.pop() if len(contests) == 1 and contests != {""} else "--projection votes"
 
 
 def figures_text(report: Report) -> Iterator[Block]:

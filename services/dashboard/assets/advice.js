@@ -4,6 +4,14 @@ import { make, tell } from "./keyed.js";
 
 const SAID_MS = 2_000;
 
+const WITHOUT_SERVERS = /^tally serve /;
+let commandOptions = "";
+
+/** Sets the options with which commands, as pasted, reach this deployment. */
+export function setCommandOptions(options) {
+  commandOptions = options;
+}
+
 /** Shows a text in which commands, in backticks, have a copy button. */
 export function showAdvice(where, text) {
   if (where.dataset.text === text) return;
@@ -11,7 +19,9 @@ export function showAdvice(where, text) {
   where.replaceChildren(...text.split("`").map((part, at) => (at % 2 ? command(part) : part)));
 }
 
-function command(text) {
+function command(given) {
+  const complete = given.startsWith("tally ") && commandOptions && !WITHOUT_SERVERS.test(given);
+  const text = complete ? `${given} ${commandOptions}` : given;
   const code = make("code", {}, text);
   const button = make("button", { type: "button" }, "Copy");
   button.setAttribute("aria-label", `Copy ${text}`);

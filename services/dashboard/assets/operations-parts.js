@@ -1,6 +1,6 @@
 // Renders a status on the operator's page.
 
-import { showAdvice } from "./advice.js";
+import { setCommandOptions, showAdvice } from "./advice.js";
 import { follow, make, tell } from "./keyed.js";
 import { element } from "./shell.js";
 import { date, decimal, number, share, span, time } from "./words.js";
@@ -58,6 +58,7 @@ function when(text) {
 
 /** Shows a status from `/operations/status`; with `everything` also partitions without problems. */
 export function show(status, everything) {
+  setCommandOptions(status.command_options);
   tell(element("version"), `Tallykeeper ${status.version}`);
   showProblems(status);
   follow(element("folds"), Object.entries(status.folds), ([fold]) => fold, madeFold, (card, [fold, rows]) =>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from services.cli.__main__ import COMMANDS as HEADINGS
 from services.cli.__main__ import app
 from services.cli.execution import ExitCode
 
@@ -80,3 +82,15 @@ def test_contests_have_one_place_in_all_commands() -> None:
         assert all(one.param_type_name == "argument" for one in places), name
         arguments = [one.name for one in command.params if one.param_type_name == "argument"]
         assert not places or arguments[0] == "contest", name
+
+
+def test_the_version_is_printed() -> None:
+    printed = CliRunner().invoke(app, ["--version"])
+    assert (printed.exit_code, printed.stdout) == (0, f"tally {version('tallykeeper')}\n")
+
+
+def test_help_lists_commands_in_groups_with_lines_as_wide_as_the_terminal() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"TERM": "dumb", "COLUMNS": "100"}).stdout
+    assert all(heading in shown for heading in HEADINGS)
+    wide = CliRunner().invoke(app, ["import", "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).stdout
+    assert "before the import ends; then the projector folds the logs as usual." in wide

@@ -372,4 +372,5 @@ async def test_the_command_ends_with_the_code_of_what_it_found(
     assert wrong.exit_code == 1
     (difference,) = json.loads(wrong.stdout)["differences"]
     assert (difference["what"], difference["view"]) == ("fenced", "1000")
+    assert "tally replay run " in (await verify()).stdout
     assert "difference partition log view" in " ".join((await verify()).stdout.split())

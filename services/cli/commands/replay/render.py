@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from services.cli.commands.replay.job import Rebuilt
 from services.cli.commands.replay.plan import Plan
+from services.cli.commands.replay.projections import ALL
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.render import Block, Rows
 
@@ -35,11 +36,21 @@ def plan_text(plan: Plan) -> Iterator[Block]:
     free = _megabytes(plan.free_bytes)
     yield f"Memory: {_megabytes(plan.memory_bytes)} more until the former views are dropped; {free} are free."
     if plan.fits:
-        yield "`tally replay run --execute` runs it; voting and reading continue."
+        yield f"`tally replay run {_options(plan)}--execute` runs it; voting and reading continue."
     else:
         yield (
             "There is not enough memory. Drop other generations (`tally replay drop`), or give Valkey more memory."
         )
+
+
+def _options(plan: Plan) -> str:
+    """Return the arguments that select the planned targets."""
+    targets = [part.target for part in plan.parts]
+    if targets[0].contest is not None:
+        return f"{targets[0].contest} "
+    if len(targets) == len(ALL):
+        return ""
+    return "".join(f"--projection {target.name} " for target in targets)
 
 
 def rebuilt_line(done: Rebuilt) -> str:

@@ -57,7 +57,7 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     plain = await context.run("replay", "plan", "--projection", "votes")
     assert plain.exit_code == 0
     assert plain.stdout.split()[:2] == ["projection", "events"]
-    assert "`tally replay run --execute` runs it" in plain.stdout
+    assert "`tally replay run --projection votes --execute` runs it" in plain.stdout
     assert (
         await context.run("replay", "run", "--outdated", "--execute")
     ).stdout == "There is nothing to rebuild.\n"

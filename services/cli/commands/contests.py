@@ -1,0 +1,85 @@
+"""`tally contests`: lists the contests with keys, titles, phases and counts."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from libs.audit.generation_counts import sum_of
+from libs.catalogue.contests.closing_record import is_sealed
+from libs.catalogue.contests.contest_mapper import contest_of, sources_of
+from libs.contracts.catalogue_events import ContestConfig
+from libs.deployment.deployment import Deployment
+from libs.results.results import results_of
+from libs.tally.contest import Contest
+from libs.tally.time import timestamp
+from services.cli.contests import all_contests
+from services.cli.render import Block, Rows, plural
+from services.cli.runner import command
+
+
+@dataclass(frozen=True, slots=True)
+class ListedContest:
+    """A contest with its counts; `state`: its phase, or `sealed`."""
+
+    key: str
+    title: str
+    account: str
+    state: str
+    final: bool
+    end: str | None
+    votes: int
+    voters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contests:
+    contests: list[ListedContest]
+
+
+def _text(result: Contests) -> Iterator[Block]:
+    names = "title", "key", "state", "votes", "voters", "end", "account"
+    rows = [{name: getattr(one, name) for name in names} for one in result.contests]
+    yield Rows([row | {"state": _state(one)} for row, one in zip(rows, result.contests, strict=True)], fit=True)
+    yield f"{plural(len(result.contests), 'contest')}."
+
+
+@command(text=_text)
+async def contests(
+    deployment: Deployment,
+    account: Annotated[str | None, typer.Option("--account", help="Only this account.")] = None,
+) -> Contests:
+    """List the contests of all accounts that have an API key, with keys, titles, phases and counts."""
+    catalogue, found = deployment.catalogue, []
+    async for owner, stored in all_contests(catalogue):
+        if account in (None, owner):
+            config = await catalogue.views.contest_config(owner, stored.key)
+            contest = contest_of(owner, config)
+            if contest is not None:
+                found.append(await _listed(deployment, contest, config))
+    return Contests(found)
+
+
+async def _listed(deployment: Deployment, contest: Contest, config: ContestConfig) -> ListedContest:
+    views = deployment.vote_views
+    parts = [await views.counts(partition, contest.key) for partition in range(deployment.partitions)]
+    counts = sum_of([part for part in parts if part is not None])
+    results = results_of(contest, sources_of(config), counts)
+    document = {} if config.contest is None else config.contest.document
+    total = results.totals[""]
+    return ListedContest(
+        key=contest.key,
+        title=document.get("title") or "",
+        account=contest.account,
+        state="sealed" if is_sealed(document) else contest.phase(time.time_ns() // 1000).value,
+        final=results.final,
+        end=timestamp(contest.end),
+        votes=total.count,
+        voters=total.unique,
+    )
+
+
+def _state(one: ListedContest) -> str:
+    return "final" if one.final and one.state == "finished" else one.state
