@@ -3,20 +3,26 @@
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
+from libs.catalogue.resource_definition import Resource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 
-Order = Literal["created", "updated"]
+Order = Literal["created", "updated", "running_number", "sort_key"]
+Place = int | str
+"""Position of a record in a list of one order: `ListReader.page`."""
 
 SCAN_SIZE: Final = 100
 """Records per read with a filter."""
 MAX_SCANNED: Final = 2_000
 """Maximum number of records scanned for a page; then it ends, possibly short, with a token to continue."""
-_TOKEN: Final = re.compile(r"(created|updated):([0-9]{1,16})")
+_NUMBER: Final = re.compile(r"[0-9]{1,16}")
+_SORTED: Final = re.compile(r"[^\x00]{1,64}\x00[A-Za-z0-9_.~-]{1,130}")
+_RANK: Final = re.compile(r"([0-9]{1,16})\.([0-9]{1,16})")
 
 
 class ListReader(Protocol):
@@ -29,7 +35,7 @@ class ListReader(Protocol):
         *,
         parent: str = "",
         order: Order = "created",
-        before: int | None = None,
+        after: Place = "",
         since: int | None = None,
         limit: int,
     ) -> list[Stored]: ...
@@ -37,58 +43,97 @@ class ListReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """Request of one page. `updated_since` (us) orders by `updated`; all `tags` must match, as must `fits`."""
+    """Request of one page, in the order `sorted_by`, by default newest first.
+
+    `updated_since` (us) orders by `updated` instead; all `tags` must match, as must `fits`.
+    """
 
     limit: int
     next: str | None = None
     tags: tuple[str, ...] = ()
     updated_since: int | None = None
     fits: Callable[[Stored], bool] | None = None
+    sorted_by: Order = "created"
 
     @property
     def order(self) -> Order:
-        return "created" if self.updated_since is None else "updated"
+        return self.sorted_by if self.updated_since is None else "updated"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page, newest first. `next` is None at the end."""
+    """One page in its order. `next` is None at the end."""
 
     records: list[Stored]
     next: str | None
 
 
-async def read_page(reader: ListReader, account: str, resource: str, parent: str, request: ListRequest) -> Page:
-    """Read one page. Stable: concurrent writes do not move records of later pages."""
-    before = None if request.next is None else _before(request)
+class Ranked(NamedTuple):
+    """A record in a list by votes: most first, then by running number."""
+
+    votes: int
+    stored: Stored
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return -self.votes, self.stored.number
+
+
+async def read_page(reader: ListReader, account: str, row: Resource, parent: str, request: ListRequest) -> Page:
+    """Read one page. Stable: concurrent writes do not move records of later pages, unless they change the members
+    that the list is sorted by."""
+    after = "" if request.next is None else _after(request.next, request.order)
     found: list[Stored] = []
     scanned = 0
     while True:
         most = SCAN_SIZE if request.tags or request.fits else request.limit
         batch = await reader.page(
             account,
-            resource,
+            row.name,
             parent=parent,
             order=request.order,
-            before=before,
+            after=after,
             since=request.updated_since,
             limit=most + 1,
         )
         for index, stored in enumerate(batch[:most]):
-            before = _place(stored, request.order)
+            after = _place(row, stored, request.order)
             if _fits(stored, request):
                 found.append(stored)
                 if len(found) == request.limit:
-                    return Page(found, _token(request.order, before) if index + 1 < len(batch) else None)
+                    return Page(found, _token(request.order, after) if index + 1 < len(batch) else None)
         scanned += most
-        if len(batch) <= most or before is None:
+        if len(batch) <= most:
             return Page(found, None)
         if scanned >= MAX_SCANNED:
-            return Page(found, _token(request.order, before))
+            return Page(found, _token(request.order, after))
 
 
-def _place(stored: Stored, order: Order) -> int:
-    return stored.created if order == "created" else stored.updated
+def ranked_page(ranked: Sequence[Ranked], request: ListRequest) -> Page:
+    """Return a page of a list by votes, in the order of `Ranked.place`. It follows the votes at each request."""
+    first = 0
+    if request.next is not None:
+        match = _RANK.fullmatch(_text(request.next, "votes"))
+        if match is None:
+            raise _broken()
+        first = bisect_right(ranked, (-int(match[1]), int(match[2])), key=lambda each: each.place)
+    found: list[Stored] = []
+    for at, each in enumerate(ranked[first : first + MAX_SCANNED], start=first + 1):
+        found += [each.stored] if _fits(each.stored, request) else []
+        if at < len(ranked) and (len(found) == request.limit or at == first + MAX_SCANNED):
+            return Page(found, _token("votes", f"{each.votes}.{each.stored.number}"))
+        if len(found) == request.limit:
+            break
+    return Page(found, None)
+
+
+def _place(row: Resource, stored: Stored, order: Order) -> Place:
+    match order:
+        case "updated":
+            return stored.updated
+        case "sort_key":
+            return f"{row.sort_key(stored.document)}\0{stored.key}"
+    return stored.created
 
 
 def _fits(stored: Stored, request: ListRequest) -> bool:
@@ -97,17 +142,29 @@ def _fits(stored: Stored, request: ListRequest) -> bool:
     return request.fits is None or request.fits(stored)
 
 
-def _token(order: Order, place: int) -> str:
+def _token(order: str, place: Place) -> str:
     return base64.urlsafe_b64encode(f"{order}:{place}".encode()).rstrip(b"=").decode()
 
 
-def _before(request: ListRequest) -> int:
-    token = request.next or ""
+def _after(token: str, order: Order) -> Place:
+    """Return the place in a token of this order. Raises `ValidationFailed`."""
+    text = _text(token, order)
+    if (_SORTED if order == "sort_key" else _NUMBER).fullmatch(text) is None:
+        raise _broken()
+    return text if order == "sort_key" else int(text)
+
+
+def _text(token: str, order: str) -> str:
+    """Return the text of a token of this order. Raises `ValidationFailed`."""
     try:
-        text = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode("ascii")
+        text = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        text = ""
-    match = _TOKEN.fullmatch(text)
-    if match is None or match[1] != request.order or _token(request.order, int(match[2])) != token:
-        raise ValidationFailed([Problem("", "next is not a token of this list")])
-    return int(match[2])
+        raise _broken() from None
+    named, _, place = text.partition(":")
+    if named != order or _token(order, place) != token:
+        raise _broken()
+    return place
+
+
+def _broken() -> ValidationFailed:
+    return ValidationFailed([Problem("", "next is not a token of this list")])

@@ -115,6 +115,7 @@ class RecordBuilder:
             "refs": tuple(dict.fromkeys(refs.values())),
             "offers": self._table.offers(row, document, key),
             "due": row.due(document),
+            "sort_key": row.sort_key(document),
         }
         return Draft(target, document, refs, payload)
 

@@ -54,7 +54,7 @@ class RecordService:
         token."""
         if row.parent is not None:
             await self.get(self.table[row.parent], account, parent)
-        return await read_page(self._views, account, row.name, parent, request)
+        return await read_page(self._views, account, row, parent, request)
 
     async def earlier(self, row: Resource, account: str, request: WriteRequest) -> Written | None:
         """Return the record written by an earlier request with the same idempotency key. Raises as `create`."""

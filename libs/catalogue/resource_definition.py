@@ -1,5 +1,6 @@
 """Definition of a resource, one row of the table of resources, and functions that derive from it."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
@@ -55,6 +56,8 @@ class Resource:
     """Parent resource: records are created and listed below it, deleted with it, and numbered within it."""
     contest: Literal["self", "parent"] | None = None
     due: Callable[[Document], int | None] = lambda _: None
+    sort_key: Callable[[Document], str] = lambda _: ""
+    """Text without NUL that orders the records of one parent in their natural order; "" for resources without."""
     refusals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Error codes of the resource's own rules, by method, for the documentation."""
     references: tuple[Reference, ...] = ()
@@ -70,17 +73,20 @@ class Resource:
     """Members of list items that only the legacy API uses, by list: a PATCH without them keeps them, matching
     items by `id`."""
     computed: Callable[[Stored], Document] | None = None
+    timed: Callable[[Stored, int], Document] | None = None
+    """Computes members that also depend on the time (us), so the entity tag includes them."""
     computed_members: Mapping[str, Document] = field(default_factory=dict)
-    """JSON schemas of the members from `computed`, for the documentation."""
+    """JSON schemas of the members from `computed` and `timed`, for the documentation."""
     operations: frozenset[Operation] = OPERATIONS
     """Operations of the generic routes; others have their own router or do not exist."""
 
-    def show(self, stored: Stored) -> Document:
-        """Return the record as the current API's response."""
+    def show(self, stored: Stored, now: int | None = None) -> Document:
+        """Return the record as the current API's response, at `now` (us) or at present."""
         shown = self.schema.model_validate(stored.document).shown()
         times = {"created": timestamp(stored.created), "updated": timestamp(stored.updated)}
         computed = self.computed(stored) if self.computed is not None else {}
-        return {"key": stored.key} | shown | computed | times
+        timed = self.timed(stored, now or time.time_ns() // 1000) if self.timed is not None else {}
+        return {"key": stored.key} | shown | computed | timed | times
 
 
 class Table(Mapping[str, Resource]):

@@ -15,6 +15,7 @@ from typing import Final
 
 from libs.catalogue import nested_items
 from libs.catalogue.contests import closing_record
+from libs.catalogue.contests.phase import phase_of
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.examples import EXAMPLES
 from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
@@ -28,6 +29,7 @@ from libs.catalogue.schemas.shop import Package, Shop
 from libs.catalogue.schemas.vote_source import StoredVoteSource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.tally.contest import Phase
 from libs.tally.time import timestamp
 
 
@@ -66,6 +68,15 @@ def _computed_of_file(stored: Stored) -> Document:
 def _computed_of_image(stored: Stored) -> Document:
     picture = stored.document["picture"]
     return {"format": picture["format"], "ratio": picture["width"] / picture["height"]}
+
+
+def _phase(stored: Stored, now: int) -> Document:
+    return {"phase": phase_of(stored.document, now)}
+
+
+def _by_start(document: Document) -> str:
+    start: str = document.get("start") or "~"
+    return start
 
 
 IMAGE: Final = Reference("/image/key", "images")
@@ -108,6 +119,7 @@ TIMESLOTS: Final = Resource(
         Reference("/venue_id", "conventions/venues", within_parent=True),
         Reference("/search_helps/*/icon_id", "images"),
     ),
+    sort_key=_by_start,
 )
 
 CONTESTS: Final = Resource(
@@ -121,6 +133,15 @@ CONTESTS: Final = Resource(
     judge=closing_record.judge_change,
     judge_deletion=closing_record.judge_deletion,
     refusals={"PATCH": ("contest_final", "in_use"), "DELETE": ("contest_final",)},
+    timed=_phase,
+    computed_members={
+        "phase": {
+            "type": "string",
+            "enum": [phase.value for phase in Phase],
+            "description": "`setup` until `publish`, `announced` until `start`, `running` until `end`, then "
+            "`finished`.",
+        },
+    },
 )
 
 PARTICIPANTS: Final = Resource(

@@ -50,7 +50,8 @@ class RecordWritten(Command):
     """Members of a write. Even if it is rejected, it raises the configuration version of `contest`.
 
     `refs` are the record's enforced references, `offers` its parts that others can reference. `due` is the time of
-    the contest's next check: usually the time when its phase becomes finished.
+    the contest's next check: usually the time when its phase becomes finished. `sort_key` orders the record among
+    those of its parent, as text; "" leaves it out of that order.
     """
 
     resource: Resource
@@ -61,6 +62,7 @@ class RecordWritten(Command):
     refs: tuple[Ref, ...] = ()
     offers: tuple[Ref, ...] = ()
     due: int | None = None
+    sort_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,7 @@ class Write:
     refs: tuple[Ref, ...] = ()
     offers: tuple[Ref, ...] = ()
     due: int | None = None
+    sort_key: str = ""
     expected_version: int | None = None
 
 

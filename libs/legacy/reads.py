@@ -77,7 +77,7 @@ class LegacyReads:
         """Return a page of the brand's contests, newest first, without those deleted meanwhile."""
         if brand_id != key.account:
             raise NoPermission("brand not found or no permission")
-        page = await read_page(self.catalogue, key.account, "contests", "", _asked(token))
+        page = await read_page(self.catalogue, key.account, CONTESTS, "", _asked(token))
         found = await asyncio.gather(
             *(self.snapshots.get(key.account, stored.key) for stored in page.records), return_exceptions=True
         )
@@ -92,7 +92,7 @@ class LegacyReads:
     async def participants(self, key: ApiKey, contest_id: str, token: str | None) -> dict[str, Any]:
         """Return a page of the contest's participants of every status, newest first."""
         snapshot = await self._snapshot(key, contest_id)
-        page = await read_page(self.catalogue, key.account, "participants", contest_id, _asked(token))
+        page = await read_page(self.catalogue, key.account, PARTICIPANTS, contest_id, _asked(token))
         totals = snapshot.totals(key.permissions, _now())
         images = await self._images(key, *page.records)
         shown = [participant_read(key.account, stored, totals, images) for stored in page.records]

@@ -37,7 +37,7 @@ from libs.views.fresh_reader import FreshReader
 from libs.views.generations import apply
 from libs.views.key_tags import key_base
 
-Order = Literal["created", "updated"]
+Order = Literal["created", "updated", "running_number", "sort_key"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 
 
@@ -140,11 +140,16 @@ class CatalogueViews:
         *,
         parent: str = "",
         order: Order = "created",
-        before: int | None = None,
+        after: int | str = "",
         since: int | None = None,
         limit: int,
     ) -> list[Stored]:
-        """Return up to `limit` records, newest first by `order`: before `before`, at or after `since` (us)."""
+        """Return up to `limit` records by `order`, behind the place `after`, "" for the first ones.
+
+        By `created` or `updated` newest first, at or after `since`: the place is that time (us). By
+        `running_number` ascending: the place is `created`. By `sort_key` ascending: the place is the sort key, NUL
+        and the key.
+        """
         flat = await self.fresh.read(
             "page",
             self._partition(account),
@@ -152,7 +157,7 @@ class CatalogueViews:
             resource,
             parent,
             order,
-            "+inf" if before is None else before,
+            after,
             "-inf" if since is None else since,
             limit,
         )
@@ -270,7 +275,7 @@ def _write(write: RecordWritten | Write, expected_version: int | None) -> list[A
     refs, offers = ([part for ref in flat for part in ref] for flat in (write.refs, write.offers))
     record = [write.resource, write.key, write.contest or "", _any(expected_version), ANY_VERSION, write.record]
     due = False if write.due is None else write.due
-    return [*record, *(write.parent or ("", "")), refs, offers, due]
+    return [*record, *(write.parent or ("", "")), refs, offers, due, write.sort_key]
 
 
 def _any(version: int | None) -> int:
@@ -282,7 +287,7 @@ def _position(log: bytes, offset: bytes) -> Position | None:
 
 
 def _stored(key: bytes, packed: bytes) -> Stored:
-    version, created, updated, number, _, parent, _, _, record = msgpack.unpackb(packed)
+    version, created, updated, number, _, parent, _, _, record, _ = msgpack.unpackb(packed)
     return Stored(key.decode(), version, created, updated, number, parent, record)
 
 

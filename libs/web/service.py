@@ -41,6 +41,9 @@ STUCK_S = 30
 Complete = Callable[[ApiKey, str, list[dict[str, Any]]], Awaitable[None]]
 """Adds fields that the catalogue's views do not hold to records of one parent: (key, origin, records)."""
 
+ByVotes = Callable[[ApiKey, str], Awaitable[Sequence[Any]]]
+"""Returns the participants of a contest by votes, as `Ranked`: (key, contest)."""
+
 
 @dataclass(frozen=True, slots=True)
 class HttpModule:
@@ -59,6 +62,7 @@ class HttpModule:
     metric_refreshers: Sequence[MetricRefresher] = ()
     optional_checks: Mapping[str, Check] = field(default_factory=dict)
     enrichers: Mapping[str, Complete] = field(default_factory=dict)
+    by_votes: ByVotes | None = None
     refusal: Refusal = never_refuse
     rate_counts: SharedCounts | None = None
 

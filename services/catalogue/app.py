@@ -37,7 +37,7 @@ from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.service import Complete, HttpModule
+from libs.web.service import ByVotes, Complete, HttpModule
 from libs.web.sessions import Sessions
 from services.catalogue.closed_contest_guard import ClosedContests
 from services.catalogue.file_routes import file_router
@@ -103,24 +103,30 @@ async def open_surface(
     enrichers: Mapping[str, Complete] | None = None,
     tracing: Tracing | None = None,
     guard: ServiceGuard | None = None,
+    by_votes: ByVotes | None = None,
 ) -> AsyncIterator[HttpModule]:
     """Open the service's routers and checks; they work as long as the context is open.
 
     It opens while Kafka or Valkey are unavailable, too: requests then get 503 until they are back.
 
     `enrichers` maps a resource's name (with its base path in legacy) to the function that adds other services'
-    members to reads. Without a `guard` from the process, the service opens its own.
+    members to reads; `by_votes` is that of the query service. Without a `guard` from the process, the service
+    opens its own.
     """
     async with (
         open_guard(settings, guard) as own,
-        _open_guarded(settings, enrichers or {}, tracing, own) as http_module,
+        _open_guarded(settings, enrichers or {}, tracing, own, by_votes) as http_module,
     ):
         yield http_module
 
 
 @asynccontextmanager
 async def _open_guarded(
-    settings: Settings, enrichers: Mapping[str, Complete], tracing: Tracing | None, guard: ServiceGuard
+    settings: Settings,
+    enrichers: Mapping[str, Complete],
+    tracing: Tracing | None,
+    guard: ServiceGuard,
+    by_votes: ByVotes | None,
 ) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
     log = LogWriter(settings, tracing, guard)
@@ -172,7 +178,9 @@ async def _open_guarded(
                 routers=[
                     # first, so that `upload_from_url` is not read as the key of an image
                     image_router(production.auth, images, largest),
-                    build_router(production.record_service, production.auth, {**enrichers, FILES.name: urls}),
+                    build_router(
+                        production.record_service, production.auth, {**enrichers, FILES.name: urls}, by_votes
+                    ),
                     legacy_router(production.legacy("/legacy", enrichers, images, largest)),
                     legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),
                     file_router(production.auth, production.views, files, urls, settings.file_max_bytes),

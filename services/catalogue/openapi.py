@@ -68,7 +68,11 @@ def listed(row: Resource) -> Schema:
         "type": "object",
         "required": ["data", "has_more", "next"],
         "properties": {
-            "data": {"type": "array", "items": read(row), "description": "Newest first."},
+            "data": {
+                "type": "array",
+                "items": read(row),
+                "description": "Newest first, unless `order` says otherwise.",
+            },
             "has_more": {"type": "boolean", "description": "Whether there is another page."},
             "next": {"type": ["string", "null"], "description": "Send it as `?next=` to read the next page."},
         },
@@ -117,7 +121,10 @@ def created(row: Resource, description: str = "Created.") -> Schema:
 
 
 def list_answer(row: Resource) -> Schema:
-    return {"description": "A page, newest first.", "content": {"application/json": {"schema": listed(row)}}}
+    return {
+        "description": "A page. With filters it can be short, even empty, before the last one.",
+        "content": {"application/json": {"schema": listed(row)}},
+    }
 
 
 def bodies(row: Resource) -> dict[str, Schema]:

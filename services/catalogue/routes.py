@@ -1,6 +1,7 @@
 """Routes of the current API, generated from the table of resources."""
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -12,7 +13,7 @@ from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.catalogue.command_writer import WriteRequest
-from libs.catalogue.pagination import ListRequest
+from libs.catalogue.pagination import ListRequest, Page, ranked_page
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
@@ -26,8 +27,9 @@ from libs.web.etags import etag, not_modified, precondition_fails
 from libs.web.openapi import needs
 from libs.web.parameters import LISTED, MOST_LISTED, TEXT, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
 from libs.web.requests import integer_parameter, parse_idempotency_key, read_object
-from libs.web.service import Complete
+from libs.web.service import ByVotes, Complete
 from services.catalogue import openapi
+from services.catalogue.list_filters import FILTERS, Select, everything
 from services.catalogue.openapi import Tags, UpdatedSince
 
 OPERATION_OF: Final = {
@@ -45,13 +47,19 @@ COMPLETED: Final = re.compile(r"\.[0-9a-f]+(?=\")")
 
 
 def build_router(
-    record_service: RecordService, auth: Authenticator, enrichers: Mapping[str, Complete]
+    record_service: RecordService,
+    auth: Authenticator,
+    enrichers: Mapping[str, Complete],
+    by_votes: ByVotes | None = None,
 ) -> APIRouter:
-    """Build the routes of all resources that have operations; `enrichers` are by resource name."""
+    """Build the routes of all resources that have operations; `enrichers` are by resource name.
+
+    Without `by_votes`, participants cannot be listed by votes.
+    """
     router = APIRouter(dependencies=[Depends(openapi.BEARER)])
     for row in record_service.table.values():
         if row.operations:
-            _Routes(row, record_service, auth, enrichers.get(row.name)).add_to(router)
+            _Routes(row, record_service, auth, enrichers.get(row.name), by_votes).add_to(router)
     return router
 
 
@@ -59,12 +67,18 @@ class _Routes:
     """Handlers of one resource: authenticate, parse the request, call the record service."""
 
     def __init__(
-        self, row: Resource, record_service: RecordService, auth: Authenticator, complete: Complete | None
+        self,
+        row: Resource,
+        record_service: RecordService,
+        auth: Authenticator,
+        complete: Complete | None,
+        by_votes: ByVotes | None,
     ) -> None:
         self._row = row
         self._record_service = record_service
         self._auth = auth
         self._complete = complete
+        self._ranked = by_votes
 
     def add_to(self, router: APIRouter) -> None:
         row = self._row
@@ -109,6 +123,7 @@ class _Routes:
         about: dict[str, Any] = {"alias": f"{row.singular}_key", "description": f"Key of the {singular}."}
         Key = Annotated[str, Path(**about)]
         OwnKey = Annotated[str, Path(**about), WithJsonSchema(TEXT | {"pattern": OWN_KEY_PATTERN})]
+        Selected = Annotated[Select, Depends(FILTERS.get(row.name, everything))]
         Parent = Annotated[str, Depends(_parent_of(row, service.table))]
 
         async def create(request: Request, parent: Parent, idempotency_key: IdempotencyKey = None) -> Response:
@@ -127,19 +142,28 @@ class _Routes:
         async def page(
             request: Request,
             parent: Parent,
+            select: Selected,
             limit: Limit = LISTED,
             next: Next = None,
             tags: Tags = None,
             updated_since: UpdatedSince = None,
         ) -> Response:
             caller = await self._caller(request, "content:read")
+            selection = select(time.time_ns() // 1000)
+            if selection.has_order and updated_since is not None:
+                raise ValidationFailed([Problem("", "updated_since orders the list: leave out order")])
             parsed = ListRequest(
                 limit=integer_parameter(limit, "limit", 1, MOST_LISTED),
                 next=next,
                 tags=tuple(tags or ()),
                 updated_since=_time(updated_since),
+                fits=selection.fits,
+                sorted_by=selection.order,
             )
-            found = await service.page(row, caller.account, parsed, parent)
+            if selection.by_votes:
+                found = await self._by_votes(caller, parent, parsed)
+            else:
+                found = await service.page(row, caller.account, parsed, parent)
             data = [row.show(stored) for stored in found.records]
             await self._add(request, caller, data)
             return _json({"data": data, "has_more": found.next is not None, "next": found.next}, 200, {})
@@ -172,6 +196,11 @@ class _Routes:
         require(key, permission)
         return key
 
+    async def _by_votes(self, caller: ApiKey, contest: str, request: ListRequest) -> Page:
+        if self._ranked is None:
+            raise ValidationFailed([Problem("", "order must be running_number: votes are not counted here")])
+        return ranked_page(await self._ranked(caller, contest), request)
+
     async def _add(self, request: Request, caller: ApiKey, shown: list[Document]) -> None:
         if self._complete is not None:
             await self._complete(caller, str(request.base_url).rstrip("/"), shown)
@@ -193,7 +222,7 @@ class _Routes:
 
     def _tag(self, stored: Stored, shown: Document) -> str:
         """Return the entity tag: the version, and a hash of the response if it has more than the record."""
-        if self._complete is None:
+        if self._complete is None and self._row.timed is None:
             return etag(stored.version)
         return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
 

@@ -54,7 +54,9 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
         guard = await stack.enter_async_context(open_guard(settings))
         ingestion = await stack.enter_async_context(open_ingestion(settings, tracing, guard))
         query = await stack.enter_async_context(open_query(settings, guard))
-        catalogue = await stack.enter_async_context(open_catalogue(settings, query.enrichers, tracing, guard))
+        catalogue = await stack.enter_async_context(
+            open_catalogue(settings, query.enrichers, tracing, guard, query.by_votes)
+        )
         parts = (ingestion, query, catalogue)
         checks = {name: check for part in parts for name, check in {**part.optional_checks, **part.checks}.items()}
         dashboard = await stack.enter_async_context(open_dashboard(settings, checks))

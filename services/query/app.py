@@ -97,6 +97,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     meter = LagMeter(log, votes_topic(settings.namespace, settings.partitions))
     streams = StreamHub(production.auth, production.snapshots, changes, meter, catalogue_topic(settings.namespace))
 
+    figures = ParticipantCounts(production.snapshots)
     quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
     async def check_views() -> None:
@@ -117,8 +118,9 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
                 ],
                 routers=[contest_reads_router(base, reads) for base, reads in legacy.items()],
                 checks={"deployment": guard.check, "views": check_views, "keys": rings[0].check},
+                by_votes=figures.by_votes,
                 enrichers={
-                    "participants": ParticipantCounts(production.snapshots),
+                    "participants": figures,
                     **{f"{base}/contests": reads.complete for base, reads in legacy.items()},
                     **{f"{base}/participants": reads.complete_participants for base, reads in legacy.items()},
                 },

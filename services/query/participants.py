@@ -1,10 +1,13 @@
-"""Adds counts to the catalogue's participants."""
+"""Adds counts to the catalogue's participants, and lists them by counts."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from libs.catalogue.pagination import Ranked
 from libs.tally.counts import VoteSums
 from libs.tally.errors import NotFound
-from libs.web.auth import ApiKey
+from libs.web.auth import ApiKey, require
+from services.query.errors import ResultsHidden
 from services.query.snapshot_cache import SnapshotCache, now
 
 
@@ -28,3 +31,14 @@ class ParticipantCounts:
         for participant in participants:
             figures = totals.get(participant["key"], VoteSums())
             participant |= {"vote_count": figures.count, "rater_count": figures.unique}
+
+    async def by_votes(self, key: ApiKey, contest: str) -> Sequence[Ranked]:
+        """Return all participants of a contest by votes.
+
+        Raises `Forbidden`, `NotFound`, `ResultsHidden` and `ViewsUnavailable`.
+        """
+        require(key, "results:read")
+        snapshot = await self._snapshots.get(key.account, contest)
+        if snapshot.totals(key.permissions, now()) is None:
+            raise ResultsHidden(snapshot.visibility)
+        return snapshot.ranked

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from libs.catalogue.contests.vote_sources import SourceConfig
+from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.results.counts import Counts
@@ -46,6 +47,16 @@ class Snapshot:
     def approved(self) -> list[Stored]:
         """Participants that appear in results, by running number."""
         return [stored for stored in self.config.participants if stored.key in self.results.participants]
+
+    @cached_property
+    def ranked(self) -> list[Ranked]:
+        """All participants in the order of their votes; those that are not in results have none."""
+        totals = self.results.totals
+        found = [
+            Ranked(totals[stored.key].count if stored.key in totals else 0, stored)
+            for stored in self.config.participants
+        ]
+        return sorted(found, key=lambda each: each.place)
 
     @property
     def visibility(self) -> str:

@@ -177,7 +177,7 @@ class Contest(Record):
     """A contest collects votes for participants."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened", "seal", "secret_erased"})
-    ignored: ClassVar[frozenset[str]] = Record.ignored | owned
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"phase"}
 
     title: Title = None
     description: Description = None

@@ -6,6 +6,7 @@
 --   base:records:<account>:<resource>              hash  key -> packed envelope
 --   base:created:<account>:<resource>:<parent key> zset  key by creation (us): the list; parent key '' for the top
 --   base:updated:<account>:<resource>:<parent key> zset  key by last change (us)
+--   base:sorted:<account>:<resource>:<parent key>  zset  sort key NUL key, all of score 0; where records have a sort key
 --   base:numbers:<account>:<resource>              hash  parent key -> last running number given
 --   base:kinds:<account>:<resource>:<key>          set   resources that have records under this one
 --   base:referrers:<account>:<resource>:<key>      set   resource NUL key of the records that refer to it firmly
@@ -16,13 +17,14 @@
 --   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued, rules}
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
--- An envelope is {version, created, updated, number, parent resource, parent key, refs, offers, json}; refs and offers
--- are flat lists resource, key, ...; JSON stays text (cjson would turn [] into {}). Numbers stay below 2^53.
+-- An envelope is {version, created, updated, number, parent resource, parent key, refs, offers, json, sort key or ''}; refs
+-- and offers are flat lists resource, key, ...; JSON stays text (cjson would turn [] into {}). Numbers stay below 2^53.
 -- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.
 
 local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local SORT = 10
 local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
-local SCHEMA = 2       -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 3       -- raised with every change of what is stored that the code before could not read
 local KEPT_MS = 24 * 3600 * 1000
 local LISTED = 100   -- referrers named at most
 local SLICE = 4000   -- arguments of one command, below unpack's limit
@@ -123,6 +125,17 @@ local function write_refs(base, e, old_refs, old_offers)
   for part in pairs(offered) do call('HSET', offers, part, 1) end
 end
 
+local function sorted_of(base, account, resource, envelope)
+  return list_of(base, 'sorted', account, resource, envelope[PARENT])
+end
+
+local function resort(base, e, old, envelope)
+  if old == envelope[SORT] then return end
+  local list = sorted_of(base, e.account, e.resource, envelope)
+  if old ~= '' then call('ZREM', list, old .. '\0' .. e.key) end
+  if envelope[SORT] ~= '' then call('ZADD', list, 0, envelope[SORT] .. '\0' .. e.key) end
+end
+
 local function write_record(base, e, envelope)
   call('HSET', records_of(base, e.account, e.resource), e.key, pack(envelope))
   call('ZADD', list_of(base, 'updated', e.account, e.resource, envelope[PARENT]), whole(envelope[UPDATED]), e.key)
@@ -140,6 +153,9 @@ local function remove(base, account, member)
   call('HDEL', records_of(base, account, resource), key)
   call('ZREM', list_of(base, 'created', account, resource, parent), key)
   call('ZREM', list_of(base, 'updated', account, resource, parent), key)
+  if envelope[SORT] ~= '' then
+    call('ZREM', sorted_of(base, account, resource, envelope), envelope[SORT] .. '\0' .. key)
+  end
   if call('HGET', base .. ':owners:' .. resource, key) == account then call('HDEL', base .. ':owners:' .. resource, key) end
   local kinds = base .. ':kinds:' .. account .. ':' .. resource .. ':' .. key
   for _, kind in ipairs(call('SMEMBERS', kinds)) do call('HDEL', base .. ':numbers:' .. account .. ':' .. kind, key) end
@@ -191,8 +207,9 @@ function writers.RecordCreated(base, e, clock)
     number = call('HINCRBY', base .. ':numbers:' .. e.account .. ':' .. e.resource, e.parent, 1)
     call('SADD', base .. ':kinds:' .. e.account .. ':' .. e.parent_resource .. ':' .. e.parent, e.resource)
   end
-  local envelope = { e.offset, clock, clock, number, e.parent_resource, e.parent, e.refs, e.offers, e.record }
+  local envelope = { e.offset, clock, clock, number, e.parent_resource, e.parent, e.refs, e.offers, e.record, e.sort_key }
   write_record(base, e, envelope)
+  resort(base, e, '', envelope)
   call('ZADD', list_of(base, 'created', e.account, e.resource, e.parent), whole(clock), e.key)
   call('HSETNX', base .. ':owners:' .. e.resource, e.key, e.account)
   write_refs(base, e, {}, {})
@@ -203,8 +220,9 @@ end
 function writers.RecordChanged(base, e, clock)
   local old = find(base, e.account, e.resource, e.key)
   local envelope = { e.offset, old[CREATED], clock, old[NUMBER], old[PARENT_RESOURCE], old[PARENT], e.refs, e.offers,
-    e.record }
+    e.record, e.sort_key }
   write_record(base, e, envelope)
+  resort(base, e, old[SORT], envelope)
   write_refs(base, e, old[REFS], old[OFFERS])
   if e.resource == 'contests' then schedule(base, contest_name(e.account, e.key), e.due) end
   return envelope
@@ -297,7 +315,7 @@ local function event_of(item)
   else
     e.resource, e.key, e.contest, e.expected, e.expected_parent = item[8], item[9], item[10], item[11], item[12]
     e.record, e.parent_resource, e.parent, e.refs, e.offers = item[13], item[14], item[15], item[16], item[17]
-    e.due, e.writes[1] = item[18], e
+    e.due, e.sort_key, e.writes[1] = item[18], item[19], e
   end
   return e
 end
@@ -392,12 +410,34 @@ local function envelopes(records, keys)
   return reply
 end
 
--- ARGV: account, resource, parent key, order (created|updated), before (us, or +inf), since (us, or -inf), most.
+-- The keys of a page, by order: `after` is the last place of the page before, '' in the first one.
+local pages = {}
+
+-- newest first, at or after `since` (us, or -inf)
+local function newest(name)
+  return function(list, after, since, most)
+    return call('ZRANGE', list(name), after == '' and '+inf' or '(' .. after, since, 'BYSCORE', 'REV', 'LIMIT', 0, most)
+  end
+end
+
+pages.created, pages.updated = newest('created'), newest('updated')
+
+-- numbers grow with the time of creation (us), the place
+function pages.running_number(list, after, _, most)
+  return call('ZRANGE', list('created'), after == '' and '-inf' or '(' .. after, '+inf', 'BYSCORE', 'LIMIT', 0, most)
+end
+
+-- the place is the sort key NUL the key
+function pages.sort_key(list, after, _, most)
+  local found = call('ZRANGE', list('sorted'), after == '' and '-' or '(' .. after, '+', 'BYLEX', 'LIMIT', 0, most)
+  for i = 1, #found do found[i] = string.sub(found[i], string.find(found[i], '\0', 1, true) + 1) end
+  return found
+end
+
+-- ARGV: account, resource, parent key, order (a name of `pages`), after, since, most.
 read('page', function(base, args)
-  local list = list_of(base, args[4], args[1], args[2], args[3])
-  local before = args[5] == '+inf' and args[5] or '(' .. args[5]
-  local found = call('ZRANGE', list, before, args[6], 'BYSCORE', 'REV', 'LIMIT', 0, args[7])
-  return envelopes(records_of(base, args[1], args[2]), found)
+  local list = function(name) return list_of(base, name, args[1], args[2], args[3]) end
+  return envelopes(records_of(base, args[1], args[2]), pages[args[4]](list, args[5], args[6], args[7]))
 end)
 
 -- ARGV: account, contest, most, time of the last change (us) of the participants that the caller has read, and of the

@@ -41,6 +41,7 @@ class Held:
     parent: Ref | None
     refs: tuple[Ref, ...]
     offers: tuple[Ref, ...]
+    sort_key: str
 
 
 @dataclass
@@ -82,6 +83,16 @@ class Model:
             if owner == account and kind == resource and held.stored.parent == parent
         ]
         return sorted(found, key=lambda stored: getattr(stored, order), reverse=True)
+
+    def place(self, account: str, resource: str, stored: Stored) -> str:
+        return f"{self.records[account, resource, stored.key].sort_key}\0{stored.key}"
+
+    def ascending(self, account: str, resource: str, parent: str, order: str) -> list[Stored]:
+        found = self.list_of(account, resource, parent, "created")[::-1]
+        if order == "running_number":
+            return found
+        placed = [stored for stored in found if self.records[account, resource, stored.key].sort_key]
+        return sorted(placed, key=lambda stored: self.place(account, resource, stored))
 
     def _command(self, offset: int, event: CatalogueCommand) -> None:
         if self.outcome(event.command_id) is None:
@@ -153,10 +164,10 @@ class Model:
                 numbers |= {} if counter is None else {counter: number}
                 parent = write.parent[1] if write.parent else ""
                 stored = Stored(write.key, offset, now + index, now + index, number, parent, write.record)
-                after[name] = Held(stored, write.parent, write.refs, write.offers)
+                after[name] = Held(stored, write.parent, write.refs, write.offers, write.sort_key)
             elif old is not None:
                 stored = replace(old.stored, version=offset, updated=now + index, record=write.record)
-                after[name] = Held(stored, old.parent, write.refs, write.offers)
+                after[name] = Held(stored, old.parent, write.refs, write.offers, write.sort_key)
         for write in writes:
             old, ref = self.records.get((account, write.resource, write.key)), (write.resource, write.key)
             if write.expected_version is None and old is not None:
@@ -235,6 +246,7 @@ def _write_of(event: RecordCreated | RecordChanged) -> Write:
         refs=event.refs,
         offers=event.offers,
         due=event.due,
+        sort_key=event.sort_key,
         expected_version=event.expected_version if isinstance(event, RecordChanged) else None,
     )
 

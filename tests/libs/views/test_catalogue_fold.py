@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
@@ -24,6 +24,7 @@ from libs.contracts.catalogue_events import (
     RecordCreated,
     RecordDeleted,
     RecordsWritten,
+    Stored,
     Write,
 )
 from libs.contracts.codec import Undecodable
@@ -31,7 +32,7 @@ from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.monitoring.quarantine import reasons_of
 from libs.tally.events import Actor, LogCreated
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue_views import CatalogueViews, Order
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
@@ -65,6 +66,7 @@ one_step = st.fixed_dictionaries(
         "refs": st.integers(0, 2),
         "offers": st.lists(st.sampled_from(["1", "2"]), max_size=2, unique=True),
         "due": st.sampled_from([None, 0, NOW_MS * 1000, LATER]),
+        "sort": st.sampled_from(["", "", "a", "b"]),
         "after_ms": st.sampled_from([0, 0, 0, 1, 7, -5, DAY_MS // 2, DAY_MS]),
         "skew_us": st.sampled_from([0, -3_000_000, 5_000_000]),
     }
@@ -144,6 +146,7 @@ def write_of(step: dict[str, Any], model: Model, offset: int) -> Write:
         if resource == "conventions"
         else (),
         due=step["due"],
+        sort_key=step["sort"],
         expected_version=None if step["do"] == "create" else version if pick % 5 else version + 1,
     )
 
@@ -182,6 +185,21 @@ async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
     await valkey.close()
 
 
+async def assert_ascending(views: CatalogueViews, model: Model, account: str, resource: str, parent: str) -> None:
+    """The lists in the other orders, in pages of two."""
+    orders: dict[Order, Callable[[Stored], int | str]] = {
+        "running_number": lambda stored: stored.created,
+        "sort_key": lambda stored: model.place(account, resource, stored),
+    }
+    for order, place in orders.items():
+        listed: list[Stored] = []
+        after: int | str = ""
+        while page := await views.page(account, resource, parent=parent, order=order, after=after, limit=2):
+            listed += page
+            after = place(page[-1])
+        assert listed == model.ascending(account, resource, parent, order)
+
+
 async def assert_equal(views: CatalogueViews, model: Model) -> None:
     assert await views.position(PARTITION) == Position(LOG, model.offset)
     await make_fresh(views.fresh, PARTITION)
@@ -194,6 +212,7 @@ async def assert_equal(views: CatalogueViews, model: Model) -> None:
                 for order in ("created", "updated"):
                     listed = await views.page(account, resource, parent=parent, order=order, limit=10)
                     assert listed == model.list_of(account, resource, parent, order)
+                await assert_ascending(views, model, account, resource, parent)
         for contest in KEYS:
             config = await views.contest_config(account, contest)
             held = model.records.get((account, "contests", contest))
@@ -352,10 +371,10 @@ async def test_a_page_costs_the_same_at_any_size(valkey: Coalescer, namespace: s
         position += 100
     await make_fresh(views.fresh, PARTITION)
     seen: list[str] = []
-    before = None
-    while page := await views.page(ACCOUNTS[0], "contests", before=before, limit=100):
+    after: int | str = ""
+    while page := await views.page(ACCOUNTS[0], "contests", after=after, limit=100):
         seen += [stored.key for stored in page]
-        before = page[-1].created
+        after = page[-1].created
     assert seen == [f"k{offset}" for offset in reversed(range(1000))]
 
 
