@@ -18,6 +18,7 @@ from libs.catalogue.contests import closing_record
 from libs.catalogue.contests.phase import phase_of
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.examples import EXAMPLES
+from libs.catalogue.pictures import SIZES, picture_url, picture_urls
 from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.catalogue.schemas.app import App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
@@ -67,7 +68,17 @@ def _computed_of_file(stored: Stored) -> Document:
 
 def _computed_of_image(stored: Stored) -> Document:
     picture = stored.document["picture"]
-    return {"format": picture["format"], "ratio": picture["width"] / picture["height"]}
+    return {
+        "format": picture["format"],
+        "ratio": picture["width"] / picture["height"],
+        "url": picture_url(stored.key, stored.document),
+        "sizes": picture_urls(stored.key, stored.document),
+    }
+
+
+def _judge_icon(before: Document, after: Document) -> None:
+    if bool(before.get("is_icon")) != bool(after.get("is_icon")):
+        raise ValidationFailed([Problem("/is_icon", "cannot be changed")])
 
 
 def _phase(stored: Stored, now: int) -> Document:
@@ -260,8 +271,22 @@ IMAGES: Final = Resource(
             "description": "Format of the stored picture.",
         },
         "ratio": {"type": "number", "description": "Width divided by height."},
+        "url": {
+            "type": "string",
+            "format": "uri",
+            "description": "Address of the picture in its default size. It changes with the picture, so caches "
+            "never show an old one. A private picture needs an API key.",
+        },
+        "sizes": {
+            "type": "object",
+            "additionalProperties": {"type": "string", "format": "uri"},
+            "description": "Addresses by size: the longer side has at most "
+            + ", ".join(f"{pixels} pixels ({size})" for size, pixels in SIZES.items())
+            + ".",
+        },
     },
-    operations=frozenset({"get"}),
+    judge=_judge_icon,
+    operations=frozenset({"get", "patch"}),
 )
 
 

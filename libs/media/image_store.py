@@ -11,13 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any, Final
 from weakref import WeakValueDictionary
 
+from libs.catalogue.pictures import SIZES
 from libs.media.decoder_pool import Decoders
 from libs.media.pictures import FORMATS, NotAPicture
 from libs.storage.store import Store, environment_files
 from libs.tally.errors import Overloaded
 
-SIZES: Final = {"thumb": 150, "default": 800, "large": 1600}
-"""Maximum length of each rendition's longer side, in pixels."""
 ORIGINAL: Final = "original"
 
 

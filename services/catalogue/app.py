@@ -11,7 +11,7 @@ from libs.catalogue.command_writer import CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import ChangeGuard, Guard
-from libs.catalogue.resource_table import CONTESTS, FILES, PARTICIPANTS, RESOURCES
+from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
 from libs.concurrency.first_success import first_success
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_test_namespace
 from libs.deployment.guard import ServiceGuard, open_guard
@@ -43,6 +43,7 @@ from services.catalogue.closed_contest_guard import ClosedContests
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
 from services.catalogue.image_routes import image_router
+from services.catalogue.image_urls import ImageUrls
 from services.catalogue.images import Images
 from services.catalogue.media_routes import MediaEnvironment, media_router
 from services.catalogue.reopening_route import reopening_router
@@ -142,6 +143,7 @@ async def _open_guarded(
     test = environment_of(valkey, log, legacy_test_namespace(settings.namespace), proxies)
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, production.views, settings.public_url)
+    image_urls = ImageUrls(settings.public_url)
     files = Files(settings.namespace, production.record_service, store, scanner)
     decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
 
@@ -177,9 +179,12 @@ async def _open_guarded(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 routers=[
                     # first, so that `upload_from_url` is not read as the key of an image
-                    image_router(production.auth, images, largest),
+                    image_router(production.auth, images, image_urls, largest),
                     build_router(
-                        production.record_service, production.auth, {**enrichers, FILES.name: urls}, by_votes
+                        production.record_service,
+                        production.auth,
+                        {**enrichers, FILES.name: urls, IMAGES.name: image_urls},
+                        by_votes,
                     ),
                     legacy_router(production.legacy("/legacy", enrichers, images, largest)),
                     legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),

@@ -13,17 +13,18 @@ from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.validation import Problem
-from libs.web.auth import Authenticator, require
+from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.errors import MethodNotAllowed, allow
-from libs.web.etags import etag
 from libs.web.form_schemas import as_fields
 from libs.web.openapi import BAD_BODY, Schema, answers, named, needs
 from libs.web.parameters import IdempotencyKey, IfMatch
 from libs.web.requests import parse_idempotency_key, read_object
+from libs.web.service import Complete
 from services.catalogue.image_forms import FORM, TEXTS, name_at, read_form, titled
 from services.catalogue.images import Images
-from services.catalogue.openapi import BEARER, created
-from services.catalogue.routes import fits
+from services.catalogue.openapi import BEARER
+from services.catalogue.openapi import created as created_answer
+from services.catalogue.routes import entity_tag, fits
 
 WRITES: Final = needs("content:write")
 FILE: Final[Schema] = {"type": "string", "format": "binary", "description": "jpg, png, webp or gif."}
@@ -41,7 +42,7 @@ MADE: Final = answers(
     "overloaded",
     "scanner_unavailable",
     "log_unavailable",
-    success={201: created(IMAGES)},
+    success={201: created_answer(IMAGES)},
 )
 
 
@@ -52,14 +53,23 @@ class OnlyPost:
         raise MethodNotAllowed(allow(("POST",)))
 
 
-def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRouter:
+def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes: int) -> APIRouter:
     """Build the routes; all need the permission content:write."""
     router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)])
 
-    async def account_of(request: Request) -> str:
+    async def caller_of(request: Request) -> ApiKey:
         key = await auth.authenticate(request.scope)
         require(key, "content:write")
-        return key.account
+        return key
+
+    async def created(request: Request, caller: ApiKey, image: Written) -> Response:
+        shown = IMAGES.show(image.stored)
+        await urls(caller, str(request.base_url).rstrip("/"), [shown])
+        tag = entity_tag(image.stored, shown)
+        headers = {"Location": f"/images/{image.stored.key}", "ETag": tag}
+        if image.replayed:
+            headers["Idempotent-Replayed"] = "true"
+        return Response(orjson.dumps(shown), 201, headers, "application/json")
 
     @router.post(
         "/images",
@@ -74,14 +84,15 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         jpg, png, webp or gif, detected from the bytes and not from the name. The stored picture is encoded again
         from its pixels: rotated as its metadata says, in sRGB, without metadata; of an animation the first
         picture. Files that are also valid as another type, such as an archive or a page, are refused. Without a
-        title, the file's name becomes the title. The picture is served at `/media/image/<key>`.
+        title, the file's name becomes the title. The picture is served at `url`.
         """
-        account = await account_of(request)
+        caller = await caller_of(request)
         async with read_form(request, max_bytes) as form:
             key = parse_idempotency_key(idempotency_key)
             content = b"" if key is None else await asyncio.to_thread(form.content)
-            write_request = _write_request(request, account, key, content)
-            return _created(await images.upload(account, form.file, form.body, write_request))
+            write_request = _write_request(request, caller.account, key, content)
+            made = await images.upload(caller.account, form.file, form.body, write_request)
+            return await created(request, caller, made)
 
     @router.post(
         "/images/upload_from_url",
@@ -96,12 +107,13 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
         The picture is fetched over http or https, from public addresses, without user name or password, following
         at most five redirects; other URLs are refused.
         """
-        account = await account_of(request)
+        caller = await caller_of(request)
         content, given = await read_object(request)
         url = given.pop("url", None)
         body = titled(name_at(url), given) if isinstance(url, str) else titled("", given, [NO_URL])
-        write_request = _write_request(request, account, parse_idempotency_key(idempotency_key), content)
-        return _created(await images.fetch(account, url, body, write_request))
+        key = parse_idempotency_key(idempotency_key)
+        write_request = _write_request(request, caller.account, key, content)
+        return await created(request, caller, await images.fetch(caller.account, url, body, write_request))
 
     router.routes.append(Route("/images/upload_from_url", OnlyPost()))
 
@@ -124,7 +136,7 @@ def image_router(auth: Authenticator, images: Images, max_bytes: int) -> APIRout
 
         Caches may serve its picture for another day.
         """
-        await images.delete(await account_of(request), image_key, fits(if_match))
+        await images.delete((await caller_of(request)).account, image_key, fits(if_match))
         return Response(status_code=204)
 
     return router
@@ -134,13 +146,6 @@ def _write_request(request: Request, account: str, key: str | None, content: byt
     if key is None:
         return WriteRequest.once()
     return WriteRequest.repeatable(account, "POST", request.url.path, key, content)
-
-
-def _created(image: Written) -> Response:
-    headers = {"Location": f"/images/{image.stored.key}", "ETag": etag(image.stored.version)}
-    if image.replayed:
-        headers["Idempotent-Replayed"] = "true"
-    return Response(orjson.dumps(IMAGES.show(image.stored)), 201, headers, "application/json")
 
 
 def _body(name: str, media_type: str, texts: tuple[str, ...] = (), **source: Schema) -> Schema:

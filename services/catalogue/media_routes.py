@@ -7,10 +7,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
+from libs.catalogue.pictures import SIZES, picture_version
 from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.media.image_store import SIZES, ImageStore, Kept
+from libs.media.image_store import ImageStore, Kept
 from libs.media.pictures import FORMATS
 from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
@@ -18,12 +19,14 @@ from libs.web.auth import Authenticator, header, headers_of, require
 from libs.web.byte_ranges import SAFE
 from libs.web.etags import etag, not_modified
 from libs.web.openapi import UNCHANGED, answers
-from libs.web.parameters import IfNoneMatch
+from libs.web.parameters import TEXT, IfNoneMatch
 from services.catalogue.openapi import BEARER
 
 DEFAULT: Final = "default"
 PUBLIC: Final = "public, max-age=86400"
-"""A picture may be replaced or deleted under its key; a day's delay is acceptable for public images."""
+"""Of an address with the current version: an image may become private or be deleted meanwhile."""
+PUBLIC_UNVERSIONED: Final = "public, max-age=300"
+"""Of an address whose picture may be replaced, or already was."""
 PRIVATE: Final = "private, no-cache"
 Size = Annotated[
     str,
@@ -33,6 +36,15 @@ Size = Annotated[
         + "; never enlarged."
     ),
     WithJsonSchema({"type": "string", "enum": list(SIZES), "default": DEFAULT}),
+]
+
+
+Version = Annotated[
+    str | None,
+    Query(
+        description="From the image's `url`, which is another one for another picture: caches keep it for a day."
+    ),
+    WithJsonSchema(TEXT),
 ]
 
 
@@ -76,9 +88,15 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
         ),
     )
     async def get_picture(
-        request: Request, image_id: str, size: Size = DEFAULT, if_none_match: IfNoneMatch = None
+        request: Request,
+        image_id: str,
+        size: Size = DEFAULT,
+        v: Version = None,
+        if_none_match: IfNoneMatch = None,
     ) -> Response:
         """Read the picture of an image, by its key.
+
+        It is the current picture, also with the `v` of an earlier one.
 
         Public images need no API key. Private images need a key of the account that has `content:read`, as Bearer
         or as `service-brand` and `service-key`.
@@ -89,12 +107,12 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
         is_public = image.document["access"]["access"] == "public"
         if not is_public:
             await _admit(request, environment, account)
-        kept = Kept.of(image.document)
+        kept, is_current = Kept.of(image.document), v == picture_version(image.document)
         tag = etag(f"{kept.object}-{size}")
         headers = {
             **SAFE,
             "ETag": tag,
-            "Cache-Control": PUBLIC if is_public else PRIVATE,
+            "Cache-Control": PRIVATE if not is_public else PUBLIC if is_current else PUBLIC_UNVERSIONED,
         }
         if not_modified(if_none_match, tag):
             return Response(status_code=304, headers=headers)
@@ -102,7 +120,7 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
         if data is None:  # deleted, or replaced meanwhile
             if (await _find(environments, image_id)).image.version == image.version:
                 raise _unknown(image_id)
-            return await get_picture(request, image_id, size, if_none_match)
+            return await get_picture(request, image_id, size, v, if_none_match)
         return Response(data, headers=headers, media_type=FORMATS[kept.format].media_type)
 
     return router

@@ -224,7 +224,12 @@ class _Routes:
         """Return the entity tag: the version, and a hash of the response if it has more than the record."""
         if self._complete is None and self._row.timed is None:
             return etag(stored.version)
-        return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
+        return entity_tag(stored, shown)
+
+
+def entity_tag(stored: Stored, shown: Document) -> str:
+    """Return the tag of a response that has more than the record: the version and a hash of the response."""
+    return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
 
 
 def _parent_of(row: Resource, table: Table) -> Callable[..., Awaitable[str]]:

@@ -10,7 +10,8 @@ class Settings(DeploymentSettings, HttpSettings):
     public_url: str = Field(
         "",
         pattern=r"^(https?://[^/?#]+)?$",
-        description="Public origin of the API, for upload addresses; by default the origin of each request.",
+        description="Public origin of the API, for addresses of files and pictures; by default the origin of each "
+        "request.",
     )
     file_max_bytes: int = Field(100 << 20, ge=1, description="Largest accepted file.")
     scanner: str = Field(

@@ -86,7 +86,7 @@ class Image(Record):
     """An image. The server also stores `picture` {object, format, width, height, size, sha256}."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"picture"})
-    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"format", "ratio"}
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"format", "ratio", "url", "sizes"}
 
     title: Title = None
     access: PublicAccess = Field(default_factory=PublicAccess, description="Read access; public by default.")

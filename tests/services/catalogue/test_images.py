@@ -74,7 +74,7 @@ async def test_an_image_from_its_upload_to_its_end(
     assert image == image | {"title": "summer", "format": name, "ratio": 1.5, "custom_data": {}}
     assert image["access"] == {"access": "public", "updated": image["created"]}
     members = {"key", "title", "format", "ratio", "created", "updated", "access", "custom_data"}
-    assert set(image) == members | {"image_text", "public_use", "is_icon", "tags"}
+    assert set(image) == members | {"image_text", "public_use", "is_icon", "tags", "url", "sizes"}
     where = made.headers["location"]
     assert where == f"/images/{image['key']}"
     read = await client.get(where)
@@ -91,11 +91,60 @@ async def test_an_image_from_its_upload_to_its_end(
     assert await place.names(image["key"]) == []
 
 
-async def test_there_is_no_list_and_no_change(client: httpx.AsyncClient) -> None:
-    where = f"/images/{(await uploaded(client))['key']}"
-    listed, patched = await client.get("/images"), await client.patch(where, json={"title": "x"})
+async def test_there_is_no_list(client: httpx.AsyncClient) -> None:
+    listed = await client.get("/images")
     assert (code(listed), listed.headers["allow"]) == ((405, "method_not_allowed"), "POST")
-    assert (code(patched), patched.headers["allow"]) == ((405, "method_not_allowed"), "DELETE, GET, HEAD")
+
+
+async def test_title_access_tags_and_custom_data_can_be_changed(client: httpx.AsyncClient) -> None:
+    image = await uploaded(client, title="Stage", custom_data={"a": 1})
+    where = f"/images/{image['key']}"
+    changes = {"title": "Hall", "access": {"access": "private"}, "tags": ["x"], "custom_data": {"b": 2}}
+    changed = await client.patch(where, json=changes)
+    assert changed.status_code == 200, changed.text
+    found = changed.json()
+    assert (found["title"], found["tags"], found["custom_data"]) == ("Hall", ["x"], {"a": 1, "b": 2})
+    assert (found["access"]["access"], found["url"]) == ("private", image["url"])
+    read = await client.get(where)
+    assert (read.json(), read.headers["etag"]) == (found, changed.headers["etag"])
+    sent_back = (await client.patch(where, json=found)).json()
+    assert sent_back | {"updated": None} == found | {"updated": None}
+    stale = await client.patch(where, json={"title": "x"}, headers={"If-Match": f'"{image["key"]}"'})
+    assert code(stale) == (412, "version_conflict")
+    assert pointers(await client.patch(where, json={"is_icon": True})) == (422, ["/is_icon"])
+    assert pointers(await client.patch(where, json={"picture": {}})) == (422, ["/picture"])
+
+
+async def test_the_addresses_in_the_record_serve_the_picture_in_every_size(
+    place: Place, client: httpx.AsyncClient
+) -> None:
+    image = await uploaded(client, picture("png", 1800, 900))
+    assert set(image["sizes"]) == {"thumb", "default", "large"}
+    async with place.anybody() as anybody:
+        shown = {size: await anybody.get(url) for size, url in image["sizes"].items()}
+        sizes = {size: opened(answer.content).size for size, answer in shown.items()}
+        assert sizes == {"thumb": (150, 75), "default": (800, 400), "large": (1600, 800)}
+        assert (await anybody.get(image["url"])).content == shown["default"].content
+        assert image["url"].startswith("http://catalogue/media/image/")
+
+
+async def test_the_address_changes_with_the_picture_and_only_the_current_one_may_be_cached(
+    place: Place, host: WebHost
+) -> None:
+    async with place.legacy() as client:
+        image = await uploaded(client, picture("png", 30, 20))
+        before = (await client.get(f"/images/{image['key']}")).json()["url"]
+        replaced = await client.post(
+            f"/legacy/images/{image['key']}", data={"url": host.respond("/b.jpg", picture("jpg", 20, 30))}
+        )
+        assert replaced.status_code == 200, replaced.text
+        after = (await client.get(f"/images/{image['key']}")).json()["url"]
+        assert before != after
+        old, new, bare = [await client.get(url) for url in (before, after, f"/media/image/{image['key']}")]
+        assert old.content == new.content == bare.content
+        assert new.headers["cache-control"] == "public, max-age=86400"
+        assert old.headers["cache-control"] == bare.headers["cache-control"] == "public, max-age=300"
+        assert old.headers["etag"] == new.headers["etag"]
 
 
 async def test_what_is_said_of_an_image_comes_with_its_upload(client: httpx.AsyncClient) -> None:
@@ -353,7 +402,7 @@ async def test_all_who_ask_at_once_have_one_rendition_made(
 
 
 async def test_a_picture_that_was_read_need_not_be_read_again(place: Place, client: httpx.AsyncClient) -> None:
-    path = f"/media/image/{(await uploaded(client, picture('jpg', 900, 900)))['key']}"
+    path = (await uploaded(client, picture("jpg", 900, 900)))["url"]
     async with place.anybody() as anybody:
         first = await anybody.get(path)
         assert first.headers["cache-control"] == "public, max-age=86400"
