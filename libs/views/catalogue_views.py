@@ -163,6 +163,14 @@ class CatalogueViews:
         )
         return _many(flat)
 
+    async def records(self, account: str, resource: str, keys: Sequence[str]) -> list[Stored]:
+        """Return those records that exist, in short calls."""
+        found: list[Stored] = []
+        for first in range(0, len(keys), PAGE):
+            asked = account, resource, *keys[first : first + PAGE]
+            found += _many(await self.fresh.read("records", self._partition(account), *asked))
+        return found
+
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
         """Return the contest, its participants and vote sources in the order of creation, and their version.
 

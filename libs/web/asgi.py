@@ -8,6 +8,7 @@ from starlette.requests import ClientDisconnect
 
 from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
+from libs.web import cors
 from libs.web.asgi_routes import AsgiRoute
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.metrics import RequestTimes
@@ -36,7 +37,7 @@ class Front:
     Routes are declared without the trailing slash, on apps with `redirect_slashes=False`. Hot routes are served
     here, without the app's middleware. While one of `refusals` returns an error, only `ALWAYS_SERVED` is served.
     With `limits`, requests without a key are counted here, those with one during authentication. Without
-    `shows_operations`, routes for operators are 404.
+    `shows_operations`, routes for operators are 404. Pages of every origin may use the paths of `cors.py`.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Front:
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         REQUEST_ID.set(name)  # each request runs in its own task
         began, limits = time.perf_counter(), self.limits
+        is_open = cors.methods_for_all(scope["path"]) is not None
         scope["state"]["rate_limits"] = limits
         scope["state"]["shows_operations"] = self.shows_operations
 
@@ -77,6 +79,8 @@ class Front:
                 headers = message["headers"] = [*message.get("headers", ()), (HEADER, name.encode())]
                 if limits is not None:
                     headers += limits.headers(scope)
+                if is_open:
+                    headers += cors.HEADERS
                 if scope["method"] == "GET" and all(header != b"cache-control" for header, _ in headers):
                     headers.append(NOT_SHARED)
             await send(message)
@@ -84,7 +88,7 @@ class Front:
         try:
             if limits is not None:
                 await limits.charge_keyless(scope)
-            await self._app_for(scope)(scope, receive, send_with_headers)
+            await (cors.preflight(scope) or self._app_for(scope))(scope, receive, send_with_headers)
         except ClientDisconnect:
             return  # the client has disconnected
         except Exception as error:

@@ -114,3 +114,14 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+class OriginSettings(TelemetrySettings):
+    """The address at which clients reach the API."""
+
+    public_url: str = Field(
+        "",
+        pattern=r"^(https?://[^/?#]+)?$",
+        description="Public origin of the API, for addresses of files and pictures; by default the origin of each "
+        "request.",
+    )

@@ -45,6 +45,8 @@ from services.catalogue.files import Files
 from services.catalogue.image_routes import image_router
 from services.catalogue.image_urls import ImageUrls
 from services.catalogue.images import Images
+from services.catalogue.key_routes import key_router
+from services.catalogue.keys import AccountKeys
 from services.catalogue.media_routes import MediaEnvironment, media_router
 from services.catalogue.reopening_route import reopening_router
 from services.catalogue.routes import build_router
@@ -143,6 +145,9 @@ async def _open_guarded(
     test = environment_of(valkey, log, legacy_test_namespace(settings.namespace), proxies)
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, production.views, settings.public_url)
+    account_keys = AccountKeys(
+        production.writer, production.views, KeyUses(valkey, settings.namespace), settings.rate_per_key
+    )
     image_urls = ImageUrls(settings.public_url)
     files = Files(settings.namespace, production.record_service, store, scanner)
     decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
@@ -191,6 +196,7 @@ async def _open_guarded(
                     file_router(production.auth, production.views, files, urls, settings.file_max_bytes),
                     media_router(media),
                     vote_source_router(production.auth, VoteSources(production.record_service, production.views)),
+                    key_router(production.auth, account_keys),
                     reopening_router(
                         production.auth,
                         Reopener(production.record_service, votes, settings.partitions),

@@ -3,16 +3,10 @@
 from pydantic import Field
 
 from libs.deployment.settings import DeploymentSettings
-from libs.web.settings import HttpSettings
+from libs.web.settings import HttpSettings, OriginSettings
 
 
-class Settings(DeploymentSettings, HttpSettings):
-    public_url: str = Field(
-        "",
-        pattern=r"^(https?://[^/?#]+)?$",
-        description="Public origin of the API, for addresses of files and pictures; by default the origin of each "
-        "request.",
-    )
+class Settings(DeploymentSettings, HttpSettings, OriginSettings):
     file_max_bytes: int = Field(100 << 20, ge=1, description="Largest accepted file.")
     scanner: str = Field(
         "",

@@ -27,9 +27,16 @@ from services.query.historical_counts import PastCounts
 from services.query.historical_read_limits import PastReads
 from services.query.participants import ParticipantCounts
 from services.query.position_wait import PositionWatch
+from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults
 from services.query.receipts import Receipts
-from services.query.routes import certificate_route, count_route, public_route, timeline_route
+from services.query.routes import (
+    certificate_route,
+    count_route,
+    public_contest_route,
+    public_route,
+    timeline_route,
+)
 from services.query.settings import Settings
 from services.query.snapshot_cache import SnapshotCache
 from services.query.streams.change_detector import ChangeDetector
@@ -97,6 +104,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     meter = LagMeter(log, votes_topic(settings.namespace, settings.partitions))
     streams = StreamHub(production.auth, production.snapshots, changes, meter, catalogue_topic(settings.namespace))
 
+    origin = settings.public_url
     figures = ParticipantCounts(production.snapshots)
     quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
@@ -113,6 +121,9 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
                     timeline_route(timelines),
                     certificate_route(CertificateDownload(production.auth, production.snapshots, store)),
                     public_route(public),
+                    public_contest_route(
+                        PublicContests(public, production.snapshots, production.catalogue, origin)
+                    ),
                     count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
                     public_stream_route(PublicStream(public, streams, quota), streams.end),
                 ],

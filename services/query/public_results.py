@@ -17,7 +17,6 @@ from services.query.snapshot_cache import SnapshotCache, now
 MOST_OWNERS: Final = 10_000
 SHARED_S: Final = 2
 """Longest time that shared caches may serve a response."""
-ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
 
 
 class Owners(Protocol):
@@ -52,7 +51,7 @@ class PublicResults:
         # caches would take an uncacheable 304 for a revalidation of the stored response
         unchanged = shared_s > 0 and not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
         caching = b"private, no-store" if receipt is not None else for_all(shared_s)
-        sent = [*(answer.not_modified if unchanged else answer.headers), (b"cache-control", caching), ANY_ORIGIN]
+        sent = [*(answer.not_modified if unchanged else answer.headers), (b"cache-control", caching)]
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
 

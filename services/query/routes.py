@@ -9,7 +9,8 @@ from libs.web.asgi_routes import AsgiRoute
 from libs.web.openapi import UNCHANGED, Schema, answers, needs, problems
 from libs.web.parameters import IfNoneMatch
 from services.query.certificates import CertificateDownload
-from services.query.models import PublicResultsRecord, TimelineRecord, VoteCount
+from services.query.models import PublicContest, PublicResultsRecord, TimelineRecord, VoteCount
+from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults
 from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
@@ -209,4 +210,26 @@ def public_route(serve: PublicResults) -> AsgiRoute:
         | {200: {"description": "The results.", "headers": PUBLIC_HEADERS}, **UNCHANGED},
         tags=["results"],
         summary="Read a contest's public results",
+    )
+
+
+def public_contest_route(serve: PublicContests) -> AsgiRoute:
+    """Return the route of a contest as voters see it."""
+
+    def public_contest(contest_key: str, if_none_match: IfNoneMatch = None) -> None:
+        """Returns a published contest and its participants, for apps without a key. Public: no key is needed.
+
+        Pages of every origin may read it. Contests in setup are not found. Counts are in the public results.
+        """
+
+    return AsgiRoute(
+        "/public/contests/{contest_key}",
+        public_contest,
+        serve,
+        methods=["GET"],
+        response_model=PublicContest,
+        responses=problems("not_found", "views_unavailable")
+        | {200: {"description": "The contest.", "headers": PUBLIC_HEADERS}, **UNCHANGED},
+        tags=["results"],
+        summary="Read a contest as voters see it",
     )

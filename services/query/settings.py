@@ -3,10 +3,10 @@
 from pydantic import Field
 
 from libs.deployment.settings import DeploymentSettings
-from libs.web.settings import HttpSettings
+from libs.web.settings import HttpSettings, OriginSettings
 
 
-class Settings(DeploymentSettings, HttpSettings):
+class Settings(DeploymentSettings, HttpSettings, OriginSettings):
     count_build_interval_ms: int = Field(
         100,
         ge=10,

@@ -90,6 +90,10 @@ class SnapshotCache:
         entry.snapshot = entry.snapshot.at(now())
         return entry.snapshot
 
+    async def mark(self, account: str) -> Mark:
+        """Return a mark of the part of the catalogue with this account. Raises `ViewsUnavailable`."""
+        return await self._looks[self._partition(account)].next()
+
     async def newest(self, account: str, key: str) -> Snapshot:
         """Return a snapshot read after this call; the same one if nothing changed. Raises as `get`."""
         mark = await self._looks[self._partition(account)].next()

@@ -32,6 +32,7 @@ async def test_the_committed_description_of_the_log_is_the_one_that_is_served(ap
 
 EXAMPLES = ("example", "examples")
 PUBLIC = {
+    "/public/contests/{contest_key}",
     "/public/contests/{contest_key}/results",
     "/public/contests/{contest_key}/results/stream",
     "/media/image/{image_id}",

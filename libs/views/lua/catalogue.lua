@@ -410,6 +410,11 @@ local function envelopes(records, keys)
   return reply
 end
 
+-- ARGV: account, resource, key, ... {key, envelope, ...} of those that exist.
+read('records', function(base, args)
+  return envelopes(records_of(base, args[1], args[2]), { unpack(args, 3) })
+end)
+
 -- The keys of a page, by order: `after` is the last place of the page before, '' in the first one.
 local pages = {}
 

@@ -18,7 +18,6 @@ from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.web.auth import AddressRefused, Authenticator, header
 from libs.web.errors import Unauthorized
-from services.query.public_results import ANY_ORIGIN
 from services.query.responses import Header
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
@@ -42,7 +41,6 @@ HEADERS: Final[list[Header]] = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
-PUBLIC_HEADERS: Final = [*HEADERS, ANY_ORIGIN]
 
 OPEN_TO_KEYS, OPEN_TO_ALL = STREAMS_OPEN.labels("counts"), STREAMS_OPEN.labels("results")
 
@@ -102,9 +100,7 @@ class StreamHub:
         update = view(snapshot.at(moment), moment, self._lag)
         message = update.delta(Seen(None, header(scope["headers"], b"last-event-id")))
         assert message is not None
-        await send(
-            {"type": "http.response.start", "status": 200, "headers": HEADERS if is_keyed else PUBLIC_HEADERS}
-        )
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         await send(message | {"body": events.RETRY + message["body"]})
         STREAM_MESSAGES.inc()
         subscriber = Subscriber(send, update.seen, _credentials(scope) if is_keyed else None)
