@@ -21,8 +21,9 @@ from libs.contracts.catalogue_events import (
     KeyRules,
     OutcomeKind,
 )
-from libs.contracts.topics import CATALOGUE_PARTITIONS
+from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.tally.errors import IdempotencyKeyReused
 
 PERMISSIONS: Final = (
     "content:read",
@@ -34,6 +35,7 @@ PERMISSIONS: Final = (
     "purchases:write",
     "sources:write",
     "operations",
+    "keys:manage",
 )
 MAX_NAME: Final = 100
 MAX_NETWORKS: Final = 100
@@ -55,36 +57,66 @@ class KeyReader(Protocol):
 
 
 async def issue_key(
-    writer: CommandWriter, account: str, permissions: Iterable[str], rules: KeyRules = NO_RULES
+    writer: CommandWriter,
+    account: str,
+    permissions: Iterable[str],
+    rules: KeyRules = NO_RULES,
+    request: WriteRequest | None = None,
 ) -> IssuedKey:
     """Issue a key of 256 random bits; the first key creates its account.
 
-    Raises `ValidationFailed` for an invalid name, permission or rule, and the errors of `CommandWriter.record`.
+    A repeated `request` issues no second key: the text returned for it is that of no key. Raises
+    `ValidationFailed` for an invalid name, permission or rule, `IdempotencyKeyReused`, and the errors of
+    `CommandWriter.record`.
     """
-    rules = _checked(rules, writer.now())
-    granted = tuple(dict.fromkeys(permissions))
-    unknown = [permission for permission in granted if permission not in PERMISSIONS]
-    if unknown:
-        problem = f"unknown permission {unknown[0]}; allowed: {', '.join(PERMISSIONS)}"
-        raise ValidationFailed([Problem("/permissions", problem)])
+    rules, granted = checked_key(permissions, rules, writer.now())
     if re.fullmatch(ACCOUNT_PATTERN.rstrip("$"), account) is None:
         raise ValidationFailed(
             [Problem("/account", "must be 1 to 64 of [A-Za-z0-9_.-] and start with a letter or digit")]
         )
-    key_id = secrets.token_hex(8)
+    request = request or WriteRequest.once()
+    key_id = key_id_of(request)
     api_key = f"tk_{key_id}_{secrets.token_urlsafe(32)}"
-    await writer.record(
+    outcome = await writer.record(
         KeyIssued(
             account=account,
-            command_id=WriteRequest.once().command_id,
+            command_id=request.command_id,
+            content=request.content,
             at=writer.now(),
             key_id=key_id,
-            sha256=hashlib.sha256(api_key.encode()).hexdigest(),
+            sha256=digest_of(api_key),
             permissions=granted,
             rules=rules,
         )
     )
+    if outcome.content != request.content:
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
     return IssuedKey(key_id, api_key, account)
+
+
+def key_id_of(request: WriteRequest) -> str:
+    """Return the id of the key that this request issues; repeated requests have the same."""
+    return hashlib.sha256(f"key\0{request.command_id}".encode()).hexdigest()[:16]
+
+
+def digest_of(api_key: str) -> str:
+    """Return the SHA-256 (hex) of a key's text, in the form in which it is stored."""
+    return hashlib.sha256(api_key.encode()).hexdigest()
+
+
+def checked_key(
+    permissions: Iterable[str], rules: KeyRules, now: int, others: Iterable[Problem] = ()
+) -> tuple[KeyRules, tuple[str, ...]]:
+    """Return the rules in canonical form, and the permissions without repetitions.
+
+    Raises `ValidationFailed` for invalid ones, with `others` first.
+    """
+    granted, problems = tuple(dict.fromkeys(permissions)), [*others]
+    unknown = [permission for permission in granted if permission not in PERMISSIONS]
+    if unknown:
+        problem = f"unknown permission {unknown[0]}; allowed: {', '.join(PERMISSIONS)}"
+        problems.append(Problem("/permissions", problem))
+    return _checked(rules, now, problems), granted
 
 
 async def list_keys(views: KeyReader) -> list[KeyRow]:
@@ -92,6 +124,13 @@ async def list_keys(views: KeyReader) -> list[KeyRow]:
     found = await asyncio.gather(*(views.keys(partition, "") for partition in range(CATALOGUE_PARTITIONS)))
     rows = [row for keys in found for row in keys.rows or ()]
     return sorted(rows, key=lambda row: (row.account, row.issued))
+
+
+async def keys_of(views: KeyReader, account: str) -> list[KeyRow]:
+    """Return the account's keys, newest first. Reads the account's partition only."""
+    partition = catalogue_topic("").partition_of(account)
+    rows = (await views.keys(partition, "")).rows or ()
+    return sorted((row for row in rows if row.account == account), key=lambda row: (-row.issued, row.key_id))
 
 
 async def find_key(views: KeyReader, key_id: str) -> KeyRow:
@@ -113,9 +152,9 @@ async def revoke_key(writer: CommandWriter, views: KeyReader, key_id: str) -> No
         raise UnknownKey(f"There is no key {key_id}.")
 
 
-def _checked(rules: KeyRules, now: int) -> KeyRules:
-    """Return the rules with networks in canonical form. Raises `ValidationFailed`."""
-    problems = []
+def _checked(rules: KeyRules, now: int, others: Iterable[Problem]) -> KeyRules:
+    """Return the rules with networks in canonical form. Raises `ValidationFailed`, with `others` first."""
+    problems = [*others]
     if len(rules.name) > MAX_NAME or not rules.name.isprintable():
         problems.append(Problem("/name", f"must be printable and at most {MAX_NAME} characters long"))
     if rules.expires is not None and rules.expires <= now:

@@ -1,7 +1,7 @@
 """Times of the last use of API keys, to the minute: stored only in Valkey, not in the log."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from libs.views.client import Valkey
@@ -26,6 +26,14 @@ class KeyUses:
         flat = await self._valkey.call("HGETALL", self._name)
         pairs = zip(flat[::2], flat[1::2], strict=True)
         return {key_id.decode(): int(minute) * MINUTE_S * 1_000_000 for key_id, minute in pairs}
+
+    async def last_of(self, key_ids: Sequence[str]) -> dict[str, int]:
+        """Return the same for these keys only. Raises as `note`."""
+        if not key_ids:
+            return {}
+        minutes = await self._valkey.call("HMGET", self._name, *key_ids)
+        found = zip(key_ids, minutes, strict=True)
+        return {key_id: int(minute) * MINUTE_S * 1_000_000 for key_id, minute in found if minute is not None}
 
     async def forget(self, key_id: str) -> None:
         """Delete the last use of a key. Raises as `note`."""

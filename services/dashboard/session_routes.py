@@ -17,8 +17,8 @@ from libs.web.openapi import BAD_BODY, answers, needs, problems, takes
 from libs.web.requests import read_object
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 
-NEEDED: Final = ("results:read", "operations")
-"""Permissions with a page; either one allows a session."""
+NEEDED: Final = ("results:read", "operations", "keys:manage")
+"""Permissions with a page; any of them allows a session."""
 PATH: Final = "/dashboard/session"
 NO_STORE: Final = {"Cache-Control": "no-store"}
 
@@ -34,7 +34,7 @@ class LogIn(BaseModel):
         },
     )
 
-    api_key: str = Field("", description="An API key with `results:read` or `operations`.")
+    api_key: str = Field("", description="An API key with `results:read`, `operations` or `keys:manage`.")
     ticket: str = Field("", description="A ticket from `POST /dashboard/tickets`; valid once.")
 
     @model_validator(mode="after")
@@ -141,8 +141,8 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     async def make_ticket(request: Request) -> Response:
         """Create a ticket that opens one session of this key within a minute.
 
-        The permission `operations` suffices, too. A browser opened at `/dashboard#ticket=<ticket>` logs in with
-        it; browsers send no server the part after `#`.
+        The permissions `operations` and `keys:manage` suffice, too. A browser opened at
+        `/dashboard#ticket=<ticket>` logs in with it; browsers send no server the part after `#`.
         """
         key = require_page(await auth.authenticate(request.scope))
         await sessions.load()

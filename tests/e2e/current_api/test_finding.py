@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.support.purchasing import client_with
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
+from tests.support.purchases_over_http import client_with
 from tests.support.voting import Api, code, hours_from_now, running
 
 READER = ("content:read", "results:read")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.services.query.streams.listening import Service
 
+from tests.services.query.streams.stream_clients import Service
 from tests.services.query.test_visibility import HIDDEN, TIMES
 from tests.services.query.world import World, contest
 

@@ -1,0 +1,188 @@
+"""Routes of an account's API keys."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import ConfigDict, Field
+from starlette.responses import Response
+
+from libs.catalogue.api_keys import MAX_NAME, MAX_NETWORKS, PERMISSIONS
+from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.schemas.base import Members, Timestamp, checked
+from libs.contracts.catalogue_events import KeyRow, KeyRules
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.tally.time import microseconds, timestamp
+from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.openapi import BAD_BODY, LOCATION, REPLAYED, answers, needs, takes
+from libs.web.parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
+from libs.web.requests import integer_parameter, parse_idempotency_key, read_object
+from services.catalogue.key_models import CreatedKey, KeyPage, KeyRecord
+from services.catalogue.keys import AccountKeys
+from services.catalogue.openapi import BEARER
+
+PERMISSION: Final = "keys:manage"
+TOKEN: Final = re.compile(r"([0-9]{1,17})\.([0-9a-f]{16})")
+KeyId = Annotated[str, Path(description="Id of the key, the part of it between the two `_`.")]
+NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
+class NewKey(Members):
+    """A key to create. Rules that are left out are those of the calling key; wider ones are refused."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "Voting backend",
+                    "permissions": ["content:read", "votes:write"],
+                    "expires": "2027-05-01T00:00:00Z",
+                    "networks": ["192.0.2.0/24"],
+                    "rate": 50,
+                }
+            ]
+        }
+    )
+
+    name: Annotated[str, Field(max_length=MAX_NAME)] = Field("", description="A label.")
+    permissions: list[str] = Field(
+        min_length=1,
+        description="Permissions of the calling key: " + ", ".join(f"`{each}`" for each in PERMISSIONS) + ".",
+    )
+    expires: Timestamp | None = Field(None, description="The key is refused from then on.")
+    networks: Annotated[list[str], Field(max_length=MAX_NETWORKS)] = Field(
+        [], description="Networks that may use the key, such as 192.0.2.0/24; none: all."
+    )
+    rate: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
+        None, description="Requests per second; 0: no limit; unset: the deployment's limit."
+    )
+
+
+def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
+    """Build the routes; all need the permission keys:manage."""
+    router = APIRouter(prefix="/keys", tags=["keys"], dependencies=[Depends(BEARER)])
+
+    async def caller_of(request: Request) -> ApiKey:
+        key = await auth.authenticate(request.scope)
+        require(key, PERMISSION)
+        return key
+
+    @router.get(
+        "",
+        response_model=KeyPage,
+        responses=answers("validation_failed", success={}),
+        openapi_extra=needs(PERMISSION),
+    )
+    async def list_keys(request: Request, limit: Limit = LISTED, next: Next = None) -> Response:
+        """List the account's API keys, without their texts.
+
+        Newest first. Only keys of the current API's environment are listed.
+        """
+        caller = await caller_of(request)
+        most = integer_parameter(limit, "limit", 1, MOST_LISTED)
+        rows = _after(next, await keys.all(caller.account))
+        page, has_more = rows[:most], len(rows) > most
+        used = await keys.last_used(page)
+        data = [_shown(row, used.get(row.key_id)) for row in page]
+        return _json({"data": data, "has_more": has_more, "next": _token(page[-1]) if has_more else None})
+
+    @router.post(
+        "",
+        status_code=201,
+        response_model=CreatedKey,
+        responses=answers(
+            *BAD_BODY,
+            "idempotency_key_reused",
+            "log_unavailable",
+            success={
+                201: {"description": "Created; `api_key` is not shown again.", "headers": LOCATION | REPLAYED}
+            },
+        ),
+        openapi_extra=needs(PERMISSION) | takes(NewKey),
+    )
+    async def create_key(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
+        """Create an API key of the account.
+
+        The text of the key is in this response only; it is stored nowhere. So a repeated request is answered
+        without it. A key can hand out only what it has itself: a permission that it lacks is refused with 403, a
+        longer time, other networks or a higher rate with 422.
+        """
+        caller = await caller_of(request)
+        content, given = await read_object(request)
+        form = checked(NewKey, given)
+        once = parse_idempotency_key(idempotency_key)
+        write_request = WriteRequest.once()
+        if once is not None:
+            write_request = WriteRequest.repeatable(caller.account, "POST", request.url.path, once, content)
+        expires = None if form.expires is None else microseconds(form.expires)
+        rules = KeyRules(form.name, expires, tuple(form.networks), form.rate)
+        made = await keys.create(caller, form.permissions, rules, write_request)
+        headers = {"Location": f"/keys/{made.row.key_id}"}
+        if not made.api_key:
+            headers["Idempotent-Replayed"] = "true"
+        return _json(_shown(made.row, None) | {"api_key": made.api_key or None}, 201, headers)
+
+    @router.get(
+        "/{key_id}",
+        response_model=KeyRecord,
+        responses=answers("not_found", success={}),
+        openapi_extra=needs(PERMISSION),
+    )
+    async def get_key(request: Request, key_id: KeyId) -> Response:
+        """Read an API key of the account, without its text."""
+        row = await keys.get((await caller_of(request)).account, key_id)
+        return _json(_shown(row, (await keys.last_used([row])).get(key_id)))
+
+    @router.delete(
+        "/{key_id}",
+        status_code=204,
+        response_class=Response,
+        responses=answers(
+            "not_found", "log_unavailable", success={204: {"description": "Revoked: refused within a second."}}
+        ),
+        openapi_extra=needs(PERMISSION),
+    )
+    async def delete_key(request: Request, key_id: KeyId) -> Response:
+        """Revoke an API key of the account, at once and for good.
+
+        Sessions of the key end, too. A key can revoke itself.
+        """
+        await keys.revoke((await caller_of(request)).account, key_id)
+        return Response(status_code=204)
+
+    return router
+
+
+def _shown(row: KeyRow, last_used: int | None) -> dict[str, Any]:
+    rules = row.rules
+    return {
+        "key_id": row.key_id,
+        "name": rules.name,
+        "permissions": row.permissions,
+        "expires": timestamp(rules.expires),
+        "networks": rules.networks,
+        "rate": rules.rate,
+        "created": timestamp(row.issued),
+        "last_used": timestamp(last_used),
+    }
+
+
+def _token(row: KeyRow) -> str:
+    return f"{row.issued}.{row.key_id}"
+
+
+def _after(token: str | None, rows: Sequence[KeyRow]) -> Sequence[KeyRow]:
+    """Return the keys after the place of a token, which may have been revoked. Raises `ValidationFailed`."""
+    if token is None:
+        return rows
+    match = TOKEN.fullmatch(token)
+    if match is None:
+        raise ValidationFailed([Problem("", "next is not a token of this list")])
+    place = -int(match[1]), match[2]
+    return [row for row in rows if (-row.issued, row.key_id) > place]
+
+
+def _json(content: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(content), status, NO_STORE | (headers or {}), "application/json")

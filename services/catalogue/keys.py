@@ -1,0 +1,119 @@
+"""API keys of an account, managed by its holders of keys with `keys:manage`.
+
+Nobody hands out more than the calling key has: permissions, time, networks, rate.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from libs.catalogue.api_keys import checked_key, digest_of, issue_key, key_id_of, keys_of
+from libs.catalogue.command_writer import CommandWriter, WriteRequest
+from libs.catalogue.errors import UnknownKey
+from libs.contracts.catalogue_events import KeyRevoked, KeyRow, KeyRules, OutcomeKind
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.tally.time import timestamp
+from libs.views.catalogue_views import CatalogueViews
+from libs.views.key_uses import KeyUses
+from libs.web.auth import ApiKey
+from libs.web.errors import Forbidden
+
+MAX_KEYS: Final = 1_000
+"""Keys of one account: every process keeps all keys in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A key; its text is "" in the answer to a repeated request."""
+
+    row: KeyRow
+    api_key: str
+
+
+class AccountKeys:
+    """The keys of production's accounts. `rate` is the limit of keys without their own, 0: none."""
+
+    def __init__(self, writer: CommandWriter, views: CatalogueViews, uses: KeyUses, rate: int) -> None:
+        self._writer = writer
+        self._views = views
+        self._uses = uses
+        self._rate = rate
+
+    async def all(self, account: str) -> list[KeyRow]:
+        """Return the account's keys, newest first."""
+        return await keys_of(self._views, account)
+
+    async def last_used(self, rows: Sequence[KeyRow]) -> dict[str, int]:
+        """Return the minute of the keys' last use (us), of those that were used."""
+        return await self._uses.last_of([row.key_id for row in rows])
+
+    async def get(self, account: str, key_id: str) -> KeyRow:
+        """Return a key. Raises `UnknownKey`, also for one of another account."""
+        found = next((row for row in await self.all(account) if row.key_id == key_id), None)
+        if found is None:
+            raise UnknownKey(f"There is no key {key_id}.")
+        return found
+
+    async def create(
+        self, caller: ApiKey, permissions: Sequence[str], rules: KeyRules, request: WriteRequest
+    ) -> Made:
+        """Issue a key; rules that are left out are those of the calling key.
+
+        Raises `Forbidden` for a permission that the caller lacks, and as `issue_key`.
+        """
+        rules = inherited(caller, rules)
+        rules, granted = checked_key(permissions, rules, self._writer.now(), self._excesses(caller, rules))
+        lacking = next((each for each in granted if each not in caller.permissions), None)
+        if lacking is not None:
+            raise Forbidden(lacking)
+        existing = await self.all(caller.account)
+        if len(existing) >= MAX_KEYS and key_id_of(request) not in {row.key_id for row in existing}:
+            raise ValidationFailed([Problem("", f"an account has at most {MAX_KEYS} keys: delete one first")])
+        issued = await issue_key(self._writer, caller.account, granted, rules, request)
+        row = await self.get(caller.account, issued.key_id)
+        return Made(row, issued.api_key if row.sha256 == digest_of(issued.api_key) else "")
+
+    async def revoke(self, account: str, key_id: str) -> None:
+        """Revoke a key of the account at once. Raises `UnknownKey`, and the errors of `CommandWriter.record`."""
+        row = await self.get(account, key_id)
+        command_id = WriteRequest.once().command_id
+        revoked = KeyRevoked(account=account, command_id=command_id, at=self._writer.now(), key_id=row.key_id)
+        if (await self._writer.record(revoked)).kind is not OutcomeKind.OK:
+            raise UnknownKey(f"There is no key {key_id}.")
+        await self._uses.forget(key_id)
+
+    def _excesses(self, caller: ApiKey, rules: KeyRules) -> list[Problem]:
+        """Return a problem for each rule that is wider than the caller's."""
+        problems = []
+        if caller.expires is not None and rules.expires is not None and rules.expires > caller.expires:
+            problems.append(Problem("/expires", f"must not be after {timestamp(caller.expires)}, as of this key"))
+        if caller.networks and not all(_is_within(network, caller) for network in rules.networks):
+            own = ", ".join(map(str, caller.networks))
+            problems.append(Problem("/networks", f"must be within the networks of this key: {own}"))
+        own_rate, rate = (self._rate if each is None else each for each in (caller.rate, rules.rate))
+        if own_rate and (rate == 0 or rate > own_rate):
+            problems.append(Problem("/rate", f"must be from 1 to {own_rate}, the rate of this key"))
+        return problems
+
+
+def inherited(caller: ApiKey, rules: KeyRules) -> KeyRules:
+    """Return the rules with those of the caller in place of the ones that are left out."""
+    return replace(
+        rules,
+        expires=caller.expires if rules.expires is None else rules.expires,
+        networks=rules.networks or tuple(map(str, caller.networks)),
+        rate=caller.rate if rules.rate is None else rules.rate,
+    )
+
+
+def _is_within(text: str, caller: ApiKey) -> bool:
+    """Return whether a network is within one of the caller's; an invalid one is reported elsewhere."""
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError:
+        return True
+    return any(
+        network.version == own.version and network.subnet_of(own)  # type: ignore[arg-type]
+        for own in caller.networks
+    )

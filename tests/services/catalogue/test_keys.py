@@ -1,0 +1,186 @@
+"""API keys by their owner: shown once, listed without their texts, never more than the calling key has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.contracts.catalogue_events import KeyRules
+from libs.tally.time import microseconds, parse_timestamp
+from tests.services.catalogue.conftest import Place
+from tests.support.eventually import eventually
+from tests.support.voting import code
+
+MEMBERS = {"key_id", "name", "permissions", "expires", "networks", "rate", "created", "last_used"}
+LATER, LATEST = "2098-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"
+
+
+@pytest.fixture
+async def owner(place: Place) -> AsyncIterator[httpx.AsyncClient]:
+    """Of an account of its own, with all permissions."""
+    async with place.client() as client:
+        yield client
+
+
+async def made(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
+    answer = await client.post("/keys", json={"permissions": ["content:read"]} | body)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def bearer(key: dict[str, Any]) -> dict[str, str]:
+    return {"authorization": f"Bearer {key['api_key']}"}
+
+
+async def status_with(client: httpx.AsyncClient, key: dict[str, Any]) -> int:
+    return (await client.get("/contests", headers=bearer(key))).status_code
+
+
+async def test_a_key_is_made_shown_once_used_and_revoked(owner: httpx.AsyncClient) -> None:
+    answer = await owner.post("/keys", json={"name": "Backend", "permissions": ["content:read"]})
+    key = answer.json()
+    assert (answer.status_code, answer.headers["location"]) == (201, f"/keys/{key['key_id']}")
+    assert answer.headers["cache-control"] == "no-store"
+    assert set(key) == MEMBERS | {"api_key"}
+    assert (key["name"], key["permissions"], key["expires"]) == ("Backend", ["content:read"], None)
+    assert await status_with(owner, key) == 200
+    read = await owner.get(answer.headers["location"])
+    assert read.json() == {name: key[name] for name in MEMBERS}
+    listed = (await owner.get("/keys")).json()
+    assert listed["data"][0] == read.json()
+    assert key["api_key"].rpartition("_")[2] not in str(listed)
+    assert (await owner.delete(answer.headers["location"])).status_code == 204
+
+    async def is_refused() -> bool:
+        return await status_with(owner, key) == 401
+
+    await eventually(is_refused)
+    assert code(await owner.delete(answer.headers["location"])) == (404, "not_found")
+    assert code(await owner.get(answer.headers["location"])) == (404, "not_found")
+
+
+async def test_the_list_is_paged_newest_first_and_holds_still(owner: httpx.AsyncClient) -> None:
+    keys = [(await made(owner, name=str(number)))["key_id"] for number in range(4)]
+    first = (await owner.get("/keys", params={"limit": 2})).json()
+    assert [key["key_id"] for key in first["data"]] == [keys[3], keys[2]]
+    await owner.delete(f"/keys/{keys[2]}")
+    await made(owner)
+    second = (await owner.get("/keys", params={"limit": 2, "next": first["next"]})).json()
+    assert [key["key_id"] for key in second["data"]] == [keys[1], keys[0]]
+    last = (await owner.get("/keys", params={"limit": 2, "next": second["next"]})).json()
+    assert (len(last["data"]), last["has_more"], last["next"]) == (1, False, None)
+    for wrong in ({"next": "x"}, {"limit": 0}):
+        assert code(await owner.get("/keys", params=wrong)) == (422, "validation_failed")
+
+
+async def test_other_accounts_keys_do_not_exist(place: Place, owner: httpx.AsyncClient) -> None:
+    key = await made(owner)
+    async with place.client() as stranger:
+        assert code(await stranger.get(f"/keys/{key['key_id']}")) == (404, "not_found")
+        assert code(await stranger.delete(f"/keys/{key['key_id']}")) == (404, "not_found")
+        assert key["key_id"] not in str((await stranger.get("/keys")).json())
+    assert await status_with(owner, key) == 200
+
+
+async def test_every_route_needs_the_permission(place: Place, owner: httpx.AsyncClient) -> None:
+    others = [permission for permission in PERMISSIONS if permission != "keys:manage"]
+    async with place.client(*others, account=owner.headers["x-account"]) as client, place.anybody() as anybody:
+        for method, path in (("GET", "/keys"), ("POST", "/keys"), ("GET", "/keys/k"), ("DELETE", "/keys/k")):
+            body = {"permissions": ["content:read"]} if method == "POST" else None
+            refused = await client.request(method, path, json=body)
+            assert (code(refused), refused.json()["permission"]) == ((403, "forbidden"), "keys:manage")
+            assert code(await anybody.request(method, path, json=body)) == (401, "unauthorized")
+
+
+async def test_nobody_hands_out_a_permission_that_he_lacks(place: Place, owner: httpx.AsyncClient) -> None:
+    account = owner.headers["x-account"]
+    async with place.client("keys:manage", "content:read", account=account) as manager:
+        refused = await manager.post("/keys", json={"permissions": ["content:read", "votes:write"]})
+        assert (code(refused), refused.json()["permission"]) == ((403, "forbidden"), "votes:write")
+        assert set((await made(manager, permissions=["keys:manage", "content:read"]))["permissions"]) == {
+            "keys:manage",
+            "content:read",
+        }
+        unknown = await manager.post("/keys", json={"permissions": ["everything"]})
+        assert (code(unknown), unknown.json()["errors"][0]["pointer"]) == (
+            (422, "validation_failed"),
+            "/permissions",
+        )
+
+
+async def test_nobody_hands_out_more_time_networks_or_rate_than_he_has(place: Place) -> None:
+    writer, account = place.environments["production"].writer, "narrow"
+    rules = KeyRules("", microseconds(parse_timestamp(LATER)), ("127.0.0.0/8", "2001:db8::/32"), 7)
+    issued = await issue_key(writer, account, PERMISSIONS, rules)
+    async with place.anybody() as client:
+        client.headers["authorization"] = f"Bearer {issued.api_key}"
+        inherited = await made(client)
+        assert (inherited["expires"], inherited["rate"]) == (LATER, 7)
+        assert inherited["networks"] == ["127.0.0.0/8", "2001:db8::/32"]
+        narrower = {"expires": "2097-01-01T00:00:00Z", "networks": ["127.0.0.1/32"], "rate": 1}
+        assert (await made(client, **narrower))["networks"] == ["127.0.0.1/32"]
+        for body, pointer in (
+            ({"expires": LATEST}, "/expires"),
+            ({"networks": ["127.0.0.0/7"]}, "/networks"),
+            ({"networks": ["127.0.0.0/8", "192.0.2.0/24"]}, "/networks"),
+            ({"networks": ["2001:db9::/32"]}, "/networks"),
+            ({"rate": 8}, "/rate"),
+            ({"rate": 0}, "/rate"),
+        ):
+            refused = await client.post("/keys", json={"permissions": ["content:read"]} | body)
+            assert (refused.status_code, [each["pointer"] for each in refused.json()["errors"]]) == (
+                422,
+                [pointer],
+            )
+
+
+async def test_without_a_rate_of_his_own_nobody_exceeds_that_of_the_deployment(owner: httpx.AsyncClient) -> None:
+    assert (await made(owner, rate=1))["rate"] == 1
+    for rate in (0, 1_000_000):
+        refused = await owner.post("/keys", json={"permissions": ["content:read"], "rate": rate})
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/rate")
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/permissions"),
+        ({"permissions": []}, "/permissions"),
+        ({"name": "a\nb"}, "/name"),
+        ({"name": "x" * 101}, "/name"),
+        ({"expires": "2020-01-01T00:00:00Z"}, "/expires"),
+        ({"networks": ["everywhere"]}, "/networks"),
+        ({"rate": -1}, "/rate"),
+        ({"api_key": "tk_"}, "/api_key"),
+    ],
+)
+async def test_a_key_that_is_none_is_refused(owner: httpx.AsyncClient, body: dict[str, Any], pointer: str) -> None:
+    sent = body if not body or "permissions" in body else {"permissions": ["content:read"]} | body
+    refused = await owner.post("/keys", json=sent)
+    assert (code(refused), refused.json()["errors"][0]["pointer"]) == ((422, "validation_failed"), pointer)
+
+
+async def test_a_repeated_request_makes_one_key_and_shows_it_once(owner: httpx.AsyncClient) -> None:
+    body, once = {"name": "once", "permissions": ["content:read"]}, {"Idempotency-Key": "k1"}
+    answers = await asyncio.gather(*(owner.post("/keys", json=body, headers=once) for _ in range(3)))
+    again = await owner.post("/keys", json=body, headers=once)
+    assert {answer.status_code for answer in [*answers, again]} == {201}
+    assert len({answer.json()["key_id"] for answer in [*answers, again]}) == 1
+    [shown] = [answer.json() for answer in answers if answer.json()["api_key"]]
+    assert (again.json()["api_key"], again.headers["idempotent-replayed"]) == (None, "true")
+    assert await status_with(owner, shown) == 200
+    other = await owner.post("/keys", json=body | {"name": "other"}, headers=once)
+    assert code(other) == (422, "idempotency_key_reused")
+    listed = (await owner.get("/keys")).json()["data"]
+    assert [key["name"] for key in listed].count("once") == 1
+
+
+async def test_a_key_can_revoke_itself(owner: httpx.AsyncClient) -> None:
+    key = await made(owner, permissions=["keys:manage"])
+    assert (await owner.delete(f"/keys/{key['key_id']}", headers=bearer(key))).status_code == 204
