@@ -153,6 +153,6 @@ def _body(name: str, media_type: str, texts: tuple[str, ...] = (), **source: Sch
     schema = Image.model_json_schema()
     if media_type == FORM:
         schema["properties"] = as_fields(schema["properties"], texts)
-    schema |= {"required": list(source), "properties": source | schema["properties"]}
+    schema |= {"required": list(source), "properties": source | schema["properties"] | source}
     schema["description"] = "A picture and the members of its image."
     return {"required": True, "content": {media_type: {"schema": named(name, schema)}}}
