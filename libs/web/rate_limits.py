@@ -30,7 +30,7 @@ AWAY_S: Final = 5.0
 LOGGED_APART_S: Final = 60.0
 NEVER_LIMITED: Final = ("/livez", "/readyz", "/metrics")
 KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc")
-"""Prefixes of paths that need no key: credentials are ignored there."""
+"""Prefixes of paths that, like `/`, need no key: credentials are ignored there."""
 
 REFUSED: Final = HTTP_REFUSALS.labels("rate")
 
@@ -120,7 +120,8 @@ class RateLimits:
     async def charge_keyless(self, scope: Scope) -> None:
         """Count a request by address, unless it has credentials and the path needs them. Raises `RateLimited`."""
         path = scope["path"]
-        if path.startswith(NEVER_LIMITED) or (not path.startswith(KEYLESS) and _has_credentials(scope)):
+        is_keyless = path == "/" or path.startswith(KEYLESS)
+        if path.startswith(NEVER_LIMITED) or (not is_keyless and _has_credentials(scope)):
             return
         usage = self._usage("address", self._proxies.network(scope), self._settings.rate_per_address)
         if usage is None or not self._begin(scope, usage):

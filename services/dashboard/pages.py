@@ -30,6 +30,7 @@ HEADERS: Final = {
 PAGES: Final = {
     "/dashboard": ("contests", "Contests"),
     "/dashboard/contests/{contest_key}": ("contest", "Contest"),
+    "/dashboard/keys": ("keys", "API keys"),
     "/dashboard/operations": ("operations", "Operations"),
 }
 """By path: the page's name, shared by its HTML, style and script, and its title."""

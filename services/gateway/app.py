@@ -15,6 +15,7 @@ from libs.telemetry.tracing import Tracing
 from libs.web.service import HttpModule, build_app
 from services.catalogue.app import open_surface as open_catalogue
 from services.dashboard.app import open_surface as open_dashboard
+from services.gateway.index_page import index_module
 from services.gateway.settings import Settings
 from services.ingestion.app import open_surface as open_ingestion
 from services.query.app import open_surface as open_query
@@ -61,7 +62,14 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
         parts = (ingestion, query, catalogue)
         checks = {name: check for part in parts for name, check in {**part.optional_checks, **part.checks}.items()}
         dashboard = await stack.enter_async_context(open_dashboard(settings, checks))
-        http_modules = [ingestion, query, catalogue, dashboard, asyncapi_surface(settings)]
+        http_modules = [
+            ingestion,
+            query,
+            catalogue,
+            dashboard,
+            asyncapi_surface(settings),
+            index_module(TITLE, VERSION),
+        ]
         yield build(http_modules)
 
 

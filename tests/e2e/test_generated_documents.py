@@ -32,6 +32,7 @@ async def test_the_committed_description_of_the_log_is_the_one_that_is_served(ap
 
 EXAMPLES = ("example", "examples")
 PUBLIC = {
+    "/",
     "/public/contests/{contest_key}",
     "/public/contests/{contest_key}/results",
     "/public/contests/{contest_key}/results/stream",
@@ -43,7 +44,7 @@ PUBLIC = {
     "/metrics",
 }
 """Paths that need no key, except private images; and log-in, to which the key is sent."""
-ALWAYS_THERE = {"/livez", "/asyncapi", "/metrics"}
+ALWAYS_THERE = {"/", "/livez", "/asyncapi", "/metrics"}
 """Paths that need only the process itself."""
 
 

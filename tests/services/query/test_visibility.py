@@ -177,6 +177,7 @@ READS: Final[dict[str, Expected]] = {
 WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/contests": "records",
     "/contests/{contest_key}": "a record",
+    "/": "addresses",
     "/keys": "keys of the account, without their texts",
     "/keys/{key_id}": "one of them",
     "/public/contests/{contest_key}": "a contest and its participants by number",

@@ -1,0 +1,136 @@
+// The account's API keys: make one, see all, revoke.
+
+import { make } from "./keyed.js";
+import { get, open, Refused } from "./session.js";
+import { element, start } from "./shell.js";
+import * as words from "./words.js";
+
+const MANAGE = "keys:manage";
+let next = null;
+
+const who = await start();
+if (who.permissions.includes(MANAGE)) {
+  for (const name of who.permissions) element("permissions").append(choice(name));
+  element("maker").hidden = false;
+  element("new").addEventListener("submit", create);
+  element("copy").addEventListener("click", copy);
+  element("more").addEventListener("click", more);
+  await more();
+} else {
+  element("keys-note").textContent = `This page needs an API key with the permission ${MANAGE}.`;
+}
+
+function choice(name) {
+  return make("label", {}, make("input", { type: "checkbox", name: "permission", value: name }), name);
+}
+
+async function more() {
+  const note = element("keys-note");
+  try {
+    const page = await get(`/keys?limit=20${next ? `&next=${encodeURIComponent(next)}` : ""}`);
+    next = page.next;
+    element("more").hidden = !page.has_more;
+    element("keys").append(...page.data.map(item));
+    note.textContent = "";
+  } catch (error) {
+    note.textContent = said(error);
+  }
+}
+
+async function create(event) {
+  event.preventDefault();
+  const form = event.target;
+  const given = new FormData(form);
+  const body = { name: given.get("name"), permissions: given.getAll("permission") };
+  if (given.get("expires")) body.expires = new Date(given.get("expires")).toISOString();
+  if (given.get("rate")) body.rate = Number(given.get("rate"));
+  const networks = given.get("networks").split(",").map((each) => each.trim()).filter(Boolean);
+  if (networks.length) body.networks = networks;
+  element("refused").textContent = "";
+  if (!body.permissions.length) {
+    element("refused").textContent = "Choose at least one permission.";
+    return;
+  }
+  try {
+    const key = await (await send("/keys", "POST", body)).json();
+    element("text").textContent = key.api_key;
+    element("created").hidden = false;
+    element("created").focus();
+    element("keys").prepend(item(key));
+    form.reset();
+  } catch (error) {
+    element("refused").textContent = said(error);
+  }
+}
+
+function item(key) {
+  const facts = [
+    `made ${words.date(Date.parse(key.created))}`,
+    key.last_used ? `last used ${words.date(Date.parse(key.last_used))}` : "not used yet",
+    key.expires ? `expires ${words.date(Date.parse(key.expires))}` : "",
+    key.networks.length ? `from ${key.networks.join(", ")}` : "",
+    key.rate === null ? "" : key.rate === 0 ? "no rate limit" : `${words.plural(key.rate, "request", "requests")} a second`,
+  ].filter(Boolean);
+  const own = key.key_id === who.key_id;
+  const about = make(
+    "div",
+    { className: "about" },
+    make("strong", {}, key.name || "Without a name", own ? " (the key of this session)" : ""),
+    make("code", {}, key.key_id),
+    make("span", {}, key.permissions.join(", ")),
+    make("span", { className: "soft" }, facts.join(" · ")),
+  );
+  const buttons = make("div", { className: "buttons" });
+  const shown = make("li", {}, about, buttons);
+  ask(shown, buttons, key);
+  return shown;
+}
+
+/** Shows the button that revokes a key, and then the question whether to. */
+function ask(shown, buttons, key) {
+  const name = key.name || key.key_id;
+  const revoke = make("button", { type: "button", textContent: "Revoke", ariaLabel: `Revoke ${name}` });
+  revoke.addEventListener("click", () => {
+    const yes = make("button", { type: "button", className: "danger", textContent: "Revoke for good" });
+    const no = make("button", { type: "button", textContent: "Keep" });
+    yes.addEventListener("click", () => remove(shown, buttons, key));
+    no.addEventListener("click", () => ask(shown, buttons, key).focus());
+    buttons.replaceChildren(yes, no);
+    no.focus();
+  });
+  buttons.replaceChildren(revoke);
+  return revoke;
+}
+
+async function remove(shown, buttons, key) {
+  const trouble = element("trouble");
+  trouble.hidden = true;
+  try {
+    await send(`/keys/${encodeURIComponent(key.key_id)}`, "DELETE");
+    shown.remove();
+    element("keys-note").textContent = `Revoked ${key.name || key.key_id}.`;
+  } catch (error) {
+    trouble.textContent = said(error);
+    trouble.hidden = false;
+    ask(shown, buttons, key);
+  }
+}
+
+async function copy() {
+  try {
+    await navigator.clipboard.writeText(element("text").textContent);
+    element("copy").textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(element("text"));
+  }
+}
+
+function send(path, method, body) {
+  const options = { method };
+  if (body) Object.assign(options, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  return open(path, options);
+}
+
+function said(error) {
+  return error instanceof Refused ? error.message : "The service cannot be reached. Try again.";
+}
