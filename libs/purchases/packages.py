@@ -20,9 +20,7 @@ class Records(Protocol):
 
     async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
 
-    async def page(
-        self, account: str, resource: str, *, before: int | None = None, limit: int
-    ) -> list[Stored]: ...
+    async def page(self, account: str, resource: str, *, after: int | str = "", limit: int) -> list[Stored]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,8 @@ class PackageBounds:
                 if shop is not None:
                     yield shop
                 continue
-            before = None
-            while page := await self.records.page(account, resource, before=before, limit=PAGE):
+            after: int | str = ""
+            while page := await self.records.page(account, resource, after=after, limit=PAGE):
                 for shop in page:
                     yield shop
-                before = page[-1].created
+                after = page[-1].created

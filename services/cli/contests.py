@@ -84,11 +84,11 @@ async def all_contests(catalogue: Catalogue) -> AsyncIterator[tuple[str, Stored]
     """Yield each contest with its account, newest first within an account, for the accounts that have API keys."""
     views = catalogue.views
     for account in sorted({key.account for key in await list_keys(views)}):
-        before: int | None = None
-        while page := await views.page(account, CONTESTS.name, before=before, limit=PAGE):
+        after: int | str = ""
+        while page := await views.page(account, CONTESTS.name, after=after, limit=PAGE):
             for stored in page:
                 yield account, stored
-            before = page[-1].created
+            after = page[-1].created
 
 
 def _is_title(stored: Stored, given: str) -> bool:

@@ -23,9 +23,9 @@ class Shops:
     async def get(self, account: str, resource: str, key: str) -> Stored | None:
         return next((shop for shop in self.shops if (resource, shop.key) == ("shops", key)), None)
 
-    async def page(self, account: str, resource: str, *, before: int | None = None, limit: int) -> list[Stored]:
+    async def page(self, account: str, resource: str, *, after: int | str = "", limit: int) -> list[Stored]:
         found = self.shops if resource == "shops" else []
-        return [shop for shop in found if before is None or shop.created < before][:1]
+        return [shop for shop in found if not isinstance(after, int) or shop.created < after][:1]
 
 
 def of_votes(count: int, **changes: str) -> PurchaseForm:
