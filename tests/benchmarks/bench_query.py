@@ -26,7 +26,7 @@ import uvloop
 
 from libs.telemetry.redaction import revealed
 from tests.benchmarks.stack import own_servers
-from tests.services.query.world import World, contest, open_world
+from tests.services.query.query_environment import QueryEnvironment, contest, open_environment
 
 PARTICIPANTS = 100
 ROUNDS = 8
@@ -134,20 +134,20 @@ def _cpu(process: psutil.Process) -> float:
     return float(used.user + used.system)
 
 
-async def prepare(world: World) -> str:
+async def prepare(env: QueryEnvironment) -> str:
     """100 participants with free and paid votes in all partitions."""
-    await world.production.create("contests", "song", contest())
+    await env.production.create("contests", "song", contest())
     for number in range(PARTICIPANTS):
-        await world.production.enter("song", secrets.token_hex(12), title=f"Participant {number}")
-    key = await world.production.key()
-    for participant in (await world.counts(key))["participants"]:
+        await env.production.enter("song", secrets.token_hex(12), title=f"Participant {number}")
+    key = await env.production.key()
+    for participant in (await env.counts(key))["participants"]:
         for voter in range(4):
             source = "c-paid" if voter % 2 else "c-free"
-            await world.vote(participant, 3, voter=f"{participant}{voter}", source=source, anonymous=voter > 2)
+            await env.vote(participant, 3, voter=f"{participant}{voter}", source=source, anonymous=voter > 2)
     return key
 
 
-async def visible(world: World, key: str, port: int) -> list[float]:
+async def visible(env: QueryEnvironment, key: str, port: int) -> list[float]:
     """Milliseconds from a folded vote to its count in a plain read, one vote after the other."""
     times = []
     async with httpx.AsyncClient(headers={"authorization": f"Bearer {key}"}) as client:
@@ -158,7 +158,7 @@ async def visible(world: World, key: str, port: int) -> list[float]:
         for number in range(100):
             await asyncio.sleep(0.003 * (number % 7))
             began = time.perf_counter()
-            await world.vote(participant, voter=f"late {number}")
+            await env.vote(participant, voter=f"late {number}")
             expected += 1
             while (await client.get(url)).json()["count"] < expected:
                 pass
@@ -173,11 +173,11 @@ async def main(seconds: float, connections: int) -> None:
 
 async def measure(valkey: str, seconds: float, connections: int) -> None:
     namespace = f"bench{secrets.token_hex(4)}"
-    async with open_world(valkey, namespace, partitions=16) as world:
-        key = await prepare(world)
-        size = len((await world.get(PATH, key)).content)
+    async with open_environment(valkey, namespace, partitions=16) as env:
+        key = await prepare(env)
+        size = len((await env.get(PATH, key)).content)
         print(f"{size} bytes, {connections} connections, {seconds:g} s a turn")
-        given = valkey, namespace, revealed(world.settings.storage_url)
+        given = valkey, namespace, revealed(env.settings.storage_url)
         async with server("bare", str(size)) as bare, server("counts", *given) as counts:
             processes = {"bare": bare, "counts": counts}
             rates: dict[str, list[float]] = {name: [] for name in SERVERS}
@@ -195,7 +195,7 @@ async def measure(valkey: str, seconds: float, connections: int) -> None:
             least = {name: min(found) for name, found in costs.items()}
             print(f"ratio {best['counts'] / best['bare']:.2f} of bare ASGI (wanted: at least 0.40)")
             print(f"ratio {least['bare'] / least['counts']:.2f} by the servers' CPU time, whatever else runs here")
-            shown = statistics.quantiles(await visible(world, key, SERVERS["counts"]), n=100)
+            shown = statistics.quantiles(await visible(env, key, SERVERS["counts"]), n=100)
             print(f"folded to visible in a plain read: p50 {shown[49]:.1f} ms, p99 {shown[98]:.1f} ms")
 
 

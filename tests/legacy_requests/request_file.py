@@ -11,7 +11,7 @@ A file is a story, told line by line in order, each a JSON object:
   with "..." in it may have more members.
 
 "{in 2h}" and "{in -30m}" are moments as seen from the story's beginning, "{brand}" and "{other}" the brands.
-`current`: the line speaks to the current API, and is left out in the test world, which that cannot reach.
+`current`: the line speaks to the current API, and is left out in the test env, which that cannot reach.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _lines(path: Path) -> list[Line]:
 
 @dataclass
 class Told:
-    """A story while it is told in one world, under `base`; `keys` are the headers of those who ask."""
+    """A story while it is told in one env, under `base`; `keys` are the headers of those who ask."""
 
     client: httpx.AsyncClient
     base: str

@@ -14,7 +14,7 @@ from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.identity import create_deployment
 from libs.local_stack.servers import Servers
 from libs.storage.store import open_store
-from tests.libs.backup.world import PARTITIONS, Site
+from tests.libs.backup.filled_deployment import PARTITIONS, Site
 
 
 @asynccontextmanager

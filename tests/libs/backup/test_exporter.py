@@ -13,7 +13,7 @@ from libs.backup.ndjson_codec import from_line, to_line
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.time import timestamp
-from tests.libs.backup.world import ODD, Site, complaint, files_of, modes_of
+from tests.libs.backup.filled_deployment import ODD, Site, complaint, files_of, modes_of
 from tests.support.builders import a_cast
 
 

@@ -20,7 +20,7 @@ from libs.storage.store_id import find_store_id
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.progress import Progress
-from tests.libs.backup.world import PARTITIONS, Site, complaint
+from tests.libs.backup.filled_deployment import PARTITIONS, Site, complaint
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.libs.views.simulation.comparison import Table, described_view
 from tests.support.builders import a_cast, a_removal, a_report, a_void

@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from libs.backup import parquet_file
+from tests.libs.backup.filled_deployment import ODD, Site, complaint, files_of, modes_of
 from tests.libs.backup.test_exporter import as_if_killed
-from tests.libs.backup.world import ODD, Site, complaint, files_of, modes_of
 from tests.support.builders import pseudonym
 
 

@@ -14,7 +14,7 @@ from libs.storage.store import Store
 from libs.web.sessions import COOKIE, Sessions
 from services.catalogue.upload_urls import WRITE, UploadUrls
 from services.query.receipts import Receipts
-from tests.libs.backup.world import Site
+from tests.libs.backup.filled_deployment import Site
 
 SESSIONS, RECEIPTS, UPLOADS = "sessions", "receipts", "upload addresses"
 FILE = Stored("f", 1, 0, 0, 0, "", "{}")

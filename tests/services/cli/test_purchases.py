@@ -49,7 +49,7 @@ def a_body(token: str, **changes: Any) -> dict[str, Any]:
 
 
 @dataclass
-class World:
+class Environment:
     """The logs and views of a deployment in which nobody casts what is bought."""
 
     purchases: FoldedPurchases
@@ -82,9 +82,9 @@ class World:
 
 
 @pytest.fixture
-async def world(
+async def env(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[World]:
+) -> AsyncIterator[Environment]:
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
     monkeypatch.setenv("TALLY_NAMESPACE", namespace)
@@ -98,7 +98,7 @@ async def world(
     ):
         await create_topics(catalogue.kafka, topics_of(namespace, PARTITIONS))
         await issue_key(catalogue.writer, ACCOUNT, ["purchases:write"])
-        yield World(purchases, votes, open_store(str(tmp_path / "objects")))
+        yield Environment(purchases, votes, open_store(str(tmp_path / "objects")))
 
 
 async def run(*arguments: str) -> Result:
@@ -112,7 +112,7 @@ def a_file(tmp_path: Path, *lines: dict[str, Any] | str) -> str:
     return str(path)
 
 
-async def test_a_file_is_checked_first_and_nothing_recorded(world: World, tmp_path: Path) -> None:
+async def test_a_file_is_checked_first_and_nothing_recorded(env: Environment, tmp_path: Path) -> None:
     file = a_file(tmp_path, a_body("t1"), "", "nonsense", a_body("t2", price=-1), a_body("t3"))
     preview = await run("import", file)
     assert preview.exit_code == 1
@@ -125,11 +125,11 @@ async def test_a_file_is_checked_first_and_nothing_recorded(world: World, tmp_pa
     printed = json.loads((await run("import", file, "--json")).stdout)
     assert (printed["executed"], printed["good"], printed["bad_count"]) == (False, 2, 2)
     assert [bad["line"] for bad in printed["bad"]] == [3, 4]
-    recorded, _ = await world.bought("t1")
-    assert await world.purchases.views.get(ACCOUNT, recorded.key) is None
+    recorded, _ = await env.bought("t1")
+    assert await env.purchases.views.get(ACCOUNT, recorded.key) is None
 
 
-async def test_a_file_may_be_imported_again_and_again(world: World, tmp_path: Path) -> None:
+async def test_a_file_may_be_imported_again_and_again(env: Environment, tmp_path: Path) -> None:
     tokens = [f"token {number}" for number in range(500)]
     file = a_file(tmp_path, *map(a_body, tokens))
     outcomes = []
@@ -140,14 +140,16 @@ async def test_a_file_may_be_imported_again_and_again(world: World, tmp_path: Pa
         outcomes.append((printed["recorded"], printed["replayed"], printed["bad_count"]))
     assert outcomes == [(500, 0, 0), (0, 500, 0)]
     for token in tokens:
-        recorded, _ = await world.bought(token)
-        purchase = await world.purchases.views.get(ACCOUNT, recorded.key)
+        recorded, _ = await env.bought(token)
+        purchase = await env.purchases.views.get(ACCOUNT, recorded.key)
         assert isinstance(purchase, Purchase)
         assert purchase.recorded is not None
         assert purchase.recorded.user == recorded.user
 
 
-async def test_the_lines_of_one_subscription_are_its_states_in_their_order(world: World, tmp_path: Path) -> None:
+async def test_the_lines_of_one_subscription_are_its_states_in_their_order(
+    env: Environment, tmp_path: Path
+) -> None:
     """Run again it ends with the same states; those with a time of their own are not even recorded again."""
     subscription = {"user_id": "buyer", "purchase_token": "s", "type": "subscription"}
     states = [{"expiration": f"2026-0{month}-01T00:00:00Z"} for month in range(1, 10)]
@@ -160,14 +162,14 @@ async def test_the_lines_of_one_subscription_are_its_states_in_their_order(world
             done = await run("import", a_file(tmp_path, *lines), "--execute", "--account", ACCOUNT, "--json")
             assert done.exit_code == 0, done.output
             assert json.loads(done.stdout)["recorded"] == recorded
-            purchase = await world.purchases.views.get(ACCOUNT, await world.key_of(token))
+            purchase = await env.purchases.views.get(ACCOUNT, await env.key_of(token))
             assert isinstance(purchase, Purchase)
             assert purchase.subscription is not None
             assert timestamp(purchase.subscription.expiration) == "2026-09-01T00:00:00.000000Z"
 
 
 async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one(
-    world: World, tmp_path: Path
+    env: Environment, tmp_path: Path
 ) -> None:
     await run("import", a_file(tmp_path, a_body("t1")), "--execute", "--account", ACCOUNT)
     file = a_file(tmp_path, a_body("t1", price=7), a_body("t2"), "[]")
@@ -182,7 +184,7 @@ async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one
 
 
 async def test_it_needs_a_file_an_account_and_servers(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = a_file(tmp_path, a_body("t1"))
     assert (await run("import", str(tmp_path / "none"))).exit_code == 2
@@ -193,13 +195,13 @@ async def test_it_needs_a_file_an_account_and_servers(
     assert away.exit_code == 3
 
 
-async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(world: World) -> None:
-    recorded, _ = await world.bought("GPA.3345-1234-5678")
+async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(env: Environment) -> None:
+    recorded, _ = await env.bought("GPA.3345-1234-5678")
     refused = PurchaseRefused(account=ACCOUNT, key=recorded.key, at=2, code="not_found", reason="No contest.")
-    await world.append(recorded, refused)
+    await env.append(recorded, refused)
 
     async def is_refused() -> bool:
-        return await world.purchases.status(recorded) is PurchaseStatus.REFUSED
+        return await env.purchases.status(recorded) is PurchaseStatus.REFUSED
 
     await eventually(is_refused)
     plain = await run("refunds", "--account", ACCOUNT)
@@ -210,20 +212,20 @@ async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(wo
     assert [one["purchase_token"] for one in whole["refunds"]] == ["GPA.3345-1234-5678"]
 
 
-async def test_a_purchase_that_cannot_be_read_hides_no_other_to_be_refunded(world: World) -> None:
-    bought = [(await world.bought(token))[0] for token in ("one", "two", "three")]
+async def test_a_purchase_that_cannot_be_read_hides_no_other_to_be_refunded(env: Environment) -> None:
+    bought = [(await env.bought(token))[0] for token in ("one", "two", "three")]
     refusals = [
         PurchaseRefused(account=ACCOUNT, key=one.key, at=1, code="not_found", reason="No contest.")
         for one in bought
     ]
-    await world.append(*bought, *refusals)
+    await env.append(*bought, *refusals)
 
     async def are_refused() -> bool:
-        return {await world.purchases.status(one) for one in bought} == {PurchaseStatus.REFUSED}
+        return {await env.purchases.status(one) for one in bought} == {PurchaseStatus.REFUSED}
 
     await eventually(are_refused)
     bad, *good = bought
-    await world.purchases.corrupt(bad)
+    await env.purchases.corrupt(bad)
     found = await run("refunds", "--account", ACCOUNT, "--json")
     assert found.exit_code == 1
     listed = json.loads(found.stdout.splitlines()[-1])
@@ -237,20 +239,20 @@ async def reconciled(waiting_s: int = 0) -> tuple[int, dict[str, Any]]:
     return done.exit_code, json.loads(done.stdout)
 
 
-async def test_purchases_and_their_votes_fit(world: World) -> None:
+async def test_purchases_and_their_votes_fit(env: Environment) -> None:
     for number in range(10):
-        recorded, cast = await world.bought(f"t{number}")
-        await world.append(recorded, cast, cast)
-        await world.append(PurchaseCast(account=ACCOUNT, key=recorded.key, at=1, accepted_at=1))
+        recorded, cast = await env.bought(f"t{number}")
+        await env.append(recorded, cast, cast)
+        await env.append(PurchaseCast(account=ACCOUNT, key=recorded.key, at=1, accepted_at=1))
     code, found = await reconciled()
     assert (code, found["fits"], found["purchases"], found["votes"]) == (0, True, 10, 10)
     assert (await run("reconcile")).output.splitlines()[-1] == "Purchases and votes match."
 
 
-async def test_a_purchase_without_votes_is_found(world: World) -> None:
-    waits, _ = await world.bought("waits")
-    lost, _ = await world.bought("lost")
-    await world.append(waits, lost, PurchaseCast(account=ACCOUNT, key=lost.key, at=1, accepted_at=1))
+async def test_a_purchase_without_votes_is_found(env: Environment) -> None:
+    waits, _ = await env.bought("waits")
+    lost, _ = await env.bought("lost")
+    await env.append(waits, lost, PurchaseCast(account=ACCOUNT, key=lost.key, at=1, accepted_at=1))
     code, found = await reconciled(waiting_s=60)
     assert (code, found["waiting"], [one["key"] for one in found["uncast"]]) == (1, 1, [lost.key])
     code, found = await reconciled()
@@ -261,24 +263,24 @@ async def test_a_purchase_without_votes_is_found(world: World) -> None:
     assert f"bought, but not counted: purchase {lost.key}" in plain.output
 
 
-async def test_votes_without_a_purchase_are_found(world: World) -> None:
-    _, cast = await world.bought("never recorded")
-    await world.append(cast)
+async def test_votes_without_a_purchase_are_found(env: Environment) -> None:
+    _, cast = await env.bought("never recorded")
+    await env.append(cast)
     code, found = await reconciled()
     assert code == 1
     assert [(one["vote_id"], one["choices"]) for one in found["unpaid"]] == [(cast.vote_id, [["p1", 3]])]
 
 
-async def test_refunded_and_refused_votes_that_still_count_are_found(world: World) -> None:
-    refunded, refunded_cast = await world.bought("refunded")
-    refused, refused_cast = await world.bought("refused")
-    taken, taken_cast = await world.bought("taken back")
+async def test_refunded_and_refused_votes_that_still_count_are_found(env: Environment) -> None:
+    refunded, refunded_cast = await env.bought("refunded")
+    refused, refused_cast = await env.bought("refused")
+    taken, taken_cast = await env.bought("taken back")
     removal = removal_of(taken_cast)
-    await world.append(refunded, refunded_cast, refused, refused_cast, taken, taken_cast, removal)
+    await env.append(refunded, refunded_cast, refused, refused_cast, taken, taken_cast, removal)
     for key in (refunded.key, taken.key):
-        await world.append(PurchaseRefunded(account=ACCOUNT, key=key, at=1))
-    await world.append(PurchaseTakenBack(account=ACCOUNT, key=taken.key, at=1))
-    await world.append(PurchaseRefused(account=ACCOUNT, key=refused.key, at=1, code="c", reason="r"))
+        await env.append(PurchaseRefunded(account=ACCOUNT, key=key, at=1))
+    await env.append(PurchaseTakenBack(account=ACCOUNT, key=taken.key, at=1))
+    await env.append(PurchaseRefused(account=ACCOUNT, key=refused.key, at=1, code="c", reason="r"))
     code, found = await reconciled()
     assert code == 1
     assert {one["key"]: one["status"] for one in found["not_taken_back"]} == {
@@ -287,19 +289,19 @@ async def test_refunded_and_refused_votes_that_still_count_are_found(world: Worl
     }
 
 
-async def test_a_removal_behind_the_close_is_no_orphan(world: World) -> None:
-    recorded, cast = await world.bought("t1")
-    await world.append(recorded, cast)
-    await world.append_everywhere(ContestClosed(contest=CONTEST, seq=1))
-    await world.append(PurchaseRefunded(account=ACCOUNT, key=recorded.key, at=1), removal_of(cast))
+async def test_a_removal_behind_the_close_is_no_orphan(env: Environment) -> None:
+    recorded, cast = await env.bought("t1")
+    await env.append(recorded, cast)
+    await env.append_everywhere(ContestClosed(contest=CONTEST, seq=1))
+    await env.append(PurchaseRefunded(account=ACCOUNT, key=recorded.key, at=1), removal_of(cast))
     code, found = await reconciled()
     assert (code, found["held"], found["votes"]) == (0, 1, 1)
 
 
-async def test_what_was_bought_in_a_contest_without_its_secret_is_told_apart(world: World) -> None:
-    recorded, cast = await world.bought("t1")
-    await world.append(recorded, cast)
-    await erase_contest_secret(world.store, CONTEST)
+async def test_what_was_bought_in_a_contest_without_its_secret_is_told_apart(env: Environment) -> None:
+    recorded, cast = await env.bought("t1")
+    await env.append(recorded, cast)
+    await erase_contest_secret(env.store, CONTEST)
     code, found = await reconciled()
     assert (code, found["fits"], found["erased"], found["votes"]) == (0, True, 1, 1)
 

@@ -26,7 +26,7 @@ from tests.support.catalogue import Catalogue, open_catalogue
 async def unfolded(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Catalogue]:
-    """The test world, without a projector."""
+    """The test env, without a projector."""
     monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
     monkeypatch.setenv("TALLY_NAMESPACE", namespace)
@@ -38,7 +38,7 @@ async def unfolded(
 
 
 @pytest.fixture
-async def world(unfolded: Catalogue) -> AsyncIterator[Catalogue]:
+async def env(unfolded: Catalogue) -> AsyncIterator[Catalogue]:
     async with unfolded.folding():
         yield unfolded
 
@@ -56,21 +56,21 @@ async def wiped(*arguments: str) -> dict[str, Any]:
     return found
 
 
-async def contest(world: Catalogue, account: str, participants: int = 0) -> str:
-    made = await world.create("contests", account, {"title": "Final"})
+async def contest(env: Catalogue, account: str, participants: int = 0) -> str:
+    made = await env.create("contests", account, {"title": "Final"})
     for _ in range(participants):
-        await world.create("participants", account, {}, parent=made.key)
+        await env.create("participants", account, {}, parent=made.key)
     return made.key
 
 
-async def test_a_wipe_previews_by_account_and_empties_every_list(world: Catalogue, tmp_path: Path) -> None:
+async def test_a_wipe_previews_by_account_and_empties_every_list(env: Catalogue, tmp_path: Path) -> None:
     """Also of an account that has no key any more, and of files; keys stay until they are asked for."""
-    await contest(world, "a", participants=3)
-    await contest(world, "a")
-    await contest(world, "without-keys")
-    await issue_key(world.writer, "a", ["content:read"])
+    await contest(env, "a", participants=3)
+    await contest(env, "a")
+    await contest(env, "without-keys")
+    await issue_key(env.writer, "a", ["content:read"])
     store = open_store(str(tmp_path / "objects"))
-    names = world.namespace, f"{world.namespace}2"
+    names = env.namespace, f"{env.namespace}2"
     mine, others = [f"{environment_files(name)}image/1" for name in names]
     await store.put_if_absent(mine, b"x")
     await store.put_if_absent(others, b"x")
@@ -84,33 +84,33 @@ async def test_a_wipe_previews_by_account_and_empties_every_list(world: Catalogu
     assert await wiped() == {**expected, "executed": False}
     assert await wiped("--execute") == {**expected, "executed": True}
     for account in ("a", "without-keys"):
-        assert await world.views.page(account, "contests", limit=9) == []
+        assert await env.views.page(account, "contests", limit=9) == []
     assert (await store.get(mine), await store.get(others)) == (None, b"x")
     assert (await run()).stdout == "The environment is empty.\n"
     assert (await wiped("--keys"))["accounts"] == [{"account": "a", "records": {"keys": 1}}]
     await wiped("--keys", "--execute")
-    assert await list_keys(world.views) == []
+    assert await list_keys(env.views) == []
 
 
-async def test_what_others_refer_to_goes_after_them(world: Catalogue) -> None:
-    crate = await world.create("crates", "a", {"title": "Held", "shelves": [{"id": "s"}]})
-    await world.create("labels", "a", {"crate": {"key": crate.key}})
-    await world.create("shelf_tags", "a", {"shelf": "s"}, parent=crate.key)
+async def test_what_others_refer_to_goes_after_them(env: Catalogue) -> None:
+    crate = await env.create("crates", "a", {"title": "Held", "shelves": [{"id": "s"}]})
+    await env.create("labels", "a", {"crate": {"key": crate.key}})
+    await env.create("shelf_tags", "a", {"shelf": "s"}, parent=crate.key)
     assert (await wiped("--execute"))["accounts"][0]["records"] == {"crates": 1, "labels": 1, "shelf_tags": 1}
     assert (await wiped())["accounts"] == []
 
 
-async def test_records_that_refer_to_one_another_go_too(world: Catalogue) -> None:
+async def test_records_that_refer_to_one_another_go_too(env: Catalogue) -> None:
     """A cycle, which no order of deletions removes."""
     named: dict[str, Any] = {"account": "a", "resource": "labels", "record": "{}", "at": 1}
     first = RecordCreated(key="first", command_id="1", **named)
     second = RecordCreated(key="second", command_id="2", refs=(("labels", "first"),), **named)
-    version = (await world.writer.record(first)).offset
-    await world.writer.record(second)
+    version = (await env.writer.record(first)).offset
+    await env.writer.record(second)
     back = RecordChanged(
         key="first", command_id="3", refs=(("labels", "second"),), expected_version=version, **named
     )
-    assert (await world.writer.record(back)).kind is OutcomeKind.OK
+    assert (await env.writer.record(back)).kind is OutcomeKind.OK
     await wiped("--execute")
     assert (await wiped())["accounts"] == []
 
@@ -125,7 +125,7 @@ async def test_without_a_projector_it_stops_and_goes_on_when_there_is_one(unfold
         assert (await wiped())["accounts"] == []
 
 
-async def test_production_is_refused(world: Catalogue) -> None:
+async def test_production_is_refused(env: Catalogue) -> None:
     refused = await run("--execute", environment="production")
     assert refused.exit_code == 2
     assert "Only the test environment" in refused.stderr

@@ -21,7 +21,7 @@ from libs.web.service import build_app
 from services.dashboard.app import open_surface
 from services.dashboard.settings import Settings
 from services.dashboard.status_models import OperationsStatus
-from tests.services.query.world import PUBLISHED, Catalogue
+from tests.services.query.query_environment import PUBLISHED, Catalogue
 from tests.support.builders import a_cast
 from tests.support.deployments import read_status
 from tests.support.eventually import eventually

@@ -15,77 +15,77 @@ from libs.tally.contest import Contest
 from libs.tally.events import Event
 from libs.tally.reservations import Answer, Granted, Request, cast_of
 from libs.tally.rules import Selection, judge
-from tests.services.projector.world import ACCOUNT, World
+from tests.services.projector.projector_environment import ACCOUNT, ProjectorEnvironment
 from tests.support.builders import a_vote
 from tests.support.eventually import eventually
 
 
-async def vote_until_refused(world: World, contest: str) -> int:
+async def vote_until_refused(env: ProjectorEnvironment, contest: str) -> int:
     """Voters without a pause; how many were accepted."""
     accepted = 0
-    while any(votes := await asyncio.gather(*(world.vote(contest) for _ in range(8)))):
+    while any(votes := await asyncio.gather(*(env.vote(contest) for _ in range(8)))):
         accepted += sum(votes)
     return accepted
 
 
-async def decide(world: World, contest: str) -> ContestClosing:
+async def decide(env: ProjectorEnvironment, contest: str) -> ContestClosing:
     """Return a manager's first write, as of now."""
-    config = await world.catalogue.views.contest_config(ACCOUNT, contest)
-    found = await world.read(contest)
+    config = await env.catalogue.views.contest_config(ACCOUNT, contest)
+    found = await env.read(contest)
     assert config.contest is not None
     document = closed(config.contest.document, found, sources_of(config), found.end or 0)
     return ContestClosing(
         account=ACCOUNT,
         command_id=WriteRequest.once().command_id,
-        at=world.catalogue.writer.now(),
+        at=env.catalogue.writer.now(),
         contest=contest,
         record=orjson.dumps(document).decode(),
         expected_config=found.version,
     )
 
 
-async def source(world: World, contest: str, name: str, **members: Any) -> None:
-    await world.catalogue.record_service.put(
+async def source(env: ProjectorEnvironment, contest: str, name: str, **members: Any) -> None:
+    await env.catalogue.record_service.put(
         VOTE_SOURCES, ACCOUNT, source_key(contest, name), members, parent=contest
     )
 
 
-async def ask(world: World, contest: Contest) -> Answer:
+async def ask(env: ProjectorEnvironment, contest: Contest) -> Answer:
     """Return the answer to a voter now, by these rules."""
     command = a_vote(f"{contest.key}-p0", contest=contest.key, voter="slow", vote_id="slow")
-    partition, selection = world.topic.partition_of(command.voter), judge(contest, command)
+    partition, selection = env.topic.partition_of(command.voter), judge(contest, command)
     assert isinstance(selection, Selection)
     request = Request(contest, command.voter, command.vote_id, command.content, "c-free", selection)
-    incarnation = (await world.votes.state(partition)).incarnation
-    await world.votes.put_in_force(partition, contest, incarnation)
-    [answer] = await world.votes.reserve(partition, [request])
+    incarnation = (await env.votes.state(partition)).incarnation
+    await env.votes.put_in_force(partition, contest, incarnation)
+    [answer] = await env.votes.reserve(partition, [request])
     return answer
 
 
-async def admit(world: World, contest: str) -> tuple[int, Event]:
+async def admit(env: ProjectorEnvironment, contest: str) -> tuple[int, Event]:
     """A vote that is admitted and not recorded yet: its partition, and its record."""
 
     async def granted() -> Granted | None:
-        answer = await ask(world, await world.read(contest))
+        answer = await ask(env, await env.read(contest))
         return answer if isinstance(answer, Granted) else None
 
     command = a_vote(f"{contest}-p0", contest=contest, voter="slow", vote_id="slow")
     grant = await eventually(granted)
     assert grant is not None
-    return world.topic.partition_of(command.voter), cast_of(command, grant, "receipt")
+    return env.topic.partition_of(command.voter), cast_of(command, grant, "receipt")
 
 
-async def has_passed(world: World, moment: int) -> bool:
-    return await world.now() > moment
+async def has_passed(env: ProjectorEnvironment, moment: int) -> bool:
+    return await env.now() > moment
 
 
-async def is_folded(world: World, partition: int, end: int) -> bool:
-    return (await world.votes.state(partition)).position.offset >= end
+async def is_folded(env: ProjectorEnvironment, partition: int, end: int) -> bool:
+    return (await env.votes.state(partition)).position.offset >= end
 
 
-async def is_counted(world: World, contest: str, votes: int) -> bool:
-    return await world.counted(contest) == (votes, 0)
+async def is_counted(env: ProjectorEnvironment, contest: str, votes: int) -> bool:
+    return await env.counted(contest) == (votes, 0)
 
 
-async def settled(world: World, contest: str) -> bool:
-    return not await world.is_due(contest)
+async def settled(env: ProjectorEnvironment, contest: str) -> bool:
+    return not await env.is_due(contest)

@@ -25,26 +25,28 @@ from tests.services.projector.closing_steps import (
     source,
     vote_until_refused,
 )
-from tests.services.projector.world import ACCOUNT, PARTITIONS, SECOND, World
+from tests.services.projector.projector_environment import ACCOUNT, PARTITIONS, SECOND, ProjectorEnvironment
 from tests.support.builders import a_report
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
 
-async def test_a_contest_closes_at_its_end_with_all_that_was_accepted(world: World) -> None:
-    contest = await world.contest(end=await world.now() + 2 * SECOND)
-    accepted = await vote_until_refused(world, contest)
+async def test_a_contest_closes_at_its_end_with_all_that_was_accepted(env: ProjectorEnvironment) -> None:
+    contest = await env.contest(end=await env.now() + 2 * SECOND)
+    accepted = await vote_until_refused(env, contest)
     assert accepted > 0
-    await world.closes(contest)
-    assert await world.counted(contest) == (accepted, 0)
-    found = await world.read(contest)
-    assert (found.closed, found.phase(await world.now())) == (1, Phase.FINISHED)
-    await eventually(lambda: settled(world, contest))
-    assert len(await world.marks(contest)) == PARTITIONS
+    await env.closes(contest)
+    assert await env.counted(contest) == (accepted, 0)
+    found = await env.read(contest)
+    assert (found.closed, found.phase(await env.now())) == (1, Phase.FINISHED)
+    await eventually(lambda: settled(env, contest))
+    assert len(await env.marks(contest)) == PARTITIONS
 
 
-async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_does_not(own: World) -> None:
+async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_does_not(
+    own: ProjectorEnvironment,
+) -> None:
     """However late it is folded."""
     async with own.projecting():
         end = await own.now() + 3600 * SECOND
@@ -65,7 +67,7 @@ async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_d
 
 
 async def test_a_clock_that_is_ahead_closes_nothing_before_its_time(
-    own: World, monkeypatch: pytest.MonkeyPatch
+    own: ProjectorEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fencing, "CLOCK_TOLERANCE_S", float("inf"))
     async with own.projecting():
@@ -78,7 +80,7 @@ async def test_a_clock_that_is_ahead_closes_nothing_before_its_time(
         assert (await own.read(early)).closed == 0
 
 
-async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: World) -> None:
+async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: ProjectorEnvironment) -> None:
     async with own.projecting():
         contest = await own.contest(end=await own.now() + 3600 * SECOND)
         await own.set_clocks(await own.now() + 7200 * SECOND)
@@ -86,18 +88,20 @@ async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: World)
         assert (await own.read(contest)).closed == 0
 
 
-async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(world: World) -> None:
-    endless, moved = await world.contest(end=None), await world.contest(end=await world.now() + SECOND)
-    later = timestamp(await world.now() + 3600 * SECOND)
-    await world.catalogue.record_service.patch(CONTESTS, ACCOUNT, moved, {"contest_config": {"end": later}})
-    ended = await world.contest(end=await world.now() + SECOND)
-    await world.closes(ended)
+async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(
+    env: ProjectorEnvironment,
+) -> None:
+    endless, moved = await env.contest(end=None), await env.contest(end=await env.now() + SECOND)
+    later = timestamp(await env.now() + 3600 * SECOND)
+    await env.catalogue.record_service.patch(CONTESTS, ACCOUNT, moved, {"contest_config": {"end": later}})
+    ended = await env.contest(end=await env.now() + SECOND)
+    await env.closes(ended)
     for contest in (endless, moved):
-        assert (await world.read(contest)).closed == 0
-        assert await world.vote(contest)
+        assert (await env.read(contest)).closed == 0
+        assert await env.vote(contest)
 
 
-async def test_another_projector_goes_on_where_one_was_killed(own: World) -> None:
+async def test_another_projector_goes_on_where_one_was_killed(own: ProjectorEnvironment) -> None:
     """After each step: the decision, then a mark in each partition. Or twice each, by two that were killed."""
     crashes = [(steps, times) for steps in range(PARTITIONS + 2) for times in (1, 2)]
     async with own.projecting():
@@ -124,7 +128,7 @@ async def test_another_projector_goes_on_where_one_was_killed(own: World) -> Non
             assert set(closing.approved) == {f"{contest}-p0", f"{contest}-p1"}
 
 
-async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: World) -> None:
+async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: ProjectorEnvironment) -> None:
     async with own.projecting(produce_deadline_ms=60_000):
         contest = await own.contest(end=await own.now() + 2 * SECOND)
         partition, record = await admit(own, contest)
@@ -136,7 +140,7 @@ async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: World) -> 
         assert await own.counted(contest) == (1, 0)
 
 
-async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(own: World) -> None:
+async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(own: ProjectorEnvironment) -> None:
     """A vote on its way may be the only one of a participant that is to be deleted."""
     guard = ClosedContests(own.catalogue.views, own.votes, PARTITIONS).participant_may_go
     async with own.projecting(produce_deadline_ms=60_000):
@@ -161,43 +165,45 @@ async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(
         assert await guard(ACCOUNT, other) > version
 
 
-async def are_closed(world: World, contest: str, partitions: Sequence[int]) -> bool:
-    return all([(await world.votes.closing(partition, contest)).closed == 1 for partition in partitions])
+async def are_closed(env: ProjectorEnvironment, contest: str, partitions: Sequence[int]) -> bool:
+    return all([(await env.votes.closing(partition, contest)).closed == 1 for partition in partitions])
 
 
-async def test_what_is_never_recorded_is_fenced_off_and_holds_up_no_closing(world: World) -> None:
-    contest = await world.contest(end=await world.now() + SECOND)
-    partition, record = await admit(world, contest)
-    await world.closes(contest)
-    await world.append(partition, record)
-    end = (await world.reader.end_offsets(world.topic.name, [partition]))[partition]
-    await eventually(lambda: is_folded(world, partition, end))
-    assert await world.counted(contest) == (0, 0)
+async def test_what_is_never_recorded_is_fenced_off_and_holds_up_no_closing(env: ProjectorEnvironment) -> None:
+    contest = await env.contest(end=await env.now() + SECOND)
+    partition, record = await admit(env, contest)
+    await env.closes(contest)
+    await env.append(partition, record)
+    end = (await env.reader.end_offsets(env.topic.name, [partition]))[partition]
+    await eventually(lambda: is_folded(env, partition, end))
+    assert await env.counted(contest) == (0, 0)
 
 
-async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reopened(world: World) -> None:
-    record_service = world.catalogue.record_service
-    contest = await world.contest(end=await world.now() + 2 * SECOND)
+async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reopened(
+    env: ProjectorEnvironment,
+) -> None:
+    record_service = env.catalogue.record_service
+    contest = await env.contest(end=await env.now() + 2 * SECOND)
     approved, rejected = f"{contest}-p0", f"{contest}-p1"
     await record_service.patch(PARTICIPANTS, ACCOUNT, rejected, {"status": "rejected"})
-    await world.closes(contest)
+    await env.closes(contest)
     await record_service.patch(PARTICIPANTS, ACCOUNT, rejected, {"status": "approved"})
     await record_service.patch(PARTICIPANTS, ACCOUNT, approved, {"status": "rejected"})
-    await world.participant(contest, "new")
+    await env.participant(contest, "new")
     newcomer = f"{contest}-new"
     shown = (await record_service.get(PARTICIPANTS, ACCOUNT, rejected)).document
     assert shown["status"] == "approved"
-    found = await world.read(contest)
+    found = await env.read(contest)
     assert found.participants == {approved: "approved", rejected: "rejected", newcomer: "rejected"}
-    await world.reopener.reopen(ACCOUNT, contest, await world.now() + 3600 * SECOND)
-    found = await world.read(contest)
+    await env.reopener.reopen(ACCOUNT, contest, await env.now() + 3600 * SECOND)
+    found = await env.read(contest)
     assert found.participants == {approved: "rejected", rejected: "approved", newcomer: "approved"}
 
 
-async def test_the_end_of_a_closed_contest_stays_and_all_else_may_change(world: World) -> None:
-    record_service = world.catalogue.record_service
-    contest = await world.contest(end=await world.now() + SECOND)
-    await world.closes(contest)
+async def test_the_end_of_a_closed_contest_stays_and_all_else_may_change(env: ProjectorEnvironment) -> None:
+    record_service = env.catalogue.record_service
+    contest = await env.contest(end=await env.now() + SECOND)
+    await env.closes(contest)
     before = await record_service.get(CONTESTS, ACCOUNT, contest)
     for change in ({"end": "2099-01-01T00:00:00Z"}, {"end": None}, {"start": "2021-01-01T00:00:00Z"}):
         with pytest.raises(ContestFinal):
@@ -205,24 +211,26 @@ async def test_the_end_of_a_closed_contest_stays_and_all_else_may_change(world: 
     patch = {"title": "New", "publish": None, "contest_config": {"free": {"max_contest": 3}}}
     after = await record_service.patch(CONTESTS, ACCOUNT, contest, patch)
     assert closing_of(after.document) == closing_of(before.document) != None  # noqa: E711
-    await eventually(lambda: settled(world, contest))
+    await eventually(lambda: settled(env, contest))
 
 
 @pytest.mark.parametrize("member", ["closing", "reopened"])
-async def test_what_the_server_keeps_of_a_closing_is_neither_written_nor_read(world: World, member: str) -> None:
-    record_service = world.catalogue.record_service
-    contest = await world.contest(end=await world.now() + SECOND)
+async def test_what_the_server_keeps_of_a_closing_is_neither_written_nor_read(
+    env: ProjectorEnvironment, member: str
+) -> None:
+    record_service = env.catalogue.record_service
+    contest = await env.contest(end=await env.now() + SECOND)
     for attempt in (
         record_service.patch(CONTESTS, ACCOUNT, contest, {member: {"seq": 7}}),
         record_service.patch(CONTESTS, ACCOUNT, contest, {member: None}),
-        world.catalogue.create("contests", ACCOUNT, {member: 1}),
+        env.catalogue.create("contests", ACCOUNT, {member: 1}),
     ):
         with pytest.raises(ValidationFailed) as refused:
             await attempt
         assert refused.value.data["errors"] == [
             {"pointer": f"/{member}", "message": "is not a member of this resource"}
         ]
-    await world.closes(contest)
+    await env.closes(contest)
     stored = await record_service.get(CONTESTS, ACCOUNT, contest)
     shown = CONTESTS.show(stored)
     assert "closing" in stored.document
@@ -230,22 +238,22 @@ async def test_what_the_server_keeps_of_a_closing_is_neither_written_nor_read(wo
     await record_service.patch(CONTESTS, ACCOUNT, contest, shown)
 
 
-async def test_a_decision_by_what_has_changed_since_is_refused(world: World) -> None:
+async def test_a_decision_by_what_has_changed_since_is_refused(env: ProjectorEnvironment) -> None:
     """A participant, a source or the end: what the closing would freeze is not what holds."""
-    contest = await world.contest(end=await world.now() + 3600 * SECOND)
+    contest = await env.contest(end=await env.now() + 3600 * SECOND)
     changes = (
-        world.participant(contest, "new"),
-        source(world, contest, "sms"),
-        world.catalogue.record_service.patch(CONTESTS, ACCOUNT, contest, {"title": "x"}),
+        env.participant(contest, "new"),
+        source(env, contest, "sms"),
+        env.catalogue.record_service.patch(CONTESTS, ACCOUNT, contest, {"title": "x"}),
     )
     for change in changes:
-        decision = await decide(world, contest)
+        decision = await decide(env, contest)
         await change
-        assert (await world.catalogue.writer.record(decision)).kind is OutcomeKind.CONFLICT
-    assert (await world.read(contest)).closed == 0
+        assert (await env.catalogue.writer.record(decision)).kind is OutcomeKind.CONFLICT
+    assert (await env.read(contest)).closed == 0
 
 
-async def test_external_sources_may_report_until_their_grace_is_over(own: World) -> None:
+async def test_external_sources_may_report_until_their_grace_is_over(own: ProjectorEnvironment) -> None:
     async with own.projecting(source_grace_s=3):
         end = await own.now() + SECOND
         contest = await own.contest(end=end)
@@ -270,18 +278,18 @@ async def test_external_sources_may_report_until_their_grace_is_over(own: World)
         assert counts.sources["sms"].figures["A"].count == 5
 
 
-async def source_closed(world: World, contest: str, partition: int, name: str) -> bool:
-    return (await world.votes.closing(partition, contest)).sources.get(name, 0) == 1
+async def source_closed(env: ProjectorEnvironment, contest: str, partition: int, name: str) -> bool:
+    return (await env.votes.closing(partition, contest)).sources.get(name, 0) == 1
 
 
-async def test_registrations_are_frozen_with_the_closing(world: World) -> None:
-    contest = await world.contest(end=await world.now() + SECOND)
-    await source(world, contest, "sms", mapping={"A": f"{contest}-p0"})
-    before = sources_of(await world.catalogue.views.contest_config(ACCOUNT, contest))
-    await world.closes(contest)
-    await source(world, contest, "sms", mapping={"A": f"{contest}-p1"}, is_in_total=False)
-    await source(world, contest, "tv")
-    assert sources_of(await world.catalogue.views.contest_config(ACCOUNT, contest)) == before
-    await world.reopener.reopen(ACCOUNT, contest, await world.now() + 3600 * SECOND)
-    after = sources_of(await world.catalogue.views.contest_config(ACCOUNT, contest))
+async def test_registrations_are_frozen_with_the_closing(env: ProjectorEnvironment) -> None:
+    contest = await env.contest(end=await env.now() + SECOND)
+    await source(env, contest, "sms", mapping={"A": f"{contest}-p0"})
+    before = sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest))
+    await env.closes(contest)
+    await source(env, contest, "sms", mapping={"A": f"{contest}-p1"}, is_in_total=False)
+    await source(env, contest, "tv")
+    assert sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest)) == before
+    await env.reopener.reopen(ACCOUNT, contest, await env.now() + 3600 * SECOND)
+    after = sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest))
     assert (after.keys(), after["sms"].is_in_total) == ({"sms", "tv"}, False)

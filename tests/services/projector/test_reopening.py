@@ -20,58 +20,58 @@ from tests.services.projector.closing_steps import (
     source,
     vote_until_refused,
 )
-from tests.services.projector.world import ACCOUNT, PARTITIONS, SECOND, World
+from tests.services.projector.projector_environment import ACCOUNT, PARTITIONS, SECOND, ProjectorEnvironment
 from tests.support.builders import a_void
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
 
-async def test_a_reopened_contest_takes_votes_again_and_closes_anew(world: World) -> None:
-    contest = await world.contest(end=await world.now() + SECOND)
-    await source(world, contest, "sms")
-    assert await world.vote(contest)
-    await world.closes(contest)
-    assert not await world.vote(contest)
-    await eventually(lambda: settled(world, contest))
-    await world.reopener.reopen(ACCOUNT, contest, await world.now() + 2 * SECOND)
-    found = await world.read(contest)
-    assert (found.closed, found.reopened, found.phase(await world.now())) == (0, 1, Phase.RUNNING)
-    accepted = 1 + await vote_until_refused(world, contest)
-    await world.closes(contest, 2)
-    await eventually(lambda: settled(world, contest))
+async def test_a_reopened_contest_takes_votes_again_and_closes_anew(env: ProjectorEnvironment) -> None:
+    contest = await env.contest(end=await env.now() + SECOND)
+    await source(env, contest, "sms")
+    assert await env.vote(contest)
+    await env.closes(contest)
+    assert not await env.vote(contest)
+    await eventually(lambda: settled(env, contest))
+    await env.reopener.reopen(ACCOUNT, contest, await env.now() + 2 * SECOND)
+    found = await env.read(contest)
+    assert (found.closed, found.reopened, found.phase(await env.now())) == (0, 1, Phase.RUNNING)
+    accepted = 1 + await vote_until_refused(env, contest)
+    await env.closes(contest, 2)
+    await eventually(lambda: settled(env, contest))
     assert accepted > 1
-    assert await world.counted(contest) == (accepted, 0)
-    sms = world.source_partition(contest, "sms")
-    assert (await world.votes.closing(sms, contest)).sources == {"sms": 2}
+    assert await env.counted(contest) == (accepted, 0)
+    sms = env.source_partition(contest, "sms")
+    assert (await env.votes.closing(sms, contest)).sources == {"sms": 2}
 
 
-async def test_marks_that_come_late_or_twice_change_nothing(world: World) -> None:
+async def test_marks_that_come_late_or_twice_change_nothing(env: ProjectorEnvironment) -> None:
     """Of managers that slept: beside the reopening, behind it, and behind the next closing."""
-    contest = await world.contest(end=await world.now() + SECOND)
-    await world.closes(contest)
+    contest = await env.contest(end=await env.now() + SECOND)
+    await env.closes(contest)
     late = [ContestClosed(contest, 1), ContestClosed(contest, 1, "sms")]
 
     async def repeat_marks() -> None:
         for partition in range(PARTITIONS):
-            await world.append(partition, *late, *late)
+            await env.append(partition, *late, *late)
 
-    end = await world.now() + 3 * SECOND
-    await asyncio.gather(repeat_marks(), world.reopener.reopen(ACCOUNT, contest, end))
+    end = await env.now() + 3 * SECOND
+    await asyncio.gather(repeat_marks(), env.reopener.reopen(ACCOUNT, contest, end))
     await repeat_marks()
-    accepted = await vote_until_refused(world, contest)
-    await world.closes(contest, 2)
+    accepted = await vote_until_refused(env, contest)
+    await env.closes(contest, 2)
     for partition in range(PARTITIONS):
-        await world.append(partition, *late, ContestReopened(contest, 1))
-    ends = await world.reader.end_offsets(world.topic.name, range(PARTITIONS))
+        await env.append(partition, *late, ContestReopened(contest, 1))
+    ends = await env.reader.end_offsets(env.topic.name, range(PARTITIONS))
     for partition, last in ends.items():
-        await eventually(lambda partition=partition, last=last: is_folded(world, partition, last))  # type: ignore[misc]
-    assert await world.is_closed(contest, 2)
-    assert await world.counted(contest) == (accepted, 0)
+        await eventually(lambda partition=partition, last=last: is_folded(env, partition, last))  # type: ignore[misc]
+    assert await env.is_closed(contest, 2)
+    assert await env.counted(contest) == (accepted, 0)
 
 
 async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
-    own: World, monkeypatch: pytest.MonkeyPatch
+    own: ProjectorEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reopening that another projector finishes, as the first was killed."""
     async with own.projecting():
@@ -95,7 +95,7 @@ async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
 
 
 async def test_what_waits_for_a_reopening_takes_effect_in_parts(
-    own: World, monkeypatch: pytest.MonkeyPatch
+    own: ProjectorEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(closing_manager, "REOPENS_AT_ONCE", 2)
     async with own.projecting():
@@ -115,7 +115,7 @@ async def test_what_waits_for_a_reopening_takes_effect_in_parts(
     assert marks == [ContestClosed(contest, 1), *[ContestReopened(contest, 1, 2)] * 4]
 
 
-async def test_a_contest_can_be_reopened_before_all_its_marks_are_there(own: World) -> None:
+async def test_a_contest_can_be_reopened_before_all_its_marks_are_there(own: ProjectorEnvironment) -> None:
     """Those that come later are void."""
     async with own.projecting(produce_deadline_ms=60_000):
         contest = await own.contest(end=await own.now() + SECOND)
@@ -131,33 +131,33 @@ async def test_a_contest_can_be_reopened_before_all_its_marks_are_there(own: Wor
         await eventually(lambda: is_counted(own, contest, 5))
 
 
-async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(world: World) -> None:
-    running = await world.contest(end=await world.now() + 3600 * SECOND)
-    contest = await world.contest(end=await world.now() + SECOND)
-    later = await world.now() + 7200 * SECOND
+async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(env: ProjectorEnvironment) -> None:
+    running = await env.contest(end=await env.now() + 3600 * SECOND)
+    contest = await env.contest(end=await env.now() + SECOND)
+    later = await env.now() + 7200 * SECOND
     with pytest.raises(NotClosed):
-        await world.reopener.reopen(ACCOUNT, running, later)
-    await world.closes(contest)
+        await env.reopener.reopen(ACCOUNT, running, later)
+    await env.closes(contest)
     with pytest.raises(ValidationFailed):
-        await world.reopener.reopen(ACCOUNT, contest, await world.now() - 1)
-    first = await world.reopener.reopen(ACCOUNT, contest, later)
-    assert await world.reopener.reopen(ACCOUNT, contest, later) == first
+        await env.reopener.reopen(ACCOUNT, contest, await env.now() - 1)
+    first = await env.reopener.reopen(ACCOUNT, contest, later)
+    assert await env.reopener.reopen(ACCOUNT, contest, later) == first
     with pytest.raises(NotClosed):
-        await world.reopener.reopen(ACCOUNT, contest, later + SECOND)
+        await env.reopener.reopen(ACCOUNT, contest, later + SECOND)
 
 
-async def test_a_catalogue_that_is_folded_anew_finds_all_settled(world: World) -> None:
-    contest = await world.contest(end=await world.now() + SECOND)
-    await world.vote(contest)
-    await world.closes(contest)
-    await eventually(lambda: settled(world, contest))
-    await world.reopener.reopen(ACCOUNT, contest, await world.now() + SECOND)
-    await world.closes(contest, 2)
-    await eventually(lambda: settled(world, contest))
-    marks = await world.marks(contest)
-    await world.catalogue.destroy_view(ACCOUNT)
-    await eventually(world.catalogue.is_fresh)
-    await eventually(lambda: settled(world, contest))
-    assert await world.marks(contest) == marks
-    assert (await world.read(contest)).closed == 2
-    assert await world.counted(contest) == (1, 0)
+async def test_a_catalogue_that_is_folded_anew_finds_all_settled(env: ProjectorEnvironment) -> None:
+    contest = await env.contest(end=await env.now() + SECOND)
+    await env.vote(contest)
+    await env.closes(contest)
+    await eventually(lambda: settled(env, contest))
+    await env.reopener.reopen(ACCOUNT, contest, await env.now() + SECOND)
+    await env.closes(contest, 2)
+    await eventually(lambda: settled(env, contest))
+    marks = await env.marks(contest)
+    await env.catalogue.destroy_view(ACCOUNT)
+    await eventually(env.catalogue.is_fresh)
+    await eventually(lambda: settled(env, contest))
+    assert await env.marks(contest) == marks
+    assert (await env.read(contest)).closed == 2
+    assert await env.counted(contest) == (1, 0)

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.services.query.query_environment import QueryEnvironment, open_environment
 from tests.services.query.streams.stream_clients import Service, served
-from tests.services.query.world import World, open_world
 
 
 @pytest.fixture
-async def world(valkey_address: str, namespace: str) -> AsyncIterator[World]:
-    async with open_world(valkey_address, namespace, count_wait_ms=300) as opened:
+async def env(valkey_address: str, namespace: str) -> AsyncIterator[QueryEnvironment]:
+    async with open_environment(valkey_address, namespace, count_wait_ms=300) as opened:
         yield opened
 
 
 @pytest.fixture
-async def service(world: World) -> AsyncIterator[Service]:
-    async with served(world) as running:
+async def service(env: QueryEnvironment) -> AsyncIterator[Service]:
+    async with served(env) as running:
         yield running

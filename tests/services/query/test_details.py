@@ -7,8 +7,8 @@ import pytest
 from libs.certificates.store import save
 from libs.contracts.certificates import FORMAT, Certificate, Decision, Result, stamped
 from libs.storage.store import open_store
+from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest
 from tests.services.query.streams.stream_clients import COUNTS, Service
-from tests.services.query.world import World, closed_contest, contest
 
 PICTURE = {"image": {"key": "poster"}}
 
@@ -32,19 +32,19 @@ def a_certificate() -> Certificate:
     )
 
 
-async def reader_of(world: World) -> str:
-    return await world.production.key(permissions=("results:read",))
+async def reader_of(env: QueryEnvironment) -> str:
+    return await env.production.key(permissions=("results:read",))
 
 
 @pytest.mark.parametrize("visibility", ["shown", "hidden"])
 async def test_a_stream_names_those_whom_it_counts_and_keeps_what_is_hidden(
     service: Service, visibility: str
 ) -> None:
-    world = service.world
-    await world.production.create("contests", "song", contest(vote_visibility=visibility) | PICTURE)
-    await world.production.enter("song", "a", title="Ada", image_key="face")
-    await world.production.enter("song", "b", title="Bob", status="pending")
-    async with service.listen(f"{COUNTS}/stream?sources=true&details=true", await reader_of(world)) as stream:
+    env = service.env
+    await env.production.create("contests", "song", contest(vote_visibility=visibility) | PICTURE)
+    await env.production.enter("song", "a", title="Ada", image_key="face")
+    await env.production.enter("song", "b", title="Bob", status="pending")
+    async with service.listen(f"{COUNTS}/stream?sources=true&details=true", await reader_of(env)) as stream:
         phase = await stream.next()
         assert (phase.name, phase.data["visibility"]) == ("phase", visibility)
         details = await stream.next()
@@ -57,44 +57,44 @@ async def test_a_stream_names_those_whom_it_counts_and_keeps_what_is_hidden(
         }
         if visibility == "shown":
             assert "title" not in (await stream.next("counts")).data
-            await world.vote("a")
+            await env.vote("a")
             assert (await stream.next()).name == "counts"
-        await world.production.change("participants", "a", {"status": "approved", "title": "Ada L."}, "song")
+        await env.production.change("participants", "a", {"status": "approved", "title": "Ada L."}, "song")
         assert (await stream.next("details")).data["participants"]["a"]["title"] == "Ada L."
 
 
-async def test_a_plain_read_has_details_on_request(world: World) -> None:
-    await world.production.create("contests", "song", contest() | PICTURE)
-    await world.production.enter("song", "a", title="Ada")
-    await world.production.register("song", "tv", title="TV", is_in_total=True, mode="cumulative", mapping={})
-    await world.report("tv", ("x", 7, 0, 5))
-    key = await reader_of(world)
-    found = await world.counts(key, query="?sources=true&details=true")
+async def test_a_plain_read_has_details_on_request(env: QueryEnvironment) -> None:
+    await env.production.create("contests", "song", contest() | PICTURE)
+    await env.production.enter("song", "a", title="Ada")
+    await env.production.register("song", "tv", title="TV", is_in_total=True, mode="cumulative", mapping={})
+    await env.report("tv", ("x", 7, 0, 5))
+    key = await reader_of(env)
+    found = await env.counts(key, query="?sources=true&details=true")
     assert (found["title"], found["image"], found["seal"]) == ("Song", {"key": "poster"}, None)
     assert found["participants"]["a"]["title"] == "Ada"
     held = [source.get("held") for source in found["total_vote_sources"]]
     assert held == [None, None, [{"mapped_id": "x", "reason": "unmapped", "count": 7}]]
-    plain = await world.counts(key)
+    plain = await env.counts(key)
     assert "title" not in plain
     assert "held" not in plain["total_vote_sources"][2]
 
 
-async def test_the_certificate_of_a_sealed_contest_can_be_downloaded(world: World) -> None:
-    key = await reader_of(world)
-    await world.production.create("contests", "song", closed_contest("a"))
-    await world.production.enter("song", "a")
+async def test_the_certificate_of_a_sealed_contest_can_be_downloaded(env: QueryEnvironment) -> None:
+    key = await reader_of(env)
+    await env.production.create("contests", "song", closed_contest("a"))
+    await env.production.enter("song", "a")
     path = "/contests/song/certificate"
-    assert (await world.get(path, key)).status_code == 404
+    assert (await env.get(path, key)).status_code == 404
     certificate = a_certificate()
-    await save(open_store(world.settings.storage_url), certificate)
+    await save(open_store(env.settings.storage_url), certificate)
     seal = {"seq": 1, "sha256": certificate.sha256, "sealed_at": 1_790_000_000_000_000}
-    await world.production.change("contests", "song", closed_contest("a") | {"seal": seal}, "song")
-    answer = await world.get(path, key)
+    await env.production.change("contests", "song", closed_contest("a") | {"seal": seal}, "song")
+    answer = await env.get(path, key)
     assert answer.content == certificate.canonical()
     assert certificate.sha256[:12] in answer.headers["content-disposition"]
-    found = await world.counts(key, query="?details=true")
+    found = await env.counts(key, query="?details=true")
     assert found["seal"] == {"sha256": certificate.sha256, "sealed_at": "2026-09-21T14:13:20.000000Z"}
     hidden = closed_contest("a") | {"seal": seal}
     hidden["contest_config"]["vote_visibility"] = "hidden"
-    await world.production.change("contests", "song", hidden, "song")
-    assert (await world.get(path, key)).json()["code"] == "results_hidden"
+    await env.production.change("contests", "song", hidden, "song")
+    assert (await env.get(path, key)).json()["code"] == "results_hidden"

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from libs.tally.events import ContestClosed, ContestReopened
-from tests.services.query.world import PARTITIONS, World, closed_contest, contest
+from tests.services.query.query_environment import PARTITIONS, QueryEnvironment, closed_contest, contest
 
 COUNTED = ("count", "unique_voter_count", "anonymous_voter_count")
 MAPPING = {"A": "a", "A2": "a", "B": "b"}
 
 
-async def song(world: World, **registration: Any) -> str:
+async def song(env: QueryEnvironment, **registration: Any) -> str:
     """Two participants; text messages that know them by letters, `a` by two of them."""
-    await world.production.create("contests", "song", contest())
+    await env.production.create("contests", "song", contest())
     for participant in "ab":
-        await world.production.enter("song", participant)
-    await world.production.register(
-        "song", "sms", **({"title": "Text messages", "mapping": MAPPING} | registration)
-    )
-    return await world.production.key()
+        await env.production.enter("song", participant)
+    await env.production.register("song", "sms", **({"title": "Text messages", "mapping": MAPPING} | registration))
+    return await env.production.key()
 
 
 def figures(counted: dict[str, Any]) -> tuple[int, int, int]:
@@ -35,12 +33,14 @@ def totals(found: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
     return {of["source"]: figures(of) for of in found["total_vote_sources"]}
 
 
-async def test_external_figures_are_added_to_those_of_the_participants_they_are_mapped_to(world: World) -> None:
-    key = await song(world)
-    await world.vote("a", 2, voter="ann")
-    await world.vote("b", 1, voter="guest", anonymous=True)
-    await world.report("sms", ("A", 10, 7, 3), ("B", 4, 4, 1))
-    found = await world.counts(key)
+async def test_external_figures_are_added_to_those_of_the_participants_they_are_mapped_to(
+    env: QueryEnvironment,
+) -> None:
+    key = await song(env)
+    await env.vote("a", 2, voter="ann")
+    await env.vote("b", 1, voter="guest", anonymous=True)
+    await env.report("sms", ("A", 10, 7, 3), ("B", 4, 4, 1))
+    found = await env.counts(key)
     assert figures(found) == (17, 13, 5)
     a, b = (found["participants"][participant] for participant in "ab")
     assert (figures(a), figures(b)) == ((12, 8, 3), (5, 5, 2))
@@ -56,127 +56,135 @@ async def test_external_figures_are_added_to_those_of_the_participants_they_are_
     assert (sms["title"], sms["is_in_total"], sms["is_internal"]) == ("Text messages", True, False)
 
 
-async def test_before_a_report_all_is_zero_and_updated_is_the_registration(world: World) -> None:
-    key = await song(world)
-    found = await world.counts(key)
+async def test_before_a_report_all_is_zero_and_updated_is_the_registration(env: QueryEnvironment) -> None:
+    key = await song(env)
+    found = await env.counts(key)
     assert sources(found["participants"]["b"])["sms", "B"] == (0, 0, 0)
     sms = found["total_vote_sources"][2]
     assert (sms["updated"], figures(sms)) == ("2026-09-21T14:13:24.000000Z", (0, 0, 0))
-    position = await world.report("sms", ("A", 1, 1, 0))
-    await world.vote("a")
-    sms = (await world.counts(key, position=position))["total_vote_sources"][2]
+    position = await env.report("sms", ("A", 1, 1, 0))
+    await env.vote("a")
+    sms = (await env.counts(key, position=position))["total_vote_sources"][2]
     assert sms["updated"] == "2026-09-21T14:13:20.000000Z"
 
 
-async def test_a_source_outside_the_total_is_shown_and_not_added(world: World) -> None:
-    key = await song(world, is_in_total=False)
-    await world.vote("a", 2)
-    await world.report("sms", ("A", 10, 7, 3))
-    found = await world.counts(key)
+async def test_a_source_outside_the_total_is_shown_and_not_added(env: QueryEnvironment) -> None:
+    key = await song(env, is_in_total=False)
+    await env.vote("a", 2)
+    await env.report("sms", ("A", 10, 7, 3))
+    found = await env.counts(key)
     assert figures(found) == figures(found["participants"]["a"]) == (2, 1, 0)
     assert sources(found["participants"]["a"])["sms", "A"] == (10, 7, 3)
     assert totals(found)["sms"] == (10, 7, 3)
     assert found["total_vote_sources"][2]["is_in_total"] is False
 
 
-async def test_an_unmapped_id_counts_once_it_is_mapped_and_a_changed_mapping_moves_it(world: World) -> None:
-    key = await song(world, mapping={})
-    await world.report("sms", ("A", 10, 7, 3))
+async def test_an_unmapped_id_counts_once_it_is_mapped_and_a_changed_mapping_moves_it(
+    env: QueryEnvironment,
+) -> None:
+    key = await song(env, mapping={})
+    await env.report("sms", ("A", 10, 7, 3))
     for mapping, expected in (({}, (0, 0)), ({"A": "a"}, (10, 0)), ({"A": "b"}, (0, 10)), ({"A": "gone"}, (0, 0))):
-        await world.production.change("vote_sources", "song~sms", {"mapping": mapping}, "song")
-        found = await world.counts(key)
+        await env.production.change("vote_sources", "song~sms", {"mapping": mapping}, "song")
+        found = await env.counts(key)
         assert tuple(found["participants"][participant]["count"] for participant in "ab") == expected
         assert found["count"] == totals(found)["sms"][0] == sum(expected)
 
 
-async def test_a_retired_source_stays_with_what_it_counted(world: World) -> None:
-    key = await song(world)
-    await world.production.register("song", "tv", mapping={"1": "a"})
-    await world.report("sms", ("A", 10, 7, 3))
+async def test_a_retired_source_stays_with_what_it_counted(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await env.production.register("song", "tv", mapping={"1": "a"})
+    await env.report("sms", ("A", 10, 7, 3))
     for source, mapping in (("sms", MAPPING), ("tv", {"1": "a"})):
-        await world.production.change(
+        await env.production.change(
             "vote_sources", f"song~{source}", {"mapping": mapping, "retired": True}, "song"
         )
-    found = await world.counts(key)
+    found = await env.counts(key)
     assert (found["count"], totals(found)["sms"]) == (10, (10, 7, 3))
     assert sources(found["participants"]["a"])["sms", "A"] == (10, 7, 3)
     assert "tv" not in totals(found)
 
 
-async def test_a_rejected_participants_external_votes_are_in_no_result_until_it_is_approved(world: World) -> None:
-    key = await song(world)
-    await world.report("sms", ("A", 10, 7, 3), ("B", 4, 4, 1))
+async def test_a_rejected_participants_external_votes_are_in_no_result_until_it_is_approved(
+    env: QueryEnvironment,
+) -> None:
+    key = await song(env)
+    await env.report("sms", ("A", 10, 7, 3), ("B", 4, 4, 1))
     for status, expected in (("rejected", (10, 7, 3)), ("approved", (14, 11, 4))):
-        await world.production.change("participants", "b", {"status": status}, "song")
-        found = await world.counts(key)
+        await env.production.change("participants", "b", {"status": status}, "song")
+        found = await env.counts(key)
         assert figures(found) == totals(found)["sms"] == expected
         assert ("b" in found["participants"]) is (status == "approved")
 
 
-async def test_legacy_and_current_reads_and_the_public_see_the_same_numbers(world: World) -> None:
-    key = await song(world)
-    await world.vote("a", 2)
-    await world.report("sms", ("A", 10, 7, 3))
-    shape = (await world.legacy("/legacy/contests/song", key)).json()
+async def test_legacy_and_current_reads_and_the_public_see_the_same_numbers(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await env.vote("a", 2)
+    await env.report("sms", ("A", 10, 7, 3))
+    shape = (await env.legacy("/legacy/contests/song", key)).json()
     assert (shape["total_vote_count"], shape["unique_voter_count"]) == (12, 8)
     assert [entry["vote_count"] for entry in shape["participants"]] == [12, 0]
     for entry in (
-        (await world.legacy("/legacy/participants/a", key)).json(),
-        (await world.get("/participants/a", key)).json(),
+        (await env.legacy("/legacy/participants/a", key)).json(),
+        (await env.get("/participants/a", key)).json(),
     ):
         assert (entry["vote_count"], entry["rater_count"]) == (12, 8)
-    public = (await world.client.get("/public/contests/song/results")).json()
+    public = (await env.client.get("/public/contests/song/results")).json()
     assert (public["count"], [entry["count"] for entry in public["participants"]]) == (12, [12, 0])
 
 
-async def test_the_counts_are_final_when_every_partition_and_source_has_passed_its_mark(world: World) -> None:
-    key = await song(world)
-    await world.vote("a", 2)
-    await world.production.change("contests", "song", closed_contest("ab", sms=MAPPING), "song")
-    tags = {await finality(world, key)}
+async def test_the_counts_are_final_when_every_partition_and_source_has_passed_its_mark(
+    env: QueryEnvironment,
+) -> None:
+    key = await song(env)
+    await env.vote("a", 2)
+    await env.production.change("contests", "song", closed_contest("ab", sms=MAPPING), "song")
+    tags = {await finality(env, key)}
     for partition in range(PARTITIONS):
-        await world.fold(ContestClosed("song", 1), partition)
-        tags.add(await finality(world, key))
+        await env.fold(ContestClosed("song", 1), partition)
+        tags.add(await finality(env, key))
     assert {state for state, _ in tags} == {"provisional"}
-    position = await world.report("sms", ("A", 10, 7, 3))
-    assert (await world.counts(key, position=position))["count"] == 12
-    before = await finality(world, key)
-    position = await world.fold(ContestClosed("song", 1, "sms"))
-    found = await world.counts(key, position=position)
-    after = await finality(world, key)
+    position = await env.report("sms", ("A", 10, 7, 3))
+    assert (await env.counts(key, position=position))["count"] == 12
+    before = await finality(env, key)
+    position = await env.fold(ContestClosed("song", 1, "sms"))
+    found = await env.counts(key, position=position)
+    after = await finality(env, key)
     assert (before[0], after[0], found["count"]) == ("provisional", "final", 12)
     assert before[1] != after[1]
-    assert (await world.client.get("/public/contests/song/results")).json()["final"] is True
+    assert (await env.client.get("/public/contests/song/results")).json()["final"] is True
 
 
-async def test_what_changes_behind_the_closing_shows_in_no_result_before_a_reopening(world: World) -> None:
-    key = await song(world)
-    await world.vote("a", 2)
-    await world.vote("b", 3)
-    await world.report("sms", ("A", 10, 7, 3))
-    await world.production.change("contests", "song", closed_contest("a", sms={"A": "a"}), "song")
-    await world.close()
-    position = await world.fold(ContestClosed("song", 1, "sms"))
-    await world.production.change("participants", "b", {"status": "approved"}, "song")
-    await world.production.change("vote_sources", "song~sms", {"mapping": {"A": "b"}, "retired": True}, "song")
-    assert (await finality(world, key))[0] == "final"
-    found = await world.counts(key, position=position)
+async def test_what_changes_behind_the_closing_shows_in_no_result_before_a_reopening(
+    env: QueryEnvironment,
+) -> None:
+    key = await song(env)
+    await env.vote("a", 2)
+    await env.vote("b", 3)
+    await env.report("sms", ("A", 10, 7, 3))
+    await env.production.change("contests", "song", closed_contest("a", sms={"A": "a"}), "song")
+    await env.close()
+    position = await env.fold(ContestClosed("song", 1, "sms"))
+    await env.production.change("participants", "b", {"status": "approved"}, "song")
+    await env.production.change("vote_sources", "song~sms", {"mapping": {"A": "b"}, "retired": True}, "song")
+    assert (await finality(env, key))[0] == "final"
+    found = await env.counts(key, position=position)
     assert (found["count"], list(found["participants"])) == (12, ["a"])
-    late = await world.vote("a", 100, voter="late")
-    assert (await world.counts(key, position=late))["count"] == 12
-    shape = (await world.legacy("/legacy/contests/song", key)).json()
+    late = await env.vote("a", 100, voter="late")
+    assert (await env.counts(key, position=late))["count"] == 12
+    shape = (await env.legacy("/legacy/contests/song", key)).json()
     assert (shape["total_vote_count"], len(shape["participants"])) == (12, 1)
-    assert (await world.get("/participants/b", key)).json()["vote_count"] == 0
-    await world.production.change("contests", "song", contest() | {"reopened": 1}, "song")
+    assert (await env.get("/participants/b", key)).json()["vote_count"] == 0
+    await env.production.change("contests", "song", contest() | {"reopened": 1}, "song")
     for partition in range(PARTITIONS):
-        position = await world.fold(ContestReopened("song", 1), partition)
-    found = await world.counts(key, position=position)
-    assert (found["count"], (await finality(world, key))[0]) == (15, "provisional")
+        position = await env.fold(ContestReopened("song", 1), partition)
+    found = await env.counts(key, position=position)
+    assert (found["count"], (await finality(env, key))[0]) == (15, "provisional")
     assert figures(found["participants"]["b"]) == (13, 8, 3)
 
 
-async def finality(world: World, key: str) -> tuple[str, str]:
+async def finality(env: QueryEnvironment, key: str) -> tuple[str, str]:
     """`Tally-Final` and the entity tag, with everything that was folded."""
-    position = world.head()
-    answer = await world.get(f"/contests/song/vote_updates?sources=true&min_position={position}", key)
+    position = env.head()
+    answer = await env.get(f"/contests/song/vote_updates?sources=true&min_position={position}", key)
     return answer.headers["tally-final"], answer.headers["etag"]

@@ -20,165 +20,165 @@ from services.query.historical_counts import PastCounts, rows_of
 from services.query.historical_read_limits import PastReads
 from services.query.position_wait import PositionWatch
 from services.query.snapshot_cache import SnapshotCache
-from tests.services.query.world import PARTITIONS, START_MS, World, closed_contest, contest
+from tests.services.query.query_environment import PARTITIONS, START_MS, QueryEnvironment, closed_contest, contest
 from tests.support.builders import a_removal
 
 PATH = "/contests/song/vote_updates?sources=true"
 START = START_MS // MINUTE_MS
 
 
-async def song(world: World, **fields: Any) -> str:
-    await world.production.create("contests", "song", contest() | fields)
+async def song(env: QueryEnvironment, **fields: Any) -> str:
+    await env.production.create("contests", "song", contest() | fields)
     for participant in "ab":
-        await world.production.enter("song", participant)
-    await world.production.register("song", "sms", title="Sms", mapping={"A": "a", "B": "b"})
-    return await world.production.key()
+        await env.production.enter("song", participant)
+    await env.production.register("song", "sms", title="Sms", mapping={"A": "a", "B": "b"})
+    return await env.production.key()
 
 
-async def at(world: World, key: str, minute: int, second: float = 0.0, **headers: str) -> httpx.Response:
+async def at(env: QueryEnvironment, key: str, minute: int, second: float = 0.0, **headers: str) -> httpx.Response:
     """The answer for a moment of the minute, counted from the first vote's."""
     moment = timestamp(int(((START + minute) * 60 + second) * 1_000_000))
-    return await world.get(f"{PATH}&at={moment}", key, **headers)
+    return await env.get(f"{PATH}&at={moment}", key, **headers)
 
 
-async def count_at(world: World, key: str, minute: int) -> int:
-    answer = await at(world, key, minute)
+async def count_at(env: QueryEnvironment, key: str, minute: int) -> int:
+    answer = await at(env, key, minute)
     assert answer.status_code == 200, answer.text
     count: int = answer.json()["count"]
     return count
 
 
-async def voted(world: World, *minutes: int) -> None:
+async def voted(env: QueryEnvironment, *minutes: int) -> None:
     """A vote in each of these minutes, from the first vote's, all in one partition."""
     for minute in minutes:
-        world.clock_ms = START_MS + minute * MINUTE_MS
-        await world.vote("a", voter="ann")
+        env.clock_ms = START_MS + minute * MINUTE_MS
+        await env.vote("a", voter="ann")
 
 
-async def test_every_minute_is_answered_as_at_its_end(world: World) -> None:
-    key = await song(world)
+async def test_every_minute_is_answered_as_at_its_end(env: QueryEnvironment) -> None:
+    key = await song(env)
     then: list[httpx.Response] = []
     for minute in range(12):
-        world.clock_ms = START_MS + minute * MINUTE_MS
+        env.clock_ms = START_MS + minute * MINUTE_MS
         if minute % 3 < 2:
-            await world.vote("ab"[minute % 2], 1 + minute, voter=f"voter {minute // 2}", anonymous=minute % 4 == 0)
-            await world.report("sms", ("A", minute, minute // 2, 1), ("B", 3, 3, 0))
+            await env.vote("ab"[minute % 2], 1 + minute, voter=f"voter {minute // 2}", anonymous=minute % 4 == 0)
+            await env.report("sms", ("A", minute, minute // 2, 1), ("B", 3, 3, 0))
         if minute == 7:
-            await world.fold(a_removal("v1", voter="voter 0", contest="song", anonymous=True))
+            await env.fold(a_removal("v1", voter="voter 0", contest="song", anonymous=True))
         if minute == 10:
-            await world.vote("a", 2, voter="voter 1", source="c-paid")
-        then.append(await world.get(f"{PATH}&min_position={world.head()}", key))
-    await world.vote("b", voter="the last")
+            await env.vote("a", 2, voter="voter 1", source="c-paid")
+        then.append(await env.get(f"{PATH}&min_position={env.head()}", key))
+    await env.vote("b", voter="the last")
     assert len({answer.content for answer in then}) == 8
     for minute, answer in enumerate(then[:-1]):
         for second in (0.0, 59.999999):
-            found = await at(world, key, minute, second)
+            found = await at(env, key, minute, second)
             assert found.json() == answer.json(), minute
             assert found.headers["tally-final"] == "provisional"
-    positions = [(await at(world, key, minute)).headers["tally-position"] for minute in (0, 11)]
-    assert positions == [then[0].headers["tally-position"], (await world.get(PATH, key)).headers["tally-position"]]
+    positions = [(await at(env, key, minute)).headers["tally-position"] for minute in (0, 11)]
+    assert positions == [then[0].headers["tally-position"], (await env.get(PATH, key)).headers["tally-position"]]
 
 
-async def test_ratings_are_those_of_then(world: World) -> None:
-    key = await song(world, contest_type="rating")
+async def test_ratings_are_those_of_then(env: QueryEnvironment) -> None:
+    key = await song(env, contest_type="rating")
     then = []
     for minute in range(4):
-        world.clock_ms = START_MS + minute * MINUTE_MS
+        env.clock_ms = START_MS + minute * MINUTE_MS
         rated = Rating(minute * 500_000, (("voice", minute * 1_000_000),))
-        position = await world.vote("a", form="rating", rating=rated, max_participant=1)
-        then.append(await world.counts(key, position=position))
+        position = await env.vote("a", form="rating", rating=rated, max_participant=1)
+        then.append(await env.counts(key, position=position))
     assert [record["rating"]["average"] for record in then] == [0.0, 0.5, 1.0, 1.5]
-    assert [(await at(world, key, minute)).json() for minute in range(4)] == then
+    assert [(await at(env, key, minute)).json() for minute in range(4)] == then
 
 
-async def test_before_the_contest_all_is_zero_and_the_future_is_now(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0, 5)
-    now = await world.counts(key, position=world.head())
+async def test_before_the_contest_all_is_zero_and_the_future_is_now(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0, 5)
+    now = await env.counts(key, position=env.head())
     for moment in ("0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2026-09-21T14:12:59.999999Z"):
-        record = (await world.get(f"{PATH}&at={moment}", key)).json()
+        record = (await env.get(f"{PATH}&at={moment}", key)).json()
         assert record["count"] == record["unique_voter_count"] == record["participants"]["a"]["count"] == 0
         assert record["updated"] == record["created"]
         assert set(record["participants"]) == {"a", "b"}
     for moment in ("2026-09-21T14:18:00Z", "9999-12-31T23:59:59Z", "2026-09-21T16:18:59%2B02:00"):
-        assert (await world.get(f"{PATH}&at={moment}", key)).json() == now
+        assert (await env.get(f"{PATH}&at={moment}", key)).json() == now
 
 
-async def test_who_takes_part_and_what_ids_mean_is_as_of_now(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0)
-    await world.report("sms", ("A", 10, 1, 0))
-    await voted(world, 3)
-    assert await count_at(world, key, 1) == 11
-    await world.production.change("vote_sources", "song~sms", {"title": "Sms", "mapping": {"A": "b"}}, "song")
-    found = (await at(world, key, 1)).json()
+async def test_who_takes_part_and_what_ids_mean_is_as_of_now(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0)
+    await env.report("sms", ("A", 10, 1, 0))
+    await voted(env, 3)
+    assert await count_at(env, key, 1) == 11
+    await env.production.change("vote_sources", "song~sms", {"title": "Sms", "mapping": {"A": "b"}}, "song")
+    found = (await at(env, key, 1)).json()
     assert [found["participants"][name]["count"] for name in "ab"] == [1, 10]
-    await world.production.change("participants", "b", {"status": "rejected"}, "song")
-    assert await count_at(world, key, 1) == 1
-    assert set((await at(world, key, 1)).json()["participants"]) == {"a"}
+    await env.production.change("participants", "b", {"status": "rejected"}, "song")
+    assert await count_at(env, key, 1) == 1
+    assert set((await at(env, key, 1)).json()["participants"]) == {"a"}
 
 
-async def test_a_reader_may_wait_for_a_position_first(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0)
-    await world.counts(key, position=world.head())
-    await voted(world, 0, 2)
-    found = await world.get(f"{PATH}&at=2026-09-21T14:13:00Z&min_position={world.head()}", key)
+async def test_a_reader_may_wait_for_a_position_first(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0)
+    await env.counts(key, position=env.head())
+    await voted(env, 0, 2)
+    found = await env.get(f"{PATH}&at=2026-09-21T14:13:00Z&min_position={env.head()}", key)
     assert found.json()["count"] == 2
-    assert found.headers["tally-position"] != world.head()
+    assert found.headers["tally-position"] != env.head()
 
 
-async def test_a_minute_that_is_complete_may_be_kept_longer_than_one_that_runs(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0, 1, 4)
-    await world.counts(key, position=world.head())
-    answers = [await at(world, key, minute) for minute in range(6)]
+async def test_a_minute_that_is_complete_may_be_kept_longer_than_one_that_runs(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0, 1, 4)
+    await env.counts(key, position=env.head())
+    answers = [await at(env, key, minute) for minute in range(6)]
     assert [answer.headers["cache-control"] for answer in answers] == ["private, max-age=60"] * 3 + [
         "private, max-age=1"
     ] * 3
     for minute, answer in enumerate(answers):
-        again = await at(world, key, minute, 0.0, **{"if-none-match": answer.headers["etag"]})
+        again = await at(env, key, minute, 0.0, **{"if-none-match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
         assert again.headers["cache-control"] == answer.headers["cache-control"]
     assert len({answer.headers["etag"] for answer in answers}) == 3
 
 
-async def test_what_lies_behind_the_close_is_final(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0)
-    await world.production.change("contests", "song", closed_contest("ab"), "song")
-    world.clock_ms = START_MS + 3 * MINUTE_MS
-    await world.close()
-    await voted(world, 6)
-    await world.counts(key, position=world.head())
-    finals = [(await at(world, key, minute)).headers["tally-final"] for minute in (0, 2, 3, 4, 6, 9)]
+async def test_what_lies_behind_the_close_is_final(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0)
+    await env.production.change("contests", "song", closed_contest("ab"), "song")
+    env.clock_ms = START_MS + 3 * MINUTE_MS
+    await env.close()
+    await voted(env, 6)
+    await env.counts(key, position=env.head())
+    finals = [(await at(env, key, minute)).headers["tally-final"] for minute in (0, 2, 3, 4, 6, 9)]
     assert finals == ["provisional"] * 2 + ["final"] * 4
-    assert await count_at(world, key, 4) == 1
+    assert await count_at(env, key, 4) == 1
 
 
-async def test_a_swap_of_generations_is_seen_in_the_past_too(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0, 1, 2)
-    await world.counts(key, position=world.head())
-    assert await count_at(world, key, 1) == 2
-    await world.swap_in_other_votes()
-    await world.vote("b", voter="ann")
-    await world.counts(key, position=world.head())
-    assert await count_at(world, key, 1) == 10
+async def test_a_swap_of_generations_is_seen_in_the_past_too(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0, 1, 2)
+    await env.counts(key, position=env.head())
+    assert await count_at(env, key, 1) == 2
+    await env.swap_in_other_votes()
+    await env.vote("b", voter="ann")
+    await env.counts(key, position=env.head())
+    assert await count_at(env, key, 1) == 10
 
 
-async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0, 1, 2)
-    await world.counts(key, position=world.head())
-    topic = votes_topic(world.settings.namespace, PARTITIONS)
-    partition = topic.partition_of(world.cast("a").voter)
-    position = f"{world.views._base(partition)}:g1:position"
-    await world.views._valkey.call("HSET", position, "offset", 1)
-    lost = await at(world, key, 0)
+async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0, 1, 2)
+    await env.counts(key, position=env.head())
+    topic = votes_topic(env.settings.namespace, PARTITIONS)
+    partition = topic.partition_of(env.cast("a").voter)
+    position = f"{env.views._base(partition)}:g1:position"
+    await env.views._valkey.call("HSET", position, "offset", 1)
+    lost = await at(env, key, 0)
     assert (lost.status_code, lost.json()["code"]) == (503, "views_unavailable")
-    await world.views._valkey.call("HSET", position, "offset", 3)
-    assert await count_at(world, key, 0) == 1
+    await env.views._valkey.call("HSET", position, "offset", 3)
+    assert await count_at(env, key, 0) == 1
 
 
 class Counting(Timeline):
@@ -198,12 +198,12 @@ class Counting(Timeline):
         return await super().counts_at(partition, contest, minute, participants, sources)
 
 
-async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: World) -> None:
-    await song(world)
-    await voted(world, *range(8))
-    views, namespace = world.views, world.settings.namespace
+async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(env: QueryEnvironment) -> None:
+    await song(env)
+    await voted(env, *range(8))
+    views, namespace = env.views, env.settings.namespace
     topic = catalogue_topic(namespace)
-    catalogue = world.production.views
+    catalogue = env.production.views
     snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
     timeline = Counting(views._valkey, namespace, PARTITIONS)
     past = PastCounts(timeline, PastReads(0), most_figures=12)
@@ -215,27 +215,29 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(world: Worl
 
     assert [await asks(minute) for minute in (0, 0, 1, 2, 0, 3, 1, 1, 0)] == [1, 0, 1, 1, 0, 1, 1, 0, 0]
     assert await asks(7) == 0
-    await world.vote("b", voter="ann")
+    await env.vote("b", voter="ann")
     assert await asks(1) == 0, "the minute is complete"
-    await world.vote("b", voter="bob")
+    await env.vote("b", voter="bob")
     assert [await asks(1), await asks(1)] == [2, 0], "the first vote in another partition"
 
 
-async def test_who_asks_for_the_same_minute_at_once_shares_the_work(world: World) -> None:
-    await song(world)
-    await voted(world, *range(4))
-    timeline, snapshots = Counting(world.views._valkey, world.settings.namespace, PARTITIONS), snapshots_of(world)
+async def test_who_asks_for_the_same_minute_at_once_shares_the_work(env: QueryEnvironment) -> None:
+    await song(env)
+    await voted(env, *range(4))
+    timeline, snapshots = Counting(env.views._valkey, env.settings.namespace, PARTITIONS), snapshots_of(env)
     past, present = PastCounts(timeline, PastReads(0)), await snapshots.get("acme", "song")
     found = await asyncio.gather(*(past.as_of(present, START + 1) for _ in range(20)))
     assert [snapshot.counts.at("a", "").count for snapshot in found] == [2] * 20
     assert timeline.asked == 1
 
 
-async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_are_not(world: World) -> None:
-    await song(world)
-    await voted(world, *range(8))
+async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_are_not(
+    env: QueryEnvironment,
+) -> None:
+    await song(env)
+    await voted(env, *range(8))
     now = 0.0
-    timeline, snapshots = Counting(world.views._valkey, world.settings.namespace, PARTITIONS), snapshots_of(world)
+    timeline, snapshots = Counting(env.views._valkey, env.settings.namespace, PARTITIONS), snapshots_of(env)
     past, present = PastCounts(timeline, PastReads(1, lambda: now)), await snapshots.get("acme", "song")
     rows = sum(rows_of(part) for part in present.parts if part.changed >= 0)
     assert 10 < rows < 20
@@ -250,6 +252,6 @@ async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_
     assert (await past.as_of(present, START + 2)).counts.at("a", "").count == 3
 
 
-def snapshots_of(world: World) -> SnapshotCache:
-    topic, watch = catalogue_topic(world.settings.namespace), PositionWatch(world.views)
-    return SnapshotCache(world.views, watch, world.production.views, topic, PARTITIONS, interval_s=0.01)
+def snapshots_of(env: QueryEnvironment) -> SnapshotCache:
+    topic, watch = catalogue_topic(env.settings.namespace), PositionWatch(env.views)
+    return SnapshotCache(env.views, watch, env.production.views, topic, PARTITIONS, interval_s=0.01)

@@ -7,14 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.services.query.world import World, contest
+from tests.services.query.query_environment import QueryEnvironment, contest
 
 
-async def song(world: World, participants: str = "ab", **config: Any) -> str:
-    await world.production.create("contests", "song", contest(**config))
+async def song(env: QueryEnvironment, participants: str = "ab", **config: Any) -> str:
+    await env.production.create("contests", "song", contest(**config))
     for participant in participants:
-        await world.production.enter("song", participant)
-    return await world.production.key()
+        await env.production.enter("song", participant)
+    return await env.production.key()
 
 
 def refusal(response: httpx.Response) -> str:
@@ -27,12 +27,12 @@ def refusal(response: httpx.Response) -> str:
 
 @pytest.mark.parametrize("base", ["/legacy", "/legacy/dev"])
 @pytest.mark.parametrize("slash", ["", "/"])
-async def test_a_contest_is_read_with_its_totals(world: World, base: str, slash: str) -> None:
-    key = await song(world)
-    await world.vote("a", 1)
-    await world.vote("a", 3, voter="bob", source="c-paid")
-    await world.vote("b", 1)
-    response = await world.legacy(f"{base}/contests/song{slash}", key)
+async def test_a_contest_is_read_with_its_totals(env: QueryEnvironment, base: str, slash: str) -> None:
+    key = await song(env)
+    await env.vote("a", 1)
+    await env.vote("a", 3, voter="bob", source="c-paid")
+    await env.vote("b", 1)
+    response = await env.legacy(f"{base}/contests/song{slash}", key)
     assert response.status_code == 200
     shape = response.json()
     assert (shape["contest_id"], shape["phase"], shape["published"]) == ("song", "running", True)
@@ -42,57 +42,57 @@ async def test_a_contest_is_read_with_its_totals(world: World, base: str, slash:
     assert shape["brand"]["brand_id"] == "acme"
 
 
-async def test_credentials_are_the_brand_and_its_key(world: World) -> None:
-    key = await song(world)
-    await world.production.key("globex")
+async def test_credentials_are_the_brand_and_its_key(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await env.production.key("globex")
     for path in ("/legacy/contests/song", "/legacy/brands/acme/contests", "/legacy/participants/a"):
-        assert (await world.client.get(path)).status_code == 401
-        assert (await world.legacy(path, "tk_nobody")).status_code == 401
-        wrong = await world.legacy(path, key, brand="globex")
+        assert (await env.client.get(path)).status_code == 401
+        assert (await env.legacy(path, "tk_nobody")).status_code == 401
+        wrong = await env.legacy(path, key, brand="globex")
         assert wrong.status_code == 401
         assert set(wrong.json()) == {"error"}
 
 
-async def test_what_is_not_there_and_what_is_another_brands_are_both_400(world: World) -> None:
-    await song(world)
-    stranger = await world.production.key("globex")
-    assert refusal(await world.legacy("/legacy/contests/nothing", stranger, "globex")) == "contest not found"
-    assert refusal(await world.legacy("/legacy/contests/song", stranger, "globex")) == "no permission to contest"
+async def test_what_is_not_there_and_what_is_another_brands_are_both_400(env: QueryEnvironment) -> None:
+    await song(env)
+    stranger = await env.production.key("globex")
+    assert refusal(await env.legacy("/legacy/contests/nothing", stranger, "globex")) == "contest not found"
+    assert refusal(await env.legacy("/legacy/contests/song", stranger, "globex")) == "no permission to contest"
     paths = ["/legacy/contests/song/participants", "/legacy/participants/a", "/legacy/brands/acme/contests"]
-    said = [refusal(await world.legacy(path, stranger, "globex")) for path in paths]
+    said = [refusal(await env.legacy(path, stranger, "globex")) for path in paths]
     assert said == [
         "no permission to contest",
         "no permission to participant",
         "brand not found or no permission",
     ]
-    blind = await world.production.key(permissions=("votes:write",))
-    assert "content:read" in refusal(await world.legacy("/legacy/contests/song", blind))
+    blind = await env.production.key(permissions=("votes:write",))
+    assert "content:read" in refusal(await env.legacy("/legacy/contests/song", blind))
 
 
-async def test_counts_are_null_to_those_who_may_not_see_them(world: World) -> None:
-    await song(world, vote_visibility="hidden_until_end", participant_order="vote_count")
-    await world.vote("b", 7)
+async def test_counts_are_null_to_those_who_may_not_see_them(env: QueryEnvironment) -> None:
+    await song(env, vote_visibility="hidden_until_end", participant_order="vote_count")
+    await env.vote("b", 7)
     for permissions, total, order in (
         (("content:read", "results:read", "results:read_hidden"), 7, ["b", "a"]),
         (("content:read", "results:read"), None, ["a", "b"]),
         (("content:read",), None, ["a", "b"]),
     ):
-        key = await world.production.key(permissions=permissions)
-        shape = (await world.legacy("/legacy/contests/song", key)).json()
+        key = await env.production.key(permissions=permissions)
+        shape = (await env.legacy("/legacy/contests/song", key)).json()
         assert shape["total_vote_count"] == total
         assert [participant["participant_key"] for participant in shape["participants"]] == order
-        listed = (await world.legacy("/legacy/contests/song/participants", key)).json()["participants"]
+        listed = (await env.legacy("/legacy/contests/song/participants", key)).json()["participants"]
         assert {participant["participant_key"]: participant["vote_count"] for participant in listed} == (
             {"a": 0, "b": 7} if total else {"a": None, "b": None}
         )
-        assert (await world.legacy("/legacy/participants/b", key)).json()["vote_count"] == total
+        assert (await env.legacy("/legacy/participants/b", key)).json()["vote_count"] == total
 
 
-async def test_a_key_without_results_read_sees_no_counts_of_an_open_contest_either(world: World) -> None:
-    await song(world)
-    await world.vote("a")
-    key = await world.production.key(permissions=("content:read",))
-    shape = (await world.legacy("/legacy/contests/song", key)).json()
+async def test_a_key_without_results_read_sees_no_counts_of_an_open_contest_either(env: QueryEnvironment) -> None:
+    await song(env)
+    await env.vote("a")
+    key = await env.production.key(permissions=("content:read",))
+    shape = (await env.legacy("/legacy/contests/song", key)).json()
     assert (shape["total_vote_count"], shape["unique_voter_count"]) == (None, None)
 
 
@@ -106,57 +106,57 @@ async def test_a_key_without_results_read_sees_no_counts_of_an_open_contest_eith
         (contest(end="2021-01-01T00:00:00Z"), "finished"),
     ],
 )
-async def test_the_admin_sees_every_phase(world: World, document: dict[str, Any], phase: str) -> None:
-    await world.production.create("contests", "song", document)
-    key = await world.production.key()
-    shape = (await world.legacy("/legacy/contests/song", key)).json()
+async def test_the_admin_sees_every_phase(env: QueryEnvironment, document: dict[str, Any], phase: str) -> None:
+    await env.production.create("contests", "song", document)
+    key = await env.production.key()
+    shape = (await env.legacy("/legacy/contests/song", key)).json()
     assert (shape["phase"], shape["published"]) == (phase, phase != "setup")
 
 
-async def test_a_brands_contests_come_in_pages_of_twenty(world: World) -> None:
-    key = await world.production.key()
+async def test_a_brands_contests_come_in_pages_of_twenty(env: QueryEnvironment) -> None:
+    key = await env.production.key()
     for number in range(45):
-        await world.production.create("contests", f"c{number}", contest())
+        await env.production.create("contests", f"c{number}", contest())
     seen: list[str] = []
     sizes = []
     path = "/legacy/brands/acme/contests"
     token: str | None = None
     while True:
-        found = (await world.legacy(path + (f"?next={token}" if token else ""), key)).json()
+        found = (await env.legacy(path + (f"?next={token}" if token else ""), key)).json()
         seen += [shape["contest_id"] for shape in found["contests"]]
         sizes.append(len(found["contests"]))
-        await world.production.create("contests", f"late{len(sizes)}", contest())
+        await env.production.create("contests", f"late{len(sizes)}", contest())
         token = found.get("next")
         if token is None:
             assert "next" not in found
             break
     assert sizes == [20, 20, 5]
     assert seen == [f"c{number}" for number in reversed(range(45))]
-    assert refusal(await world.legacy(f"{path}?next=garbage", key))
+    assert refusal(await env.legacy(f"{path}?next=garbage", key))
 
 
-async def test_a_contests_participants_come_in_pages_of_twenty_with_their_status(world: World) -> None:
-    key = await song(world, "")
+async def test_a_contests_participants_come_in_pages_of_twenty_with_their_status(env: QueryEnvironment) -> None:
+    key = await song(env, "")
     for number in range(21):
-        await world.production.enter("song", f"p{number}")
-    await world.production.enter("song", "last", status="pending")
-    first = (await world.legacy("/legacy/contests/song/participants", key)).json()
-    rest = (await world.legacy(f"/legacy/contests/song/participants?next={first['next']}", key)).json()
+        await env.production.enter("song", f"p{number}")
+    await env.production.enter("song", "last", status="pending")
+    first = (await env.legacy("/legacy/contests/song/participants", key)).json()
+    rest = (await env.legacy(f"/legacy/contests/song/participants?next={first['next']}", key)).json()
     assert [len(first["participants"]), len(rest["participants"])] == [20, 2]
     assert (first["participants"][0]["status"], first["participants"][1]["status"]) == ("pending", "approved")
     assert first["participants"][0]["running_number"] == 22
     assert "next" not in rest
-    assert refusal(await world.legacy("/legacy/contests/song/participants?next=garbage", key))
-    assert refusal(await world.legacy("/legacy/participants/nobody", key)) == "participant not found"
+    assert refusal(await env.legacy("/legacy/contests/song/participants?next=garbage", key))
+    assert refusal(await env.legacy("/legacy/participants/nobody", key)) == "participant not found"
 
 
-async def test_the_test_environment_is_a_world_of_its_own_without_votes(world: World) -> None:
-    await world.test.create("contests", "song", contest())
-    await world.test.enter("song", "a")
-    tester = await world.test.key()
-    await world.vote("a", 5)
-    shape = (await world.legacy("/legacy-test/dev/contests/song", tester)).json()
+async def test_the_test_environment_is_a_world_of_its_own_without_votes(env: QueryEnvironment) -> None:
+    await env.test.create("contests", "song", contest())
+    await env.test.enter("song", "a")
+    tester = await env.test.key()
+    await env.vote("a", 5)
+    shape = (await env.legacy("/legacy-test/dev/contests/song", tester)).json()
     assert (shape["total_vote_count"], shape["participants"][0]["vote_count"]) == (0, 0)
-    assert (await world.legacy("/legacy/contests/song", tester)).status_code == 401
-    producer = await world.production.key()
-    assert (await world.legacy("/legacy-test/contests/song", producer)).status_code == 401
+    assert (await env.legacy("/legacy/contests/song", tester)).status_code == 401
+    producer = await env.production.key()
+    assert (await env.legacy("/legacy-test/contests/song", producer)).status_code == 401

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.streams.stream_clients import Service
 from tests.services.query.test_visibility import HIDDEN, TIMES
-from tests.services.query.world import World, contest
 
 PATH = "/public/contests/song"
 ORIGIN = "https://app.example"
@@ -19,18 +19,18 @@ def image(version: str, access: str = "public") -> dict[str, Any]:
     return {"title": "I", "picture": picture, "access": {"access": access}}
 
 
-async def song(world: World, **config: Any) -> None:
-    await world.production.create(
+async def song(env: QueryEnvironment, **config: Any) -> None:
+    await env.production.create(
         "contests", "song", contest(**config) | {"description": "Sing", "image": {"key": "i1"}}
     )
-    await world.production.create("images", "i1", image("one"))
-    await world.production.enter("song", "a", story="A story", user={"user_id": "u"}, data={"x": 1})
-    await world.production.enter("song", "b", image_key="i2", number_string="7b")
-    await world.production.create("images", "i2", image("two"))
+    await env.production.create("images", "i1", image("one"))
+    await env.production.enter("song", "a", story="A story", user={"user_id": "u"}, data={"x": 1})
+    await env.production.enter("song", "b", image_key="i2", number_string="7b")
+    await env.production.create("images", "i2", image("two"))
 
 
-async def read(world: World) -> dict[str, Any]:
-    answer = await world.client.get(PATH)
+async def read(env: QueryEnvironment) -> dict[str, Any]:
+    answer = await env.client.get(PATH)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -45,10 +45,10 @@ def at(key: str, version: str) -> dict[str, Any]:
     }
 
 
-async def test_the_record_has_exactly_the_documented_members(world: World) -> None:
-    await song(world, is_contest_time_shown=True, share_top_x=3, participant_style={"skin": "round"})
-    await world.production.enter("song", "c", status="pending")
-    found = await read(world)
+async def test_the_record_has_exactly_the_documented_members(env: QueryEnvironment) -> None:
+    await song(env, is_contest_time_shown=True, share_top_x=3, participant_style={"skin": "round"})
+    await env.production.enter("song", "c", status="pending")
+    found = await read(env)
     assert found.pop("updated") > "2026"
     assert found == {
         "contest_key": "song",
@@ -87,104 +87,102 @@ async def test_the_record_has_exactly_the_documented_members(world: World) -> No
     }
 
 
-async def test_rating_and_ordering_contests_show_what_a_voter_can_choose(world: World) -> None:
+async def test_rating_and_ordering_contests_show_what_a_voter_can_choose(env: QueryEnvironment) -> None:
     rules = {
         "max_rating": 10,
         "sub_rating_configs": [{"sub_rating_id": "look", "title": "Look", "style": {"x": 1}}],
     }
     rated = contest(rating=rules) | {"contest_type": "rating"}
-    await world.production.create("contests", "song", rated)
+    await env.production.create("contests", "song", rated)
     sub = {"sub_rating_id": "look", "title": "Look", "max_votes": None}
-    assert (await read(world))["rating"] == {"max_rating": 10, "step_size": None, "sub_ratings": [sub]}
+    assert (await read(env))["rating"] == {"max_rating": 10, "step_size": None, "sub_ratings": [sub]}
     positions = {"positions": [{"id": "1", "votes": 12, "title": "First"}]}
     ordered = contest(ordering=positions) | {"contest_type": "ordering"}
-    await world.production.change("contests", "song", ordered, "song")
-    assert (await read(world))["positions"] == [{"id": "1", "index": None, "title": "First", "votes": 12}]
+    await env.production.change("contests", "song", ordered, "song")
+    assert (await read(env))["positions"] == [{"id": "1", "index": None, "title": "First", "votes": 12}]
 
 
-async def test_a_picture_that_changes_becomes_private_or_goes_is_followed_at_once(world: World) -> None:
-    await song(world)
-    first = await world.client.get(PATH)
-    await world.production.change("images", "i2", image("three"), "")
-    second = await read(world)
+async def test_a_picture_that_changes_becomes_private_or_goes_is_followed_at_once(env: QueryEnvironment) -> None:
+    await song(env)
+    first = await env.client.get(PATH)
+    await env.production.change("images", "i2", image("three"), "")
+    second = await read(env)
     assert second["participants"][1]["image"] == at("i2", "three")
-    assert (await world.client.get(PATH)).headers["etag"] != first.headers["etag"]
-    await world.production.change("images", "i2", image("three", "private"), "")
-    assert (await read(world))["participants"][1]["image"] is None
-    await world.production.create("contests", "other", contest())
-    unchanged = await world.client.get(
-        PATH, headers={"if-none-match": (await world.client.get(PATH)).headers["etag"]}
-    )
+    assert (await env.client.get(PATH)).headers["etag"] != first.headers["etag"]
+    await env.production.change("images", "i2", image("three", "private"), "")
+    assert (await read(env))["participants"][1]["image"] is None
+    await env.production.create("contests", "other", contest())
+    unchanged = await env.client.get(PATH, headers={"if-none-match": (await env.client.get(PATH)).headers["etag"]})
     assert (unchanged.status_code, unchanged.content) == (304, b"")
 
 
 @pytest.mark.parametrize("visibility", HIDDEN)
-async def test_votes_change_nothing_in_it(world: World, visibility: str) -> None:
-    await song(world, vote_visibility=visibility, participant_order="vote_count", **TIMES["running"])
-    before = await read(world)
-    await world.vote("b", 5)
-    assert await read(world) == before
+async def test_votes_change_nothing_in_it(env: QueryEnvironment, visibility: str) -> None:
+    await song(env, vote_visibility=visibility, participant_order="vote_count", **TIMES["running"])
+    before = await read(env)
+    await env.vote("b", 5)
+    assert await read(env) == before
 
 
-async def test_owner_only_names_no_participants(world: World) -> None:
-    await song(world, participant_visibility="owner_only")
-    assert (await read(world))["participants"] == []
+async def test_owner_only_names_no_participants(env: QueryEnvironment) -> None:
+    await song(env, participant_visibility="owner_only")
+    assert (await read(env))["participants"] == []
 
 
-async def test_contests_in_setup_and_of_the_test_environment_are_not_found(world: World) -> None:
-    await world.production.create("contests", "draft", contest() | {"publish": None})
-    await world.test.create("contests", "test", contest())
+async def test_contests_in_setup_and_of_the_test_environment_are_not_found(env: QueryEnvironment) -> None:
+    await env.production.create("contests", "draft", contest() | {"publish": None})
+    await env.test.create("contests", "test", contest())
     for key in ("draft", "test", "none"):
-        answer = await world.client.get(f"/public/contests/{key}")
+        answer = await env.client.get(f"/public/contests/{key}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_it_is_cached_like_the_results(world: World) -> None:
-    await song(world)
-    assert (await world.client.get(PATH)).headers["cache-control"] == "public, max-age=1, s-maxage=2"
+async def test_it_is_cached_like_the_results(env: QueryEnvironment) -> None:
+    await song(env)
+    assert (await env.client.get(PATH)).headers["cache-control"] == "public, max-age=1, s-maxage=2"
 
 
-async def test_pages_of_every_origin_read_it_and_its_errors(world: World) -> None:
-    await song(world)
+async def test_pages_of_every_origin_read_it_and_its_errors(env: QueryEnvironment) -> None:
+    await song(env)
     for path in (PATH, f"{PATH}/", f"{PATH}/results", "/public/contests/none", "/public/nothing"):
-        answer = await world.client.get(path, headers={"origin": ORIGIN})
+        answer = await env.client.get(path, headers={"origin": ORIGIN})
         assert answer.headers.get_list("access-control-allow-origin") == ["*"], path
         assert "access-control-allow-credentials" not in answer.headers
         assert "ETag" in answer.headers["access-control-expose-headers"]
-    wrong = await world.client.post(PATH, headers={"origin": ORIGIN})
+    wrong = await env.client.post(PATH, headers={"origin": ORIGIN})
     assert (wrong.status_code, wrong.headers["access-control-allow-origin"]) == (405, "*")
 
 
-async def test_pages_of_every_origin_follow_the_stream(world: World, service: Service) -> None:
-    await song(world)
+async def test_pages_of_every_origin_follow_the_stream(env: QueryEnvironment, service: Service) -> None:
+    await song(env)
     path = f"{PATH}/results/stream"
     async with service.client.stream("GET", path, headers={"origin": ORIGIN}) as response:
         assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, "*")
 
 
-async def test_a_browser_hears_before_a_request_what_is_allowed(world: World) -> None:
+async def test_a_browser_hears_before_a_request_what_is_allowed(env: QueryEnvironment) -> None:
     asked = {
         "origin": ORIGIN,
         "access-control-request-method": "GET",
         "access-control-request-headers": "last-event-id",
     }
-    answer = await world.client.options(f"{PATH}/results", headers=asked)
+    answer = await env.client.options(f"{PATH}/results", headers=asked)
     assert (answer.status_code, answer.content) == (204, b"")
     assert answer.headers["access-control-allow-origin"] == "*"
     assert answer.headers["access-control-allow-methods"] == "GET, HEAD"
     assert "Last-Event-ID" in answer.headers["access-control-allow-headers"]
     assert "Authorization" not in answer.headers["access-control-allow-headers"]
-    upload = await world.client.options("/files/f/content?signature=s", headers=asked)
+    upload = await env.client.options("/files/f/content?signature=s", headers=asked)
     assert (upload.status_code, upload.headers["access-control-allow-methods"]) == (204, "GET, HEAD, PUT, DELETE")
 
 
-async def test_everything_else_stays_closed_to_other_origins(world: World) -> None:
-    key = await world.production.key()
+async def test_everything_else_stays_closed_to_other_origins(env: QueryEnvironment) -> None:
+    key = await env.production.key()
     asked = {"origin": ORIGIN, "access-control-request-method": "GET"}
     for path in ("/contests/song/vote_updates", "/contests", "/files/f", "/publicity"):
-        read, question = await world.get(path, key, origin=ORIGIN), await world.client.options(path, headers=asked)
+        read, question = await env.get(path, key, origin=ORIGIN), await env.client.options(path, headers=asked)
         assert question.status_code in (404, 405)
         for answer in (read, question):
             assert not [name for name in answer.headers if name.startswith("access-control")]
-    plain = await world.client.options(PATH)
+    plain = await env.client.options(PATH)
     assert plain.status_code == 405

@@ -13,30 +13,30 @@ from libs.storage.secrets import server_secret
 from libs.storage.store import open_store
 from libs.tally.time import timestamp
 from services.query.public_results import for_all, shared_for
+from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.test_visibility import HIDDEN, TIMES
-from tests.services.query.world import World, contest
 from tests.support.builders import NOW, a_contest
 from tests.support.openapi import resolved
 
 PATH = "/public/contests/song/results"
 
 
-async def song(world: World, participants: str = "abc", **config: Any) -> None:
-    await world.production.create("contests", "song", contest(**config))
+async def song(env: QueryEnvironment, participants: str = "abc", **config: Any) -> None:
+    await env.production.create("contests", "song", contest(**config))
     for participant in participants:
-        await world.production.enter("song", participant)
+        await env.production.enter("song", participant)
 
 
-async def results(world: World, **query: str) -> dict[str, Any]:
-    answer = await world.client.get(PATH, params=query)
+async def results(env: QueryEnvironment, **query: str) -> dict[str, Any]:
+    answer = await env.client.get(PATH, params=query)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-async def given_receipt(world: World, contest: str = "song", vote_id: str = "v1") -> str:
+async def given_receipt(env: QueryEnvironment, contest: str = "song", vote_id: str = "v1") -> str:
     """As ingestion gives it to a voter."""
-    key = await server_secret(open_store(world.settings.storage_url), "receipts")
+    key = await server_secret(open_store(env.settings.storage_url), "receipts")
     return receipt(key, contest, "voter", vote_id)
 
 
@@ -48,12 +48,12 @@ def column(found: dict[str, Any], name: str) -> list[Any]:
     return [entry[name] for entry in found["participants"]]
 
 
-async def test_the_record_has_exactly_the_documented_members(world: World) -> None:
-    await song(world, "a")
-    await world.production.enter("song", "b", title="Ben", image_key="i1")
-    await world.vote("b", 3)
-    await world.vote("a", 1)
-    found = await results(world)
+async def test_the_record_has_exactly_the_documented_members(env: QueryEnvironment) -> None:
+    await song(env, "a")
+    await env.production.enter("song", "b", title="Ben", image_key="i1")
+    await env.vote("b", 3)
+    await env.vote("a", 1)
+    found = await results(env)
     assert found == {
         "contest_key": "song",
         "phase": "running",
@@ -68,10 +68,10 @@ async def test_the_record_has_exactly_the_documented_members(world: World) -> No
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-async def test_no_key_is_needed_and_none_is_looked_at(world: World, slash: str) -> None:
-    await song(world)
+async def test_no_key_is_needed_and_none_is_looked_at(env: QueryEnvironment, slash: str) -> None:
+    await song(env)
     for headers in ({}, {"authorization": "Bearer tk_nobody"}):
-        answer = await world.client.get(PATH + slash, headers=headers)
+        answer = await env.client.get(PATH + slash, headers=headers)
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == "*"
 
@@ -81,101 +81,105 @@ async def test_no_key_is_needed_and_none_is_looked_at(world: World, slash: str) 
     [("participated", "abcd"), ("running_number", "abcd"), ("vote_count", "bdca")],
 )
 async def test_ties_share_a_rank_and_the_order_does_not_change_ranks(
-    world: World, order: str, expected: str
+    env: QueryEnvironment, order: str, expected: str
 ) -> None:
-    await song(world, "abcd", participant_order=order)
+    await song(env, "abcd", participant_order=order)
     for participant, count in {"b": 5, "c": 2, "d": 5}.items():
-        await world.vote(participant, count, voter=participant)
-    found = await results(world)
+        await env.vote(participant, count, voter=participant)
+    found = await results(env)
     assert keys(found) == list(expected)
     ranks = dict(zip(keys(found), column(found, "rank"), strict=True))
     assert ranks == {"a": 4, "b": 1, "c": 3, "d": 1}
 
 
-async def test_without_votes_all_are_first_with_a_share_of_nothing(world: World) -> None:
-    await song(world, "ab")
-    found = await results(world)
+async def test_without_votes_all_are_first_with_a_share_of_nothing(env: QueryEnvironment) -> None:
+    await song(env, "ab")
+    found = await results(env)
     assert (column(found, "rank"), column(found, "share"), found["count"]) == ([1, 1], [0, 0], 0)
     assert found["updated"] == "2026-09-21T14:13:21.000000Z"
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(-1, "cba"), (2, "cb"), (0, "")])
-async def test_the_best_are_listed_and_the_total_is_over_all(world: World, amount: int, expected: str) -> None:
-    await song(world, participant_order="vote_count", limit_result_amount=amount)
+async def test_the_best_are_listed_and_the_total_is_over_all(
+    env: QueryEnvironment, amount: int, expected: str
+) -> None:
+    await song(env, participant_order="vote_count", limit_result_amount=amount)
     for participant, count in {"a": 1, "b": 2, "c": 7}.items():
-        await world.vote(participant, count, voter=participant)
-    found = await results(world)
+        await env.vote(participant, count, voter=participant)
+    found = await results(env)
     assert (keys(found), found["count"]) == (list(expected), 10)
     assert column(found, "share") == [0.7, 0.2, 0.1][: len(expected)]
 
 
-async def test_owner_only_lists_no_participants_and_still_says_the_total(world: World) -> None:
-    await song(world, participant_visibility="owner_only")
-    await world.vote("a", 2)
-    found = await results(world)
+async def test_owner_only_lists_no_participants_and_still_says_the_total(env: QueryEnvironment) -> None:
+    await song(env, participant_visibility="owner_only")
+    await env.vote("a", 2)
+    found = await results(env)
     assert (found["participants"], found["count"]) == ([], 2)
 
 
-async def test_a_receipt_opens_what_is_hidden_until_the_vote(world: World) -> None:
-    await song(world, vote_visibility="hidden_until_vote")
-    await world.vote("a", 2)
-    opened = await world.client.get(PATH, params={"receipt": await given_receipt(world)})
+async def test_a_receipt_opens_what_is_hidden_until_the_vote(env: QueryEnvironment) -> None:
+    await song(env, vote_visibility="hidden_until_vote")
+    await env.vote("a", 2)
+    opened = await env.client.get(PATH, params={"receipt": await given_receipt(env)})
     assert (opened.json()["count"], opened.headers["cache-control"]) == (2, "private, no-store")
-    assert (await results(world))["count"] is None
+    assert (await results(env))["count"] is None
 
 
 @pytest.mark.parametrize("bad", ["", "nonsense", "ä", "%00", "A" * 3000])
-async def test_a_bad_receipt_opens_nothing_and_is_no_error(world: World, bad: str) -> None:
-    await song(world, vote_visibility="hidden_until_vote")
-    await world.vote("a", 2)
-    answer = await world.client.get(PATH, params={"receipt": bad})
+async def test_a_bad_receipt_opens_nothing_and_is_no_error(env: QueryEnvironment, bad: str) -> None:
+    await song(env, vote_visibility="hidden_until_vote")
+    await env.vote("a", 2)
+    answer = await env.client.get(PATH, params={"receipt": bad})
     assert (answer.status_code, answer.json()["count"]) == (200, None)
     assert answer.headers["cache-control"] == "private, no-store"
 
 
-async def test_a_receipt_of_another_contest_opens_nothing(world: World) -> None:
-    await song(world, vote_visibility="hidden_until_vote")
-    good = await given_receipt(world)
-    for bad in (await given_receipt(world, "other"), good[:-2] + "AA", good[2:]):
-        assert (await results(world, receipt=bad))["count"] is None
+async def test_a_receipt_of_another_contest_opens_nothing(env: QueryEnvironment) -> None:
+    await song(env, vote_visibility="hidden_until_vote")
+    good = await given_receipt(env)
+    for bad in (await given_receipt(env, "other"), good[:-2] + "AA", good[2:]):
+        assert (await results(env, receipt=bad))["count"] is None
 
 
 @pytest.mark.parametrize("visibility", ["hidden", "hidden_until_end"])
-async def test_a_receipt_opens_nothing_else(world: World, visibility: str) -> None:
-    await song(world, vote_visibility=visibility)
-    assert (await results(world, receipt=await given_receipt(world)))["count"] is None
+async def test_a_receipt_opens_nothing_else(env: QueryEnvironment, visibility: str) -> None:
+    await song(env, vote_visibility=visibility)
+    assert (await results(env, receipt=await given_receipt(env)))["count"] is None
 
 
-async def test_what_is_not_published_or_not_of_this_world_is_not_there(world: World) -> None:
-    await world.production.create("contests", "draft", {"contest_config": {"start": "2020-01-01T00:00:00Z"}})
-    await world.production.create("contests", "planned", contest() | {"publish": "2099-01-01T00:00:00Z"})
-    await world.test.create("contests", "trial", contest())
+async def test_what_is_not_published_or_not_of_this_world_is_not_there(env: QueryEnvironment) -> None:
+    await env.production.create("contests", "draft", {"contest_config": {"start": "2020-01-01T00:00:00Z"}})
+    await env.production.create("contests", "planned", contest() | {"publish": "2099-01-01T00:00:00Z"})
+    await env.test.create("contests", "trial", contest())
     for key in ("draft", "planned", "trial", "nothing", "%2e%2e", "a b"):
-        answer = await world.client.get(f"/public/contests/{key}/results")
+        answer = await env.client.get(f"/public/contests/{key}/results")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
         assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_a_contest_that_goes_and_comes_again_with_another_owner_is_found(world: World) -> None:
+async def test_a_contest_that_goes_and_comes_again_with_another_owner_is_found(env: QueryEnvironment) -> None:
     for account in ("acme", "globex", "acme"):
-        await world.production.create("contests", "song", contest(), account)
-        assert (await results(world))["count"] == 0
-        await world.production.delete("contests", "song", "song", account)
-        assert (await world.client.get(PATH)).status_code == 404
+        await env.production.create("contests", "song", contest(), account)
+        assert (await results(env))["count"] == 0
+        await env.production.delete("contests", "song", "song", account)
+        assert (await env.client.get(PATH)).status_code == 404
 
 
-async def test_only_get_is_taken(world: World) -> None:
-    answer = await world.client.post(PATH)
+async def test_only_get_is_taken(env: QueryEnvironment) -> None:
+    answer = await env.client.post(PATH)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
-async def test_an_unchanged_answer_is_304_and_a_vote_a_name_and_a_phase_change_its_tag(world: World) -> None:
-    await song(world)
+async def test_an_unchanged_answer_is_304_and_a_vote_a_name_and_a_phase_change_its_tag(
+    env: QueryEnvironment,
+) -> None:
+    await song(env)
     tags: list[str] = []
 
     async def changed() -> bool:
         """Return whether the answer is a new one, and keep its tag."""
-        answer = await world.client.get(PATH, headers={"if-none-match": tags[-1] if tags else '"none"'})
+        answer = await env.client.get(PATH, headers={"if-none-match": tags[-1] if tags else '"none"'})
         assert answer.status_code in (200, 304)
         tags.append(answer.headers["etag"])
         assert "cache-control" in answer.headers
@@ -183,13 +187,13 @@ async def test_an_unchanged_answer_is_304_and_a_vote_a_name_and_a_phase_change_i
 
     assert await changed()
     assert not await changed()
-    position = await world.vote("a")
-    key = await world.production.key()
-    await world.get(f"/contests/song/vote_updates?min_position={position}", key)
+    position = await env.vote("a")
+    key = await env.production.key()
+    await env.get(f"/contests/song/vote_updates?min_position={position}", key)
     assert await changed()
-    await world.production.change("participants", "a", {"status": "approved", "title": "Ann"}, "song")
+    await env.production.change("participants", "a", {"status": "approved", "title": "Ann"}, "song")
     assert await changed()
-    await world.production.change("contests", "song", contest(end="2021-01-01T00:00:00Z"), "song")
+    await env.production.change("contests", "song", contest(end="2021-01-01T00:00:00Z"), "song")
     assert await changed()
     assert not await changed()
 
@@ -212,19 +216,21 @@ def test_caches_never_answer_past_a_change_of_phase(start_s: float, end_s: float
     assert for_all(shared_for(a_contest(start=start, end=end), NOW)) == expected
 
 
-async def test_right_before_a_change_of_phase_even_what_did_not_change_is_sent_whole(world: World) -> None:
+async def test_right_before_a_change_of_phase_even_what_did_not_change_is_sent_whole(
+    env: QueryEnvironment,
+) -> None:
     """nginx, told by a 304 to keep nothing, keeps what it has for as long as it was told at first."""
     end = timestamp(time.time_ns() // 1_000 + 1_500_000)
-    await song(world, end=end)
-    first = await world.client.get(PATH)
+    await song(env, end=end)
+    first = await env.client.get(PATH)
     assert first.headers["cache-control"] == "public, max-age=0, s-maxage=0"
-    again = await world.client.get(PATH, headers={"if-none-match": first.headers["etag"]})
+    again = await env.client.get(PATH, headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (200, first.content)
 
 
-async def test_an_answer_without_a_receipt_may_be_cached_by_all(world: World) -> None:
-    await song(world)
-    answer = await world.client.get(PATH)
+async def test_an_answer_without_a_receipt_may_be_cached_by_all(env: QueryEnvironment) -> None:
+    await song(env)
+    answer = await env.client.get(PATH)
     assert answer.headers["cache-control"] == "public, max-age=1, s-maxage=2"
 
 
@@ -233,60 +239,62 @@ def lasting(answer: httpx.Response) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name != "x-request-id"}
 
 
-async def test_what_caches_may_keep_is_the_same_for_all_and_says_nothing_that_is_hidden(world: World) -> None:
+async def test_what_caches_may_keep_is_the_same_for_all_and_says_nothing_that_is_hidden(
+    env: QueryEnvironment,
+) -> None:
     """In every phase, under every visibility, in the order of votes and cut off."""
     for visibility, hiding in HIDDEN.items():
         for phase, times in TIMES.items():
             name = f"{visibility}-{phase}"
             rules = {"participant_order": "vote_count", "limit_result_amount": 1}
             config = contest(vote_visibility=visibility, **rules, **times)
-            await world.production.create("contests", name, config)
+            await env.production.create("contests", name, config)
             for participant in "ab":
-                await world.production.enter(name, f"{name}-{participant}")
-            await world.vote(f"{name}-b", 3, contest=name)
+                await env.production.enter(name, f"{name}-{participant}")
+            await env.vote(f"{name}-b", 3, contest=name)
             path = f"/public/contests/{name}/results"
-            kept = await world.client.get(path)
+            kept = await env.client.get(path)
             [shown] = kept.json()["participants"]
             hides = phase in hiding
             assert (shown["participant_key"], shown["count"]) == (
                 (f"{name}-a", None) if hides else (f"{name}-b", 3)
             )
-            key = await world.production.key()
+            key = await env.production.key()
             for headers in (
                 {"authorization": f"Bearer {key}"},
                 {"cookie": "tally_session=x"},
                 {"origin": "https://a"},
             ):
-                same = await world.client.get(path, headers=headers)
+                same = await env.client.get(path, headers=headers)
                 assert (same.content, lasting(same)) == (kept.content, lasting(kept))
-            head = await world.client.head(path)
+            head = await env.client.head(path)
             assert (head.content, lasting(head)) == (b"", lasting(kept))
             assert kept.headers["cache-control"] == "public, max-age=1, s-maxage=2"
             assert not {"vary", "set-cookie"} & kept.headers.keys()
-            good = await given_receipt(world, name)
+            good = await given_receipt(env, name)
             for text, opens in ((good, visibility == "hidden_until_vote"), ("bad", False), ("", False)):
-                answer = await world.client.get(path, params={"receipt": text})
+                answer = await env.client.get(path, params={"receipt": text})
                 assert answer.headers["cache-control"] == "private, no-store"
                 assert (answer.json()["count"] is None) is (hides and not opens)
 
 
-async def test_the_end_opens_what_was_hidden_until_then(world: World) -> None:
+async def test_the_end_opens_what_was_hidden_until_then(env: QueryEnvironment) -> None:
     for visibility in ("hidden_until_end", "hidden_until_vote"):
         key = f"by-{visibility}"
         path = f"/public/contests/{key}/results"
-        await world.production.create(
+        await env.production.create(
             "contests", key, contest(vote_visibility=visibility, end="2099-01-01T00:00:00Z")
         )
-        assert (await world.client.get(path)).json()["count"] is None
-        await world.production.change(
+        assert (await env.client.get(path)).json()["count"] is None
+        await env.production.change(
             "contests", key, contest(vote_visibility=visibility, end="2021-01-01T00:00:00Z"), key
         )
-        found = (await world.client.get(path)).json()
+        found = (await env.client.get(path)).json()
         assert (found["phase"], found["count"]) == ("finished", 0)
 
 
-async def test_the_hot_route_is_documented_without_a_key(world: World) -> None:
-    document = (await world.client.get("/openapi.json")).json()
+async def test_the_hot_route_is_documented_without_a_key(env: QueryEnvironment) -> None:
+    document = (await env.client.get("/openapi.json")).json()
     operation = document["paths"]["/public/contests/{contest_key}/results"]["get"]
     assert {resolved(document, each)["name"] for each in operation["parameters"]} - {"If-None-Match"} == {
         "contest_key",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from libs.results.vote_count import rating
 from libs.tally.counts import RatingSums
 from libs.tally.events import Rating
-from tests.services.query.world import PUBLISHED, World, contest
+from tests.services.query.query_environment import PUBLISHED, QueryEnvironment, contest
 from tests.support.builders import a_removal, pseudonym
 
 MILLION = 1_000_000
@@ -27,26 +27,26 @@ def rated(**config: Any) -> dict[str, Any]:
     return contest(**({"rating": SCALE} | config)) | {"contest_type": "rating"}
 
 
-async def song(world: World) -> str:
-    await world.production.create("contests", "song", rated())
+async def song(env: QueryEnvironment) -> str:
+    await env.production.create("contests", "song", rated())
     for participant in "ab":
-        await world.production.enter("song", participant)
-    return await world.production.key()
+        await env.production.enter("song", participant)
+    return await env.production.key()
 
 
-async def rate(world: World, participant: str, value: float, voter: str, **subs: float) -> None:
+async def rate(env: QueryEnvironment, participant: str, value: float, voter: str, **subs: float) -> None:
     given = tuple((name, int(sub * MILLION)) for name, sub in sorted(subs.items()))
-    await world.vote(
+    await env.vote(
         participant, voter=voter, form="rating", rating=Rating(int(value * MILLION), given), max_participant=1
     )
 
 
-async def test_ratings_stand_beside_the_counts_of_participants_and_contest(world: World) -> None:
-    key = await song(world)
-    await rate(world, "a", 4.5, "ann", voice=4)
-    await rate(world, "a", 9, "bob", voice=5, show=1.5)
-    await rate(world, "b", 1, "bob")
-    found = await world.counts(key)
+async def test_ratings_stand_beside_the_counts_of_participants_and_contest(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await rate(env, "a", 4.5, "ann", voice=4)
+    await rate(env, "a", 9, "bob", voice=5, show=1.5)
+    await rate(env, "b", 1, "bob")
+    found = await env.counts(key)
     voice, show = {"sum": 9, "average": 4.5}, {"sum": 1.5, "average": 1.5}
     none = {"sum": 0, "average": None}
     subs = {"voice": voice, "show": show}
@@ -72,18 +72,18 @@ async def test_ratings_stand_beside_the_counts_of_participants_and_contest(world
     }
     assert (found["count"], found["unique_voter_count"]) == (3, 2)
     assert [found["participants"][participant]["count"] for participant in "ab"] == [2, 1]
-    assert (await world.counts(key, query=""))["rating"] == found["rating"]
+    assert (await env.counts(key, query=""))["rating"] == found["rating"]
 
 
-async def test_public_results_rank_by_average_and_limit_by_it(world: World) -> None:
-    await song(world)
-    await rate(world, "b", 9, "ann")
+async def test_public_results_rank_by_average_and_limit_by_it(env: QueryEnvironment) -> None:
+    await song(env)
+    await rate(env, "b", 9, "ann")
     for voter in ("bob", "cid", "dan"):
-        await rate(world, "a", 4, voter)
-    await world.production.enter("song", "c")
+        await rate(env, "a", 4, voter)
+    await env.production.enter("song", "c")
 
     async def shown() -> list[dict[str, Any]]:
-        answer = await world.client.get("/public/contests/song/results")
+        answer = await env.client.get("/public/contests/song/results")
         entries: list[dict[str, Any]] = answer.json()["participants"]
         return entries
 
@@ -91,76 +91,76 @@ async def test_public_results_rank_by_average_and_limit_by_it(world: World) -> N
     members = ("rank", "average", "count")
     assert [[found[key][name] for name in members] for key in "abc"] == [[2, 4, 3], [1, 9, 1], [3, None, 0]]
     rules = {"participant_order": "vote_count", "limit_result_amount": 1}
-    await world.production.change("contests", "song", rated(**rules), "song")
+    await env.production.change("contests", "song", rated(**rules), "song")
     assert [entry["participant_key"] for entry in await shown()] == ["b"]
 
 
-async def test_before_any_rating_sums_are_zero_and_averages_null(world: World) -> None:
-    key = await song(world)
-    found = await world.counts(key)
+async def test_before_any_rating_sums_are_zero_and_averages_null(env: QueryEnvironment) -> None:
+    key = await song(env)
+    found = await env.counts(key)
     none = {"sum": 0, "average": None}
     expected = none | {"distribution": {}, "sub_ratings": {"voice": none, "show": none}}
     assert found["rating"] == found["participants"]["a"]["rating"] == expected
 
 
-async def test_a_replaced_rating_and_a_removed_one_leave_no_trace(world: World) -> None:
-    key = await song(world)
-    await rate(world, "a", 2, "ann", voice=1)
-    await rate(world, "a", 8, "ann", show=3)
-    found = await world.counts(key)
+async def test_a_replaced_rating_and_a_removed_one_leave_no_trace(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await rate(env, "a", 2, "ann", voice=1)
+    await rate(env, "a", 8, "ann", show=3)
+    found = await env.counts(key)
     subs = {"voice": {"sum": 0, "average": None}, "show": {"sum": 3, "average": 3}}
     assert found["rating"] == {"sum": 8, "average": 8, "distribution": {"8": 1}, "sub_ratings": subs}
     assert found["count"] == 1
-    position = await world.fold(a_removal("v2", voter="ann", contest="song"))
-    found = await world.counts(key, position=position)
+    position = await env.fold(a_removal("v2", voter="ann", contest="song"))
+    found = await env.counts(key, position=position)
     assert (found["rating"]["sum"], found["rating"]["average"], found["count"]) == (0, None, 0)
 
 
-async def test_the_ratings_of_a_rejected_participant_are_in_no_result(world: World) -> None:
-    key = await song(world)
-    await rate(world, "a", 4, "ann")
-    await rate(world, "b", 10, "ann")
-    await world.production.change("participants", "b", {"status": "rejected"}, "song")
-    assert (await world.counts(key))["rating"]["sum"] == 4
-    await world.production.change("participants", "b", {"status": "approved"}, "song")
-    assert (await world.counts(key))["rating"]["sum"] == 14
+async def test_the_ratings_of_a_rejected_participant_are_in_no_result(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await rate(env, "a", 4, "ann")
+    await rate(env, "b", 10, "ann")
+    await env.production.change("participants", "b", {"status": "rejected"}, "song")
+    assert (await env.counts(key))["rating"]["sum"] == 4
+    await env.production.change("participants", "b", {"status": "approved"}, "song")
+    assert (await env.counts(key))["rating"]["sum"] == 14
 
 
-async def test_ratings_are_summed_over_partitions(world: World) -> None:
-    key = await song(world)
+async def test_ratings_are_summed_over_partitions(env: QueryEnvironment) -> None:
+    key = await song(env)
     voters = [f"v{number}" for number in range(20)]
     assert len({pseudonym(voter)[0] for voter in voters}) > 1
     for voter in voters:
-        await rate(world, "a", 0.1, voter, voice=0.000001)
-    found = (await world.counts(key))["rating"]
+        await rate(env, "a", 0.1, voter, voice=0.000001)
+    found = (await env.counts(key))["rating"]
     assert (found["sum"], found["average"]) == (2, 0.1)
     assert found["sub_ratings"]["voice"] == {"sum": 0.00002, "average": 0.000001}
 
 
-async def test_a_sub_rating_that_is_no_more_on_the_scale_shows_what_it_was_given(world: World) -> None:
-    key = await song(world)
-    await rate(world, "a", 4, "ann", voice=2)
+async def test_a_sub_rating_that_is_no_more_on_the_scale_shows_what_it_was_given(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await rate(env, "a", 4, "ann", voice=2)
     document = rated(rating=SCALE | {"sub_rating_configs": []})
-    await world.production.change("contests", "song", document, "song")
-    assert (await world.counts(key))["rating"]["sub_ratings"] == {"voice": {"sum": 2, "average": 2}}
+    await env.production.change("contests", "song", document, "song")
+    assert (await env.counts(key))["rating"]["sub_ratings"] == {"voice": {"sum": 2, "average": 2}}
 
 
 @pytest.mark.parametrize("kind", ["voteonly", "participation", "ordering"])
-async def test_other_contests_show_no_ratings(world: World, kind: str) -> None:
-    await world.production.create("contests", "song", PUBLISHED | {"contest_type": kind})
-    await world.production.enter("song", "a")
-    found = await world.counts(await world.production.key())
+async def test_other_contests_show_no_ratings(env: QueryEnvironment, kind: str) -> None:
+    await env.production.create("contests", "song", PUBLISHED | {"contest_type": kind})
+    await env.production.enter("song", "a")
+    found = await env.counts(await env.production.key())
     assert "rating" not in found
     assert "rating" not in found["participants"]["a"]
 
 
-async def test_rater_count_is_the_number_of_distinct_raters(world: World) -> None:
-    key = await song(world)
-    await rate(world, "a", 4, "ann")
-    await rate(world, "a", 5, "ann")
-    await rate(world, "a", 5, "bob")
-    shape = (await world.legacy("/legacy/participants/a", key)).json()
-    record = (await world.get("/participants/a", key)).json()
+async def test_rater_count_is_the_number_of_distinct_raters(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await rate(env, "a", 4, "ann")
+    await rate(env, "a", 5, "ann")
+    await rate(env, "a", 5, "bob")
+    shape = (await env.legacy("/legacy/participants/a", key)).json()
+    record = (await env.get("/participants/a", key)).json()
     assert (shape["vote_count"], shape["rater_count"]) == (record["vote_count"], record["rater_count"]) == (2, 2)
 
 

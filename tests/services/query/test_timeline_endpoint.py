@@ -36,7 +36,7 @@ from services.query.timeline_endpoint import parse
 from services.query.timeline_schema import Page, Span
 from tests.libs.views.random_logs import logs
 from tests.libs.views.test_votes_timeline import stretched
-from tests.services.query.world import PARTITIONS, START_MS, Catalogue, World, contest
+from tests.services.query.query_environment import PARTITIONS, START_MS, Catalogue, QueryEnvironment, contest
 from tests.support.builders import a_removal
 from tests.support.hypothesis_examples import examples
 from tests.support.openapi import resolved
@@ -67,46 +67,46 @@ def minute(number: int) -> str:
     return text
 
 
-async def song(world: World, **config: Any) -> str:
-    await world.production.create("contests", "song", contest(**config))
+async def song(env: QueryEnvironment, **config: Any) -> str:
+    await env.production.create("contests", "song", contest(**config))
     for participant in "ab":
-        await world.production.enter("song", participant)
-    await world.production.register("song", "sms", title="Sms", mapping={"A": "a", "B": "b"}, is_in_total=True)
-    await world.production.register("song", "tv", title="Tv", mapping={"A": "a"}, is_in_total=False)
-    return await world.production.key()
+        await env.production.enter("song", participant)
+    await env.production.register("song", "sms", title="Sms", mapping={"A": "a", "B": "b"}, is_in_total=True)
+    await env.production.register("song", "tv", title="Tv", mapping={"A": "a"}, is_in_total=False)
+    return await env.production.key()
 
 
-async def voted(world: World, *minutes: int) -> None:
+async def voted(env: QueryEnvironment, *minutes: int) -> None:
     """A vote in each of these minutes, from the first vote's, all in one partition."""
     for number in minutes:
-        world.clock_ms = START_MS + number * MINUTE_MS
-        await world.vote("a", voter="ann")
+        env.clock_ms = START_MS + number * MINUTE_MS
+        await env.vote("a", voter="ann")
 
 
-async def read(world: World, key: str, **query: Any) -> dict[str, Any]:
+async def read(env: QueryEnvironment, key: str, **query: Any) -> dict[str, Any]:
     """With everything that was folded in it."""
-    await world.counts(key, position=world.head())
-    answer = await world.client.get(PATH, params=query, headers={"authorization": f"Bearer {key}"})
+    await env.counts(key, position=env.head())
+    answer = await env.client.get(PATH, params=query, headers={"authorization": f"Bearer {key}"})
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-async def test_the_record_has_exactly_the_documented_members(world: World) -> None:
-    key = await song(world)
-    await world.vote("a", 3, voter="ann")
-    await world.vote("b", 2, voter="bob", source="c-paid", anonymous=True)
-    world.clock_ms += 2 * MINUTE_MS
-    await world.fold(a_removal("v1", voter="ann", contest="song"))
-    await world.report("sms", ("A", 10, 4, 1), ("X", 100, 0, 0))
-    await world.report("tv", ("A", 1000, 0, 0))
+async def test_the_record_has_exactly_the_documented_members(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await env.vote("a", 3, voter="ann")
+    await env.vote("b", 2, voter="bob", source="c-paid", anonymous=True)
+    env.clock_ms += 2 * MINUTE_MS
+    await env.fold(a_removal("v1", voter="ann", contest="song"))
+    await env.report("sms", ("A", 10, 4, 1), ("X", 100, 0, 0))
+    await env.report("tv", ("A", 1000, 0, 0))
     zero = [0, 0, 0]
-    assert await read(world, key, to=minute(3)) == {
+    assert await read(env, key, to=minute(3)) == {
         "contest_key": "song",
         "interval": 60,
         "from": minute(0),
         "to": minute(3),
-        "updated": (await world.counts(key))["updated"],
+        "updated": (await env.counts(key))["updated"],
         "participants": [
             {
                 "participant_key": "a",
@@ -235,19 +235,19 @@ class Shown:
         assert sums[-1] == said(vote_count_record.record(present, sources=True))
 
 
-async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(world: World) -> None:
-    await song(world)
-    await voted(world, *range(8))
-    timeline = Counting(world.views._valkey, world.settings.namespace, PARTITIONS)
+async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(env: QueryEnvironment) -> None:
+    await song(env)
+    await voted(env, *range(8))
+    timeline = Counting(env.views._valkey, env.settings.namespace, PARTITIONS)
     timelines = TimelineCache(timeline, PastReads(0))
-    views = world.views
-    catalogue = world.production.views
-    topic = catalogue_topic(world.settings.namespace)
+    views = env.views
+    catalogue = env.production.views
+    topic = catalogue_topic(env.settings.namespace)
     snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
 
     async def asks(begin: int, until: int) -> tuple[list[int], int]:
         before = timeline.fetched
-        present = await snapshots.get("acme", "song", decode_positions(world.head()))
+        present = await snapshots.get("acme", "song", decode_positions(env.head()))
         series = await timelines.series(present, START + begin, START + until, 1)
         page = Page(present, series, Span(60, range(START + begin, START + until)), None)
         record = orjson.loads(page.answer(present, series).body)
@@ -255,10 +255,10 @@ async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(worl
 
     assert await asks(2, 9) == ([1] * 6 + [0], 10)
     assert await asks(2, 9) == ([1] * 6 + [0], 0)
-    await voted(world, 7, 8)
+    await voted(env, 7, 8)
     assert await asks(2, 9) == ([1] * 5 + [2, 1], 2)
     assert await asks(4, 6) == ([1, 1], 0)
-    await voted(world, 9, 10, 11)
+    await voted(env, 9, 10, 11)
     assert await asks(5, 10) == ([1, 1, 2, 1, 1], 4)
     assert await asks(5, 12) == ([1, 1, 2, 1, 1, 1, 1], 2)
     assert await asks(1, 3) == ([1, 1], 4)
@@ -275,55 +275,55 @@ class Counting(Timeline):
             yield page
 
 
-async def test_a_span_that_lies_too_far_from_the_others_is_kept_instead_of_them(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0, 10_000, 20_000)
+async def test_a_span_that_lies_too_far_from_the_others_is_kept_instead_of_them(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0, 10_000, 20_000)
     for number in (0, 10_000, 0, 20_000):
-        record = await read(world, key, **{"from": minute(number), "to": minute(number + 1), "interval": "60"})
+        record = await read(env, key, **{"from": minute(number), "to": minute(number + 1), "interval": "60"})
         assert record["count"] == [1]
 
 
-async def test_the_pages_of_a_timeline_hold_all_of_it(world: World) -> None:
-    key = await song(world)
+async def test_the_pages_of_a_timeline_hold_all_of_it(env: QueryEnvironment) -> None:
+    key = await song(env)
     extra = [f"p{number}" for number in range(150)]
     for participant in extra:
-        await world.production.enter("song", participant)
-        await world.vote(participant, voter="ann")
-    await voted(world, *range(700))
-    record = await read(world, key, to=minute(700))
+        await env.production.enter("song", participant)
+        await env.vote(participant, voter="ann")
+    await voted(env, *range(700))
+    record = await read(env, key, to=minute(700))
     assert record["count"] == [151] + [1] * 699
     assert [sum(each["count"]) for each in record["participants"]] == [700, 0] + [1] * 150
 
 
-async def test_by_default_the_last_days_are_shown_of_what_is_too_long_for_an_answer(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0, 1_500 * 1_440, 1_501 * 1_440)
-    record = await read(world, key, to=minute(1_501 * 1_440 + 1))
+async def test_by_default_the_last_days_are_shown_of_what_is_too_long_for_an_answer(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0, 1_500 * 1_440, 1_501 * 1_440)
+    record = await read(env, key, to=minute(1_501 * 1_440 + 1))
     assert (record["interval"], len(record["count"])) == (86_400, 1_500)
     assert (sum(record["count"]), record["count"][-2:]) == (2, [1, 1])
 
 
 @pytest.mark.parametrize("edge", [{"from": "9998-12-31T23:59:59Z"}, {"to": "0002-01-01T00:00:00Z"}])
-async def test_a_span_at_the_edge_of_the_calendar_is_shown(world: World, edge: dict[str, str]) -> None:
-    key = await song(world)
+async def test_a_span_at_the_edge_of_the_calendar_is_shown(env: QueryEnvironment, edge: dict[str, str]) -> None:
+    key = await song(env)
     for interval in ("420", "86400"):
-        assert (await read(world, key, interval=interval, **edge))["count"] == [0]
+        assert (await read(env, key, interval=interval, **edge))["count"] == [0]
 
 
-async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(world: World) -> None:
-    await song(world)
-    await voted(world, 0)
+async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(env: QueryEnvironment) -> None:
+    await song(env)
+    await voted(env, 0)
     snapshots = SnapshotCache(
-        world.views,
-        PositionWatch(world.views),
-        world.production.views,
-        catalogue_topic(world.settings.namespace),
+        env.views,
+        PositionWatch(env.views),
+        env.production.views,
+        catalogue_topic(env.settings.namespace),
         PARTITIONS,
         interval_s=0.01,
     )
-    present = await snapshots.get("acme", "song", decode_positions(world.head()))
+    present = await snapshots.get("acme", "song", decode_positions(env.head()))
     series = await TimelineCache(
-        Timeline(world.views._valkey, world.settings.namespace, PARTITIONS), PastReads(0)
+        Timeline(env.views._valkey, env.settings.namespace, PARTITIONS), PastReads(0)
     ).series(present, START, START + 1_000, 1)
     span = Span(60, range(START, START + 1_000))
     whole, one, none = (Page(present, series, span, only) for only in (None, {"a"}, {"nobody"}))
@@ -333,14 +333,14 @@ async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(w
     assert whole.size == one.size + 8 * (1 + 3) * 1_000
 
 
-async def test_by_default_all_is_shown_in_intervals_of_which_there_are_not_too_many(world: World) -> None:
-    key = await song(world, start="2026-09-21T12:00:00Z", end="2026-09-21T16:00:00Z")
-    empty = await read(world, key)
+async def test_by_default_all_is_shown_in_intervals_of_which_there_are_not_too_many(env: QueryEnvironment) -> None:
+    key = await song(env, start="2026-09-21T12:00:00Z", end="2026-09-21T16:00:00Z")
+    empty = await read(env, key)
     assert (empty["from"], empty["to"]) == ("2026-09-21T12:00:00.000000Z", "2026-09-21T16:01:00.000000Z")
     found = []
     for number, expected in ((0, 60), (7_000, 300), (200_000, 21_600)):
-        await voted(world, number)
-        record = await read(world, key)
+        await voted(env, number)
+        record = await read(env, key)
         found.append(record["interval"])
         assert (record["interval"], sum(record["count"]), len(found)) == (
             expected,
@@ -371,119 +371,123 @@ def test_a_bad_parameter_is_named(query: str, said: str) -> None:
         parse(query.encode())
 
 
-async def test_what_would_be_too_much_is_refused_with_the_way_out(world: World) -> None:
-    key = await song(world)
+async def test_what_would_be_too_much_is_refused_with_the_way_out(env: QueryEnvironment) -> None:
+    key = await song(env)
     for query, many in (
         ("from=2026-01-01T00:00:00Z&to=2026-01-02T01:00:01Z&interval=60", "1501 intervals"),
         ("from=0002-01-01T00:00:00Z", "intervals, more than the 1500 allowed"),
     ):
-        answer = await world.get(f"{PATH}?{query}", key)
+        answer = await env.get(f"{PATH}?{query}", key)
         assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
         assert many in answer.json()["detail"]
         assert "request a longer interval" in answer.json()["detail"]
 
 
-async def test_as_many_intervals_as_allowed_are_answered_and_begin_at_their_multiples(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0)
+async def test_as_many_intervals_as_allowed_are_answered_and_begin_at_their_multiples(
+    env: QueryEnvironment,
+) -> None:
+    key = await song(env)
+    await voted(env, 0)
     span = {"from": "1969-12-31T23:59:59Z", "to": "1970-01-02T00:58:01Z"}
-    record = await read(world, key, interval=60, **span)
+    record = await read(env, key, interval=60, **span)
     assert (record["from"], record["to"]) == ("1969-12-31T23:59:00.000000Z", "1970-01-02T00:59:00.000000Z")
     assert record["count"] == [0] * 1500
 
 
-async def test_an_answer_is_no_larger_than_fits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = await song(world)
-    await voted(world, 0, 400)
+async def test_an_answer_is_no_larger_than_fits(env: QueryEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = await song(env)
+    await voted(env, 0, 400)
     monkeypatch.setattr("services.query.timeline_endpoint.MOST_NUMBERS", 24 * 100)
-    assert (await read(world, key, to=minute(401)))["interval"] == 300
-    refused = await world.get(f"{PATH}?interval=60&to={minute(401)}", key)
+    assert (await read(env, key, to=minute(401)))["interval"] == 300
+    refused = await env.get(f"{PATH}?interval=60&to={minute(401)}", key)
     assert "401 intervals, more than the 100 allowed" in refused.json()["detail"]
 
 
-async def test_some_participants_alone_may_be_asked_for(world: World) -> None:
-    key = await song(world)
-    await world.vote("a", 1)
-    await world.vote("b", 5)
-    whole = await read(world, key, to=minute(1))
-    some = await read(world, key, to=minute(1), participant=["b", "nobody"])
+async def test_some_participants_alone_may_be_asked_for(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await env.vote("a", 1)
+    await env.vote("b", 5)
+    whole = await read(env, key, to=minute(1))
+    some = await read(env, key, to=minute(1), participant=["b", "nobody"])
     assert some == whole | {"participants": whole["participants"][1:]}
 
 
-async def test_who_takes_part_and_what_ids_mean_is_as_of_now(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0)
-    await world.report("sms", ("A", 10, 1, 0))
-    await voted(world, 3)
+async def test_who_takes_part_and_what_ids_mean_is_as_of_now(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0)
+    await env.report("sms", ("A", 10, 1, 0))
+    await voted(env, 3)
     changed = {"title": "Text", "mapping": {"A": "b"}, "is_in_total": True}
-    await world.production.change("vote_sources", "song~sms", changed, "song")
-    found = await read(world, key, to=minute(4))
+    await env.production.change("vote_sources", "song~sms", changed, "song")
+    found = await read(env, key, to=minute(4))
     assert [each["count"] for each in found["participants"]] == [[1, 0, 0, 1], [10, 0, 0, 0]]
-    await world.production.change("participants", "b", {"status": "rejected"}, "song")
-    found = await read(world, key, to=minute(4))
+    await env.production.change("participants", "b", {"status": "rejected"}, "song")
+    found = await read(env, key, to=minute(4))
     assert [each["participant_key"] for each in found["participants"]] == ["a"]
     assert (found["count"], found["sources"][2]["count"]) == ([1, 0, 0, 1], [0, 0, 0, 0])
 
 
-async def test_an_unchanged_timeline_is_not_sent_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unchanged_timeline_is_not_sent_again(
+    env: QueryEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("services.query.timeline_endpoint.MOST_HELD_S", 1.0)
-    key = await song(world)
-    await voted(world, 0)
-    await read(world, key)
+    key = await song(env)
+    await voted(env, 0)
+    await read(env, key)
     path = f"{PATH}?to={minute(5)}"
-    first = await world.get(path, key)
-    again = await world.get(path, key, **{"if-none-match": first.headers["etag"]})
+    first = await env.get(path, key)
+    again = await env.get(path, key, **{"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     for answer in (first, again):
         assert answer.headers["cache-control"] == "private, max-age=1"
         assert (
             answer.headers["tally-position"]
-            == (await world.get("/contests/song/vote_updates", key)).headers["tally-position"]
+            == (await env.get("/contests/song/vote_updates", key)).headers["tally-position"]
         )
         assert answer.headers["tally-final"] == "provisional"
-    await voted(world, 1)
+    await voted(env, 1)
     async with asyncio.timeout(3):
-        while (await world.get(path, key, **{"if-none-match": first.headers["etag"]})).status_code == 304:
+        while (await env.get(path, key, **{"if-none-match": first.headers["etag"]})).status_code == 304:
             pass
 
 
-async def test_many_readers_of_one_timeline_share_the_work(world: World) -> None:
-    key = await song(world)
-    await voted(world, *range(50))
-    await world.counts(key, position=world.head())
+async def test_many_readers_of_one_timeline_share_the_work(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, *range(50))
+    await env.counts(key, position=env.head())
     answers: list[httpx.Response] = await asyncio.gather(
-        *(world.get(f"{PATH}?to={minute(50)}", key) for _ in range(40))
+        *(env.get(f"{PATH}?to={minute(50)}", key) for _ in range(40))
     )
     assert {answer.status_code for answer in answers} == {200}
     assert {tuple(answer.json()["count"]) for answer in answers} == {(1,) * 50}
 
 
-async def test_a_swap_of_generations_is_seen(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0, 1, 2)
-    assert (await read(world, key, to=minute(3)))["count"] == [1, 1, 1]
-    await world.swap_in_other_votes()
-    await world.vote("b", voter="ann")
-    assert (await read(world, key, to=minute(3)))["count"] == [5, 5, 6]
+async def test_a_swap_of_generations_is_seen(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0, 1, 2)
+    assert (await read(env, key, to=minute(3)))["count"] == [1, 1, 1]
+    await env.swap_in_other_votes()
+    await env.vote("b", voter="ann")
+    assert (await read(env, key, to=minute(3)))["count"] == [5, 5, 6]
 
 
-async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(world: World) -> None:
-    key = await song(world)
-    await voted(world, 0, 1, 2)
-    await world.counts(key, position=world.head())
-    topic = votes_topic(world.settings.namespace, PARTITIONS)
-    partition = topic.partition_of(world.cast("a").voter)
-    position = f"{world.views._base(partition)}:g1:position"
-    await world.views._valkey.call("HSET", position, "offset", 1)
+async def test_a_view_that_is_folded_again_is_not_taken_for_the_past(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await voted(env, 0, 1, 2)
+    await env.counts(key, position=env.head())
+    topic = votes_topic(env.settings.namespace, PARTITIONS)
+    partition = topic.partition_of(env.cast("a").voter)
+    position = f"{env.views._base(partition)}:g1:position"
+    await env.views._valkey.call("HSET", position, "offset", 1)
     for begin in (minute(0), minute(1)):
-        lost = await world.get(f"{PATH}?from={begin}&to={minute(3)}", key)
+        lost = await env.get(f"{PATH}?from={begin}&to={minute(3)}", key)
         assert (lost.status_code, lost.json()["code"]) == (503, "views_unavailable")
-    await world.views._valkey.call("HSET", position, "offset", 3)
-    assert (await read(world, key, to=minute(3)))["count"] == [1, 1, 1]
+    await env.views._valkey.call("HSET", position, "offset", 3)
+    assert (await read(env, key, to=minute(3)))["count"] == [1, 1, 1]
 
 
-async def test_the_timeline_is_documented(world: World) -> None:
-    document = (await world.client.get("/openapi.json")).json()
+async def test_the_timeline_is_documented(env: QueryEnvironment) -> None:
+    document = (await env.client.get("/openapi.json")).json()
     operation = document["paths"]["/contests/{contest_key}/timeline"]["get"]
     names = {resolved(document, each)["name"] for each in operation["parameters"]}
     assert {"contest_key", "interval", "from", "to", "participant"} <= names

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import httpx
 import pytest
 
+from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.streams.stream_clients import first_events
-from tests.services.query.world import World, contest
 from tests.support.openapi import read_tracked
 
 ROOT: Final = Path(__file__).parents[3]
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     others: list[Any]
 
 
-Read = Callable[[World, str], Awaitable[Seen | None]]
+Read = Callable[[QueryEnvironment, str], Awaitable[Seen | None]]
 """Return the answer to a key; None if it is refused."""
 
 
@@ -54,8 +54,8 @@ def _entries(participants: list[dict[str, Any]], *names: str) -> list[tuple[str,
     ]
 
 
-async def vote_updates(world: World, key: str) -> Seen | None:
-    answer = await world.get("/contests/song/vote_updates/?sources=true", key)
+async def vote_updates(env: QueryEnvironment, key: str) -> Seen | None:
+    answer = await env.get("/contests/song/vote_updates/?sources=true", key)
     if answer.status_code == 403:
         return None
     return _vote_count(answer.json())
@@ -65,8 +65,8 @@ def _vote_count(record: dict[str, Any]) -> Seen:
     return Seen([(name, entry["count"]) for name, entry in record["participants"].items()], [record["count"]])
 
 
-async def timeline(world: World, key: str) -> Seen | None:
-    answer = await world.get("/contests/song/timeline?to=2026-09-21T14:14:00Z", key)
+async def timeline(env: QueryEnvironment, key: str) -> Seen | None:
+    answer = await env.get("/contests/song/timeline?to=2026-09-21T14:14:00Z", key)
     if answer.status_code == 403:
         return None
     record = answer.json()
@@ -76,12 +76,12 @@ async def timeline(world: World, key: str) -> Seen | None:
     )
 
 
-async def legacy_contest(world: World, key: str) -> Seen:
-    return _legacy_contest((await world.legacy("/legacy/contests/song", key)).json())
+async def legacy_contest(env: QueryEnvironment, key: str) -> Seen:
+    return _legacy_contest((await env.legacy("/legacy/contests/song", key)).json())
 
 
-async def legacy_contests(world: World, key: str) -> Seen:
-    [shape] = (await world.legacy("/legacy/brands/acme/contests", key)).json()["contests"]
+async def legacy_contests(env: QueryEnvironment, key: str) -> Seen:
+    [shape] = (await env.legacy("/legacy/brands/acme/contests", key)).json()["contests"]
     return _legacy_contest(shape)
 
 
@@ -91,36 +91,36 @@ def _legacy_contest(shape: dict[str, Any]) -> Seen:
     )
 
 
-async def legacy_participants(world: World, key: str) -> Seen:
-    answer = await world.legacy("/legacy/contests/song/participants", key)
+async def legacy_participants(env: QueryEnvironment, key: str) -> Seen:
+    answer = await env.legacy("/legacy/contests/song/participants", key)
     return Seen(_entries(answer.json()["participants"], "vote_count", "rater_count"), [])
 
 
-async def legacy_participant(world: World, key: str) -> Seen:
-    shape = (await world.legacy("/legacy/participants/b", key)).json()
+async def legacy_participant(env: QueryEnvironment, key: str) -> Seen:
+    shape = (await env.legacy("/legacy/participants/b", key)).json()
     return Seen(_entries([shape], "vote_count", "rater_count"), [])
 
 
-async def participants(world: World, key: str) -> Seen:
-    answer = await world.get("/contests/song/participants", key)
+async def participants(env: QueryEnvironment, key: str) -> Seen:
+    answer = await env.get("/contests/song/participants", key)
     return Seen(_entries(answer.json()["data"], "vote_count", "rater_count"), [])
 
 
-async def participant(world: World, key: str) -> Seen:
-    record = (await world.get("/participants/b", key)).json()
+async def participant(env: QueryEnvironment, key: str) -> Seen:
+    record = (await env.get("/participants/b", key)).json()
     return Seen(_entries([record], "vote_count", "rater_count"), [])
 
 
-async def public_results(world: World, _: str) -> Seen:
-    return _public((await world.client.get("/public/contests/song/results")).json())
+async def public_results(env: QueryEnvironment, _: str) -> Seen:
+    return _public((await env.client.get("/public/contests/song/results")).json())
 
 
 def _public(record: dict[str, Any]) -> Seen:
     return Seen(_entries(record["participants"], "count", "rank", "share"), [record["count"]])
 
 
-async def counts_stream(world: World, key: str) -> Seen | None:
-    status, events = await first_events(world, "/contests/song/vote_updates/stream?sources=true", key)
+async def counts_stream(env: QueryEnvironment, key: str) -> Seen | None:
+    status, events = await first_events(env, "/contests/song/vote_updates/stream?sources=true", key)
     if status == 403:
         return None
     hidden = events[0].data["hidden"]
@@ -128,8 +128,8 @@ async def counts_stream(world: World, key: str) -> Seen | None:
     return None if hidden else _vote_count(events[1].data)
 
 
-async def public_stream(world: World, _: str) -> Seen:
-    status, (phase, results) = await first_events(world, "/public/contests/song/results/stream")
+async def public_stream(env: QueryEnvironment, _: str) -> Seen:
+    status, (phase, results) = await first_events(env, "/public/contests/song/results/stream")
     assert (status, phase.name, results.name) == (200, "phase", "results")
     assert phase.data["hidden"] is (results.data["count"] is None)
     return _public(results.data)
@@ -225,58 +225,58 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
 }
 
 
-async def song(world: World, **config: Any) -> None:
+async def song(env: QueryEnvironment, **config: Any) -> None:
     """Four participants, of whom b has most votes and d, rejected since, had more."""
     rules = {"participant_order": "vote_count", "limit_result_amount": 2} | config
-    await world.production.create("contests", "song", contest(**rules))
+    await env.production.create("contests", "song", contest(**rules))
     for participant in "abcd":
-        await world.production.enter("song", participant)
-    await world.production.change("participants", "d", {"status": "rejected", "title": "D"}, "song")
+        await env.production.enter("song", participant)
+    await env.production.change("participants", "d", {"status": "rejected", "title": "D"}, "song")
 
 
-async def vote(world: World) -> None:
+async def vote(env: QueryEnvironment) -> None:
     for participant, count in {"a": 1, "b": 5, "c": 3, "d": 7}.items():
-        await world.vote(participant, count, voter=f"fan of {participant}")
+        await env.vote(participant, count, voter=f"fan of {participant}")
 
 
 @pytest.mark.parametrize("phase", TIMES)
 @pytest.mark.parametrize("visibility", HIDDEN)
 async def test_each_reader_sees_what_visibility_phase_and_key_allow(
-    world: World, visibility: str, phase: str
+    env: QueryEnvironment, visibility: str, phase: str
 ) -> None:
-    await song(world, vote_visibility=visibility, **TIMES[phase])
-    await vote(world)
+    await song(env, vote_visibility=visibility, **TIMES[phase])
+    await vote(env)
     hides = phase in HIDDEN[visibility]
     for name, permissions in KEYS.items():
-        key = await world.production.key(permissions=permissions)
+        key = await env.production.key(permissions=permissions)
         for path, (read, shown, hidden) in READS.items():
             hidden_here = hides if path.startswith("/public") else name == "editor" or (hides and name == "reader")
-            assert await read(world, key) == (hidden if hidden_here else shown), (path, name)
+            assert await read(env, key) == (hidden if hidden_here else shown), (path, name)
 
 
 @pytest.mark.parametrize("phase", TIMES)
 @pytest.mark.parametrize("visibility", HIDDEN)
 async def test_what_was_is_hidden_from_those_from_whom_what_is_is_hidden(
-    world: World, visibility: str, phase: str
+    env: QueryEnvironment, visibility: str, phase: str
 ) -> None:
-    await song(world, vote_visibility=visibility, **TIMES[phase])
-    await vote(world)
-    world.clock_ms += 600_000
-    await vote(world)
+    await song(env, vote_visibility=visibility, **TIMES[phase])
+    await vote(env)
+    env.clock_ms += 600_000
+    await vote(env)
     hides = phase in HIDDEN[visibility]
     for name, permissions in KEYS.items():
-        key = await world.production.key(permissions=permissions)
+        key = await env.production.key(permissions=permissions)
         refused = name == "editor" or (hides and name == "reader")
         for at in ("2000-01-01T00:00:00Z", "2026-09-21T14:13:00Z", "2026-09-21T14:14:00Z", "2099-01-01T00:00:00Z"):
-            answer = await world.get(f"/contests/song/vote_updates/?sources=true&at={at}", key)
+            answer = await env.get(f"/contests/song/vote_updates/?sources=true&at={at}", key)
             assert answer.status_code == (403 if refused else 200), (at, name)
             assert ("count" in answer.json()) is not refused
 
 
-async def test_a_refusal_says_what_hides_the_counts(world: World) -> None:
-    await song(world, vote_visibility="hidden_until_end")
+async def test_a_refusal_says_what_hides_the_counts(env: QueryEnvironment) -> None:
+    await song(env, vote_visibility="hidden_until_end")
     answers = [
-        (await world.get("/contests/song/vote_updates", await world.production.key(permissions=KEYS[name]))).json()
+        (await env.get("/contests/song/vote_updates", await env.production.key(permissions=KEYS[name]))).json()
         for name in ("reader", "editor")
     ]
     assert [answer["code"] for answer in answers] == ["results_hidden", "forbidden"]
@@ -284,36 +284,36 @@ async def test_a_refusal_says_what_hides_the_counts(world: World) -> None:
     assert answers[1]["permission"] == "results:read"
 
 
-async def test_a_hidden_answer_is_the_same_before_and_after_votes(world: World) -> None:
-    await song(world, vote_visibility="hidden_until_vote")
-    await world.production.register("song", "sms", mapping={"A": "a"})
-    owner, reader = [await world.production.key(permissions=KEYS[name]) for name in ("owner", "reader")]
-    before = await answers_to(world, reader)
-    await vote(world)
-    position = await world.report("sms", ("A", 10, 5, 2))
-    assert (await world.counts(owner, position=position))["count"] == 19
-    assert await answers_to(world, reader) == before
+async def test_a_hidden_answer_is_the_same_before_and_after_votes(env: QueryEnvironment) -> None:
+    await song(env, vote_visibility="hidden_until_vote")
+    await env.production.register("song", "sms", mapping={"A": "a"})
+    owner, reader = [await env.production.key(permissions=KEYS[name]) for name in ("owner", "reader")]
+    before = await answers_to(env, reader)
+    await vote(env)
+    position = await env.report("sms", ("A", 10, 5, 2))
+    assert (await env.counts(owner, position=position))["count"] == 19
+    assert await answers_to(env, reader) == before
 
 
-async def test_a_change_of_visibility_holds_from_the_next_read_on(world: World) -> None:
-    await song(world)
-    await vote(world)
-    key = await world.production.key(permissions=KEYS["reader"])
+async def test_a_change_of_visibility_holds_from_the_next_read_on(env: QueryEnvironment) -> None:
+    await song(env)
+    await vote(env)
+    key = await env.production.key(permissions=KEYS["reader"])
     for visibility in ("hidden", "shown", "hidden"):
         rules = {"participant_order": "vote_count", "limit_result_amount": 2, "vote_visibility": visibility}
-        await world.production.change("contests", "song", contest(**rules), "song")
+        await env.production.change("contests", "song", contest(**rules), "song")
         for path, (read, shown, hidden) in READS.items():
-            assert await read(world, key) == (shown if visibility == "shown" else hidden), path
+            assert await read(env, key) == (shown if visibility == "shown" else hidden), path
 
 
-async def test_a_rejected_participant_has_no_votes_anywhere_until_approved_again(world: World) -> None:
-    await song(world, limit_result_amount=-1)
-    await vote(world)
-    key = await world.production.key(permissions=KEYS["owner"])
+async def test_a_rejected_participant_has_no_votes_anywhere_until_approved_again(env: QueryEnvironment) -> None:
+    await song(env, limit_result_amount=-1)
+    await vote(env)
+    key = await env.production.key(permissions=KEYS["owner"])
     for status, votes in (("rejected", 0), ("approved", 7), ("rejected", 0)):
-        await world.production.change("participants", "d", {"status": status, "title": "D"}, "song")
+        await env.production.change("participants", "d", {"status": status, "title": "D"}, "song")
         for path, (read, shown, _) in READS.items():
-            seen = await read(world, key)
+            seen = await read(env, key)
             assert seen is not None
             found = dict(seen.entries)
             if shown in ALL or shown in ONE:
@@ -328,7 +328,7 @@ def test_every_read_of_the_api_is_known_to_show_counts_or_not_to() -> None:
     assert reads == READS.keys() | WITHOUT_COUNTS.keys()
 
 
-async def answers_to(world: World, key: str) -> list[Any]:
+async def answers_to(env: QueryEnvironment, key: str) -> list[Any]:
     """Status, body and entity tag of every read, but for what names the request or says what time it is."""
     found: list[httpx.Response] = []
     for path in (
@@ -339,11 +339,11 @@ async def answers_to(world: World, key: str) -> list[Any]:
         "/contests/song/timeline?to=2026-09-21T14:14:00Z",
         "/public/contests/song/results",
     ):
-        found.append(await world.get(path, key))
+        found.append(await env.get(path, key))
     for path in ("contests/song", "brands/acme/contests", "contests/song/participants", "participants/b"):
-        found.append(await world.legacy(f"/legacy/{path}", key))
+        found.append(await env.legacy(f"/legacy/{path}", key))
     streams = [
-        (await first_events(world, f"{path}/stream", key))[1]
+        (await first_events(env, f"{path}/stream", key))[1]
         for path in ("/contests/song/vote_updates", "/public/contests/song/results")
     ]
     bodies = [answer.json() for answer in found]

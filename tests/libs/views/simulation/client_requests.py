@@ -13,7 +13,7 @@ from libs.voting.protocol import casting, removal
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.outcomes import Accepted
 from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.simulated_system import Removed, Success, Violation, World
+from tests.libs.views.simulation.simulated_system import Removed, SimulatedSystem, Success, Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Casting:
     def release(self, ledger: Ledger, incarnation: int) -> None:
         ledger.release(self.command, incarnation)
 
-    def succeeded(self, world: World, accepted: Accepted) -> None:
+    def succeeded(self, system: SimulatedSystem, accepted: Accepted) -> None:
         """The vote is at the offset that was answered, or the refund that used up its id."""
-        record = _record(world, accepted.offset)
+        record = _record(system, accepted.offset)
         if not isinstance(record, VoteCast | VoteRemoved) or _name(record) != _name(self.command):
             raise Violation(f"{self} is answered with the offset {accepted.offset} of {record}")
-        world.successes.append(Success(self.command, accepted.accepted_at))
+        system.successes.append(Success(self.command, accepted.accepted_at))
 
     def __str__(self) -> str:
         what = self.command
@@ -60,12 +60,12 @@ class Removing:
         refunds = isinstance(self.command, CastVote)
         return removal.remove_vote(self.command, None if refunds else contest, 0, None)
 
-    def ask(self, world: World, contest: Contest | None) -> RemovalAnswer:
-        world.unwanted.add((self.command.voter, self.command.vote_id))
+    def ask(self, system: SimulatedSystem, contest: Contest | None) -> RemovalAnswer:
+        system.unwanted.add((self.command.voter, self.command.vote_id))
         if isinstance(self.command, CastVote):
-            return world.ledger.refund(self.command)
+            return system.ledger.refund(self.command)
         assert contest is not None
-        return world.ledger.remove(contest, self.command)
+        return system.ledger.remove(contest, self.command)
 
     def event(self, granted: Any) -> VoteRemoved:
         return removal.event_of(self.command, granted, None, None)
@@ -73,13 +73,13 @@ class Removing:
     def release(self, ledger: Ledger, incarnation: int) -> None:
         ledger.release_removal(self.command, incarnation)
 
-    def succeeded(self, world: World, removed: Any) -> None:
-        record = None if removed.offset is None else _record(world, removed.offset)
+    def succeeded(self, system: SimulatedSystem, removed: Any) -> None:
+        record = None if removed.offset is None else _record(system, removed.offset)
         if removed.offset is not None and (
             not isinstance(record, VoteRemoved) or _name(record) != _name(self.command)
         ):
             raise Violation(f"{self} is answered with the offset {removed.offset} of {record}")
-        world.removed.append(Removed(self.command))
+        system.removed.append(Removed(self.command))
 
     def __str__(self) -> str:
         kind = "refund" if isinstance(self.command, CastVote) else "remove"
@@ -89,8 +89,8 @@ class Removing:
 Errand = Casting | Removing
 
 
-def _record(world: World, offset: int) -> Event | None:
-    return world.log[offset] if 0 <= offset < len(world.log) else None
+def _record(system: SimulatedSystem, offset: int) -> Event | None:
+    return system.log[offset] if 0 <= offset < len(system.log) else None
 
 
 def _name(of: CastVote | RemoveVote | VoteCast | VoteRemoved) -> tuple[str, str]:

@@ -30,7 +30,7 @@ from libs.voting.protocol.effects import (
 )
 from tests.libs.views.simulation.client_requests import Casting, Errand, Removing
 from tests.libs.views.simulation.lua_ledger import request_of
-from tests.libs.views.simulation.simulated_system import SEND_DEADLINE, Steps, Violation, World
+from tests.libs.views.simulation.simulated_system import SEND_DEADLINE, SimulatedSystem, Steps, Violation
 
 UNKNOWN = LogUnavailable, ViewsUnavailable, LedgerCatchingUp
 """Errors with status 503."""
@@ -44,15 +44,15 @@ Performing = Generator[int, None, Any]
 class Driver:
     """Performs the effects of one request in one worker. A crash between any two of its steps ends it."""
 
-    def __init__(self, world: World, worker: int, errand: Errand) -> None:
-        self.world = world
+    def __init__(self, system: SimulatedSystem, worker: int, errand: Errand) -> None:
+        self.system = system
         self.worker = worker
         self.errand = errand
         self.reservations = 0
 
     def run(self) -> Generator[int, None, Any]:
         """Run the request's protocol, and return its outcome."""
-        steps = self.errand.protocol(self.world.caches[self.worker])
+        steps = self.errand.protocol(self.system.caches[self.worker])
         reply: Any = None
         while True:
             try:
@@ -62,19 +62,19 @@ class Driver:
             reply = yield from self._perform(effect)
 
     def _perform(self, effect: Any) -> Performing:
-        world, errand, ledger = self.world, self.errand, self.world.ledger
+        system, errand, ledger = self.system, self.errand, self.system.ledger
         match effect:
             case Reserve() | ReserveRemoval():
                 return (yield from self._reserve(effect))
             case Append(event):
-                return (yield from produce(world, event))
+                return (yield from produce(system, event))
             case Confirm(incarnation):
                 confirmed = ledger.confirm(incarnation)
                 yield 1
-                return ViewsUnavailable("lost") if world.chance(world.faults.send / 6) else confirmed
+                return ViewsUnavailable("lost") if system.chance(system.faults.send / 6) else confirmed
             case Release(incarnation):
                 errand.release(ledger, incarnation)
-                world.note(f"release {errand} under {incarnation}")
+                system.note(f"release {errand} under {incarnation}")
                 yield 1
             case AwaitRecord(is_decided, incarnation):
                 return (yield from self._await_vote(lambda s: s.progress.ended(incarnation) or is_decided(s)))
@@ -96,19 +96,19 @@ class Driver:
             case GiveAddress(address, takers, participants):
                 for participant in participants:
                     for taker in takers:
-                        world.addresses.get((participant, address), {}).pop(taker, None)
+                        system.addresses.get((participant, address), {}).pop(taker, None)
                 yield 1
             case ReadVote():
                 state = ledger.lookup(errand.command)
                 yield 1
-                found = None if state.offset is None else world.log[state.offset]
+                found = None if state.offset is None else system.log[state.offset]
                 return found if isinstance(found, VoteCast) else None
             case _:
                 raise AssertionError(f"unknown effect {effect}")
         return None
 
     def _reserve(self, effect: Reserve | ReserveRemoval) -> Performing:
-        world, errand = self.world, self.errand
+        system, errand = self.system, self.errand
         self.reservations += 1
         if self.reservations > RESERVATIONS:
             return ViewsUnavailable("too late")
@@ -117,30 +117,30 @@ class Driver:
             request = effect.request
             declined = request.selection is None
             assert request == request_of(request.contest, errand.command, declined=declined)
-            answer: Answer | RemovalAnswer = world.ledger.reserve(
+            answer: Answer | RemovalAnswer = system.ledger.reserve(
                 request.contest, errand.command, declined=declined
             )
         else:
             assert isinstance(errand, Removing)
             request = None
-            answer = errand.ask(world, effect.contest)
-        world.note(f"{errand}: {answer}")
+            answer = errand.ask(system, effect.contest)
+        system.note(f"{errand}: {answer}")
         if isinstance(answer, Granted) and request is not None:
-            world.granted.add((errand.command.voter, errand.command.vote_id))
+            system.granted.add((errand.command.voter, errand.command.vote_id))
             if not answer.joined:
-                check_grant(world, request.contest, answer)
-        if isinstance(answer, Granted | RemovalGranted) and world.chance(world.faults.send / 4):
+                check_grant(system, request.contest, answer)
+        if isinstance(answer, Granted | RemovalGranted) and system.chance(system.faults.send / 4):
             # the answer is lost, or comes too late: then the real driver gives a vote back
-            if isinstance(answer, Granted) and world.chance(0.7):
-                world.start(give_back(world, errand, answer))
+            if isinstance(answer, Granted) and system.chance(0.7):
+                system.start(give_back(system, errand, answer))
             return ViewsUnavailable("no answer")
         yield 1
         return answer
 
     def _await_vote(self, is_decided: Any) -> Generator[int, None, VoteState | None]:
         for _ in range(POLLS):
-            yield self.world.rng.randint(1, 8)
-            state = self.world.ledger.lookup(self.errand.command)
+            yield self.system.rng.randint(1, 8)
+            state = self.system.ledger.lookup(self.errand.command)
             if is_decided(state):
                 yield 1
                 return state
@@ -148,8 +148,8 @@ class Driver:
 
     def _await_gate(self, since: Progress | None) -> Generator[int, None, Progress | None]:
         for _ in range(POLLS):
-            yield self.world.rng.randint(1, 15)
-            state = self.world.ledger.state()
+            yield self.system.rng.randint(1, 15)
+            state = self.system.ledger.state()
             progress = Progress(state.position, state.open, state.incarnation)
             if progress.open and progress != since:
                 return progress
@@ -157,12 +157,12 @@ class Driver:
 
     def _load(self, at_least: int | None) -> Performing:
         """Return what the worker has if that is new enough, else, and where nothing is in force, a load."""
-        world = self.world
+        system = self.system
         for _ in range(POLLS):
-            contest = world.caches[self.worker]
+            contest = system.caches[self.worker]
             if at_least is None or contest.version < at_least:
-                contest = replace(world.catalogue[-1], as_of=len(world.catalogue))
-                world.caches[self.worker] = contest
+                contest = replace(system.catalogue[-1], as_of=len(system.catalogue))
+                system.caches[self.worker] = contest
             yield 1
             if contest.version >= (at_least or 0):
                 return contest
@@ -170,7 +170,7 @@ class Driver:
 
     def _take(self, contest: Contest, taker: str, participant: str, count: int) -> tuple[str, int | None]:
         """Use the address's votes: the participant if they were not used before, and those used if too many."""
-        counter = self.world.addresses.setdefault((participant, self.errand.address), {})
+        counter = self.system.addresses.setdefault((participant, self.errand.address), {})
         if taker in counter:
             return "", None
         used = sum(counter.values())
@@ -180,47 +180,47 @@ class Driver:
         return participant, None
 
 
-def give_back(world: World, errand: Errand, granted: Granted) -> Steps:
-    yield world.rng.randint(1, 60)
-    errand.release(world.ledger, granted.incarnation)
-    world.note(f"release late {errand} under {granted.incarnation}")
+def give_back(system: SimulatedSystem, errand: Errand, granted: Granted) -> Steps:
+    yield system.rng.randint(1, 60)
+    errand.release(system.ledger, granted.incarnation)
+    system.note(f"release late {errand} under {granted.incarnation}")
 
 
-def check_grant(world: World, contest: Contest, granted: Granted) -> None:
-    if contest.version < world.patched:
-        raise Violation(f"granted by version {contest.version}, but {world.patched} was answered")
-    before = world.latest_moments.get(granted.incarnation, 0)
+def check_grant(system: SimulatedSystem, contest: Contest, granted: Granted) -> None:
+    if contest.version < system.patched:
+        raise Violation(f"granted by version {contest.version}, but {system.patched} was answered")
+    before = system.latest_moments.get(granted.incarnation, 0)
     if granted.accepted_at <= before:
         raise Violation(f"under {granted.incarnation} accepted at {granted.accepted_at} after {before}")
-    world.latest_moments[granted.incarnation] = granted.accepted_at
+    system.latest_moments[granted.incarnation] = granted.accepted_at
 
 
-def produce(world: World, event: Event) -> Generator[int, None, Appended | NotAppended | AppendUnknown]:
+def produce(system: SimulatedSystem, event: Event) -> Generator[int, None, Appended | NotAppended | AppendUnknown]:
     """Append a record, refuse it for certain, or leave its outcome unknown."""
-    if not world.chance(world.faults.send):
-        offset = world.append(event)
+    if not system.chance(system.faults.send):
+        offset = system.append(event)
         yield 1
         return Appended(0, offset, True)
-    match world.rng.choice(["refused", "late", "never", "no answer", "twice", "inexact", "late twice"]):
+    match system.rng.choice(["refused", "late", "never", "no answer", "twice", "inexact", "late twice"]):
         case "refused":
-            world.has_refused = True
-            yield world.rng.choice([1, 1, 40, 80])
+            system.has_refused = True
+            yield system.rng.choice([1, 1, 40, 80])
             return NotAppended("refused")
         case "no answer":
-            world.append(event)
+            system.append(event)
         case "inexact":
-            world.append(event)
+            system.append(event)
             yield 1
             return Appended(0, -1, False)
         case "twice":
-            offset = world.append(event)
-            world.start(world.land(event, world.rng.randint(1, 60)))
+            offset = system.append(event)
+            system.start(system.land(event, system.rng.randint(1, 60)))
             yield 1
             return Appended(0, offset, True)
         case "late":
-            world.start(world.land(event, world.rng.randint(5, 150)))
+            system.start(system.land(event, system.rng.randint(5, 150)))
         case "late twice":
-            world.start(world.land(event, world.rng.randint(5, 60)))
-            world.start(world.land(event, world.rng.randint(5, 150)))
+            system.start(system.land(event, system.rng.randint(5, 60)))
+            system.start(system.land(event, system.rng.randint(5, 150)))
     yield SEND_DEADLINE
     return AppendUnknown("unknown")

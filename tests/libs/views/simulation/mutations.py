@@ -20,7 +20,7 @@ from libs.voting.protocol import casting, removal, unknown_appends
 from tests.libs.views.simulation.allowance_use import Book, Reservation
 from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.projectors import may_close
-from tests.libs.views.simulation.simulated_system import World
+from tests.libs.views.simulation.simulated_system import SimulatedSystem
 
 
 class NoIncarnationInTheFold(ModelLedger):
@@ -197,8 +197,8 @@ MODEL_MUTATIONS = [
 ]
 
 
-def closes_behind_a_shut_gate(world: World, contest: Contest, state: ClosingState) -> bool:
-    return may_close(world, contest, replace(state, open=True))
+def closes_behind_a_shut_gate(system: SimulatedSystem, contest: Contest, state: ClosingState) -> bool:
+    return may_close(system, contest, replace(state, open=True))
 
 
 CLOSING_MUTATIONS: dict[str, dict[str, Any]] = {

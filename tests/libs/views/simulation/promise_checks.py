@@ -20,7 +20,7 @@ from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.model_gate import APPEND_MS
 from tests.libs.views.simulation.naive_fold import USING, PlainCount, Sum, plainly
-from tests.libs.views.simulation.simulated_system import Violation, World
+from tests.libs.views.simulation.simulated_system import SimulatedSystem, Violation
 
 
 def folded(log: list[Event]) -> PartitionTally:
@@ -35,24 +35,24 @@ def demand(holds: bool, otherwise: str) -> None:
         raise Violation(otherwise)
 
 
-def check_view(world: World) -> None:
+def check_view(system: SimulatedSystem) -> None:
     """The view equals the fold of the log up to the position that it carries."""
-    tally = folded(world.log[: world.ledger.state().position.offset])
-    demand(not (found := world.ledger.differences(tally)), f"view and fold differ: {found}")
+    tally = folded(system.log[: system.ledger.state().position.offset])
+    demand(not (found := system.ledger.differences(tally)), f"view and fold differ: {found}")
 
 
-def check(world: World) -> None:
-    count = plainly(world.log)
-    contest = folded(world.log).contests.get("contest", ContestTally())
-    check_view(world)
+def check(system: SimulatedSystem) -> None:
+    count = plainly(system.log)
+    contest = folded(system.log).contests.get("contest", ContestTally())
+    check_view(system)
     check_fold(contest, count)
-    check_answers(world, count)
-    check_removals(world, count)
-    check_voids(world, count)
-    check_periods(world, count)
-    check_allowances(world, count)
-    check_close(world, contest)
-    check_addresses(world, count)
+    check_answers(system, count)
+    check_removals(system, count)
+    check_voids(system, count)
+    check_periods(system, count)
+    check_allowances(system, count)
+    check_close(system, contest)
+    check_addresses(system, count)
 
 
 def check_fold(contest: ContestTally, count: PlainCount) -> None:
@@ -71,8 +71,8 @@ def check_fold(contest: ContestTally, count: PlainCount) -> None:
     demand(ratings == count.ratings(), f"ratings {ratings}, counted plainly {count.ratings()}")
 
 
-def check_answers(world: World, count: PlainCount) -> None:
-    for success in world.successes:
+def check_answers(system: SimulatedSystem, count: PlainCount) -> None:
+    for success in system.successes:
         name = success.command.voter, success.command.vote_id
         vote = count.votes.get(name)
         if vote is None:
@@ -80,16 +80,16 @@ def check_answers(world: World, count: PlainCount) -> None:
         if vote.cast is not None:
             demand(vote.cast.content == success.command.content, f"{name} was answered 201 for two contents")
             demand(vote.cast.accepted_at == success.accepted_at, f"{name} was accepted at two times")
-        removed = vote.status is VoteStatus.REMOVED and name in world.unwanted
+        removed = vote.status is VoteStatus.REMOVED and name in system.unwanted
         stands = vote.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.VOIDED)
         demand(stands or removed, f"{name} was answered 201: {vote.status.name}")
     cast = {name for name, vote in count.votes.items() if vote.cast is not None}
-    demand(not cast - world.granted, f"never admitted, but in the log: {cast - world.granted}")
+    demand(not cast - system.granted, f"never admitted, but in the log: {cast - system.granted}")
 
 
-def check_removals(world: World, count: PlainCount) -> None:
+def check_removals(system: SimulatedSystem, count: PlainCount) -> None:
     waiting = {(late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRemoved)}
-    for removed in world.removed:
+    for removed in system.removed:
         name = removed.command.voter, removed.command.vote_id
         refund = isinstance(removed.command, CastVote)
         vote = count.votes.get(name)
@@ -98,17 +98,17 @@ def check_removals(world: World, count: PlainCount) -> None:
         demand(vote is not None or (refund and name in waiting), f"{name} was answered 204, and may still come")
 
 
-def check_voids(world: World, count: PlainCount) -> None:
+def check_voids(system: SimulatedSystem, count: PlainCount) -> None:
     """Only an operator voids a vote, and what was restored no late copy voids again."""
     waiting = {(late.void, late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRestored)}
     for name, vote in count.votes.items():
         if vote.status is VoteStatus.VOIDED:
             void = vote.voids[-1], *name
-            demand(void in world.voided, f"{name} is voided, and nobody asked for it")
-            demand(void not in world.restored - waiting, f"{name} was restored, and is voided")
+            demand(void in system.voided, f"{name} is voided, and nobody asked for it")
+            demand(void not in system.restored - waiting, f"{name} was restored, and is voided")
 
 
-def check_periods(world: World, count: PlainCount) -> None:
+def check_periods(system: SimulatedSystem, count: PlainCount) -> None:
     """A new allowance period begins no earlier than some configuration renews the latest free vote's."""
     free: dict[str, list[VoteCast]] = {}
     for vote in count.votes.values():
@@ -119,7 +119,7 @@ def check_periods(world: World, count: PlainCount) -> None:
         # the clock of a server that lost it may go back, but only behind a fence
         for cast in sorted(casts, key=lambda cast: (cast.incarnation, cast.accepted_at, cast.epoch)):
             if latest:
-                moments = [change.renewal.after(moment) for change in world.changes for moment in latest]
+                moments = [change.renewal.after(moment) for change in system.changes for moment in latest]
                 renewed = any(moment is not None and cast.accepted_at >= moment for moment in moments)
                 same, later = cast.epoch == epoch, cast.epoch > epoch
                 demand(same or (later and renewed), f"another period than {epoch}: {cast}")
@@ -127,12 +127,12 @@ def check_periods(world: World, count: PlainCount) -> None:
             epoch, latest = cast.epoch, {max(*latest, cast.accepted_at, 0), cast.accepted_at}
 
 
-def check_allowances(world: World, count: PlainCount) -> None:
+def check_allowances(system: SimulatedSystem, count: PlainCount) -> None:
     """The ledger holds against a voter what the log holds: no reservation leaks."""
     held: Counter[Sum] = Counter()
     used: Counter[Sum] = Counter()
     for voter in count.anonymous:
-        for row in world.ledger.allowance("contest", voter).used:
+        for row in system.ledger.allowance("contest", voter).used:
             held[voter, row.source, row.epoch, row.participant] += row.votes
     for (voter, source, epoch, participant), votes in count.used().items():
         # the sums of periods that are over are one
@@ -141,11 +141,11 @@ def check_allowances(world: World, count: PlainCount) -> None:
     demand(+held == +used, f"used up {+held}, in the log {+used}")
 
 
-def check_close(world: World, contest: ContestTally) -> None:
+def check_close(system: SimulatedSystem, contest: ContestTally) -> None:
     """Nothing behind the mark in force has changed a figure."""
     if contest.closed > 0:
-        mark = world.log.index(ContestClosed("contest", contest.closed))
-        then = folded(world.log[:mark]).contests.get("contest", ContestTally())
+        mark = system.log.index(ContestClosed("contest", contest.closed))
+        then = folded(system.log[:mark]).contests.get("contest", ContestTally())
         demand(then.figures == contest.figures and then.ids == contest.ids, "the result changed behind the close")
 
 
@@ -177,14 +177,14 @@ def check_sources(contest: ContestTally, log: list[Event]) -> None:
     assert reported == latest
 
 
-def check_addresses(world: World, count: PlainCount) -> None:
+def check_addresses(system: SimulatedSystem, count: PlainCount) -> None:
     """Votes of one address are within its limit, unless the log refused records. Replacements share a use."""
-    if world.has_refused or world.changes[0].contest_type == "rating":
+    if system.has_refused or system.changes[0].contest_type == "rating":
         return
     used: Counter[tuple[str, str]] = Counter()
     for vote in count.votes.values():
         if vote.cast is not None and vote.cast.address and vote.status in USING:
             for name, votes in address_votes(vote.cast.form, vote.cast.choices):
                 used[name, vote.cast.address] += votes
-    limit = world.changes[0].ip_restriction_per_participant
+    limit = system.changes[0].ip_restriction_per_participant
     demand(limit < 0 or all(votes <= limit for votes in used.values()), f"addresses {used} above {limit}")

@@ -13,15 +13,15 @@ from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.operators import operator
 from tests.libs.views.simulation.projectors import catalogue, closer, fencer, may_close, projector
 from tests.libs.views.simulation.scenarios import changed, some_contest, some_errands
-from tests.libs.views.simulation.simulated_system import NONE, Faults, Steps, Violation, World
+from tests.libs.views.simulation.simulated_system import NONE, Faults, SimulatedSystem, Steps, Violation
 
 PATIENCE: Final = 3
 SETTLED_WITHIN: Final = 4_000
-"""Turns that the world has to settle in once the faults are over."""
+"""Turns that the system has to settle in once the faults are over."""
 SERVICES: Final = projector, fencer, catalogue, closer
 
 
-def run(seed: int, ledger: Ledger, **protocol: Any) -> World:
+def run(seed: int, ledger: Ledger, **protocol: Any) -> SimulatedSystem:
     """Run the schedule of `seed`; raises `Violation` with what led to it. `protocol` replaces parts of it."""
     rng = Random(seed)
     trouble = rng.choice([1.0, 1.0, 0.3, 2.0])
@@ -29,27 +29,27 @@ def run(seed: int, ledger: Ledger, **protocol: Any) -> World:
     faults = replace(
         base, crash=base.crash * trouble, freeze=base.freeze * trouble, restart=base.restart * trouble
     )
-    world = World(rng, ledger, faults, **{"may_close": may_close, **protocol})
-    world.change(some_contest(rng))
-    world.catalogue = world.changes[:]
-    world.caches = [world.catalogue[0]] * rng.randint(1, 3)
+    system = SimulatedSystem(rng, ledger, faults, **{"may_close": may_close, **protocol})
+    system.change(some_contest(rng))
+    system.catalogue = system.changes[:]
+    system.caches = [system.catalogue[0]] * rng.randint(1, 3)
     try:
         # of their own, so that the others stay what they were
         voids = Random(f"voids {seed}") if seed % 3 == 2 else None
         clock = Random(f"clock {seed}") if seed % 4 == 1 else None
-        _play(world, voids, clock)
+        _play(system, voids, clock)
     except Violation as violation:
-        raise Violation("\n".join([f"seed {seed}: {violation}", *world.history[-200:]])) from violation
-    return world
+        raise Violation("\n".join([f"seed {seed}: {violation}", *system.history[-200:]])) from violation
+    return system
 
 
-def _play(world: World, voids: Random | None, clock: Random | None) -> None:
-    rng = world.rng
+def _play(system: SimulatedSystem, voids: Random | None, clock: Random | None) -> None:
+    rng = system.rng
     for service in SERVICES:
         for _ in range(rng.randint(1, 2)):
-            _keep(world, service)
+            _keep(system, service)
     duration = rng.randint(100, 400)
-    starts = [(rng.randrange(duration), errand) for errand in some_errands(rng, world.changes[0])]
+    starts = [(rng.randrange(duration), errand) for errand in some_errands(rng, system.changes[0])]
     patches = [rng.randrange(duration) for _ in range(rng.randint(0, 3))]
     closings = [rng.randrange(duration) for _ in range(rng.choice([0, 1, 2, 3]))]
     voidings = (
@@ -58,25 +58,25 @@ def _play(world: World, voids: Random | None, clock: Random | None) -> None:
     steps = {} if clock is None else clock_steps(clock, duration)
     for turn in range(duration):
         if turn in steps:
-            world.ledger.tick(steps[turn])
-            world.note(f"the server's clock steps by {steps[turn]} ms")
+            system.ledger.tick(steps[turn])
+            system.note(f"the server's clock steps by {steps[turn]} ms")
         for at, errand in starts:
             if at == turn:
-                client(world, errand, PATIENCE)
+                client(system, errand, PATIENCE)
         for number, at in enumerate(voidings):
             if at == turn and voids is not None:
-                world.start(operator(world, voids, f"void{number}"))
+                system.start(operator(system, voids, f"void{number}"))
         if turn in patches:
-            world.change(changed(rng, world.changes[-1]))
+            system.change(changed(rng, system.changes[-1]))
         if turn in closings:
-            close_or_reopen(world)
-        world.turn()
-        if world.chance(0.01):
-            promise_checks.check_view(world)
-    world.faults = NONE
-    world.note("the faults are over")
-    _drain(world)
-    promise_checks.check(world)
+            close_or_reopen(system)
+        system.turn()
+        if system.chance(0.01):
+            promise_checks.check_view(system)
+    system.faults = NONE
+    system.note("the faults are over")
+    _drain(system)
+    promise_checks.check(system)
 
 
 def clock_steps(rng: Random, duration: int) -> dict[int, int]:
@@ -86,39 +86,39 @@ def clock_steps(rng: Random, duration: int) -> dict[int, int]:
     return {wrong: step, wrong + rng.randint(10, duration // 2): -step}
 
 
-def close_or_reopen(world: World) -> None:
+def close_or_reopen(system: SimulatedSystem) -> None:
     """Decided in the catalogue, by the version that was read there."""
-    contest = world.catalogue[-1]
-    if contest.version < len(world.changes):
+    contest = system.catalogue[-1]
+    if contest.version < len(system.changes):
         return
     if contest.closed:
-        world.change(replace(contest, closed=0, reopened=contest.closed))
+        system.change(replace(contest, closed=0, reopened=contest.closed))
     else:
-        world.change(replace(contest, closed=contest.reopened + 1))
+        system.change(replace(contest, closed=contest.reopened + 1))
 
 
-def _keep(world: World, service: Callable[[World], Steps]) -> None:
+def _keep(system: SimulatedSystem, service: Callable[[SimulatedSystem], Steps]) -> None:
     """A service that crashed is started again."""
-    world.start(service(world), lambda: _keep(world, service))
+    system.start(service(system), lambda: _keep(system, service))
 
 
-def _drain(world: World) -> None:
+def _drain(system: SimulatedSystem) -> None:
     codes = {service.__code__ for service in SERVICES}
 
     def serves(steps: Any) -> bool:
         return steps.gi_code in codes
 
     for _ in range(SETTLED_WITHIN):
-        world.turn()
-        if all(serves(process.steps) for process in world.processes) and _is_settled(world):
+        system.turn()
+        if all(serves(process.steps) for process in system.processes) and _is_settled(system):
             return
-    raise Violation(f"not settled: {world.ledger.state()}, {len(world.log)} records")
+    raise Violation(f"not settled: {system.ledger.state()}, {len(system.log)} records")
 
 
-def _is_settled(world: World) -> bool:
-    state = world.ledger.state()
-    if not state.open or state.pending or state.position.offset < len(world.log):
+def _is_settled(system: SimulatedSystem) -> bool:
+    state = system.ledger.state()
+    if not state.open or state.pending or state.position.offset < len(system.log):
         return False
-    contest, closing = world.changes[-1], world.ledger.closing("contest")
+    contest, closing = system.changes[-1], system.ledger.closing("contest")
     marked = (closing.closed, closing.reopened) == (contest.closed, contest.reopened)
-    return marked and len(world.catalogue) == len(world.changes)
+    return marked and len(system.catalogue) == len(system.changes)

@@ -67,11 +67,11 @@ class Removed:
 
 
 @dataclass(slots=True)
-class World:
+class SimulatedSystem:
     rng: Random
     ledger: Ledger
     faults: Faults = field(default_factory=Faults)
-    may_close: Callable[[World, Contest, ClosingState], bool] = lambda *_: False
+    may_close: Callable[[SimulatedSystem, Contest, ClosingState], bool] = lambda *_: False
     now: int = 0
     log: list[Event] = field(default_factory=lambda: [LogCreated(LOG_ID)])
     processes: list[Process] = field(default_factory=list)

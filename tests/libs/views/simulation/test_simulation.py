@@ -37,10 +37,10 @@ def test_the_functions_keep_the_promises(part: int, valkey_address: str, namespa
 
 def test_schedules_are_no_idle_talk() -> None:
     """Most votes get through, yet every kind of trouble is met in some seeds."""
-    worlds = [run(seed, ModelLedger()) for seed in range(240)]
-    told = "\n".join(line for world in worlds for line in world.history)
-    assert sum(len(world.successes) for world in worlds) > 200
-    assert sum(len(world.removed) for world in worlds) > 40
+    systems = [run(seed, ModelLedger()) for seed in range(240)]
+    told = "\n".join(line for system in systems for line in system.history)
+    assert sum(len(system.successes) for system in systems) > 200
+    assert sum(len(system.removed) for system in systems) > 40
     for trouble in (
         "GateClosed()",
         "Stale",
@@ -65,5 +65,5 @@ def test_schedules_are_no_idle_talk() -> None:
         "VOIDED",
     ):
         assert trouble in told, trouble
-    assert sum(world.ledger.state().fenced for world in worlds) > 5
-    assert sum(world.ledger.state().duplicates for world in worlds) > 20
+    assert sum(system.ledger.state().fenced for system in systems) > 5
+    assert sum(system.ledger.state().duplicates for system in systems) > 20

@@ -104,8 +104,8 @@ class Ward:
             return VotesProjection(views.topic, self.log.views, AddressCounters(self.valkey, namespace))
         if fold is Fold.PURCHASES:
             return PurchasesProjection(views.topic, PurchaseViews(self.valkey, namespace, views.topic))
-        world = views.topic.name.removesuffix(".catalogue")
-        return CatalogueProjection(views.topic, CatalogueViews(self.valkey, world), no_votes)
+        env = views.topic.name.removesuffix(".catalogue")
+        return CatalogueProjection(views.topic, CatalogueViews(self.valkey, env), no_votes)
 
     async def _unfolded(self, fold: Fold) -> tuple[Position, Sequence[LogRecord]]:
         topic = self.folds[fold].topic.name

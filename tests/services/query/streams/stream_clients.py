@@ -15,7 +15,7 @@ from libs.web.asgi import Front
 from libs.web.asgi_routes import AsgiRoute
 from libs.web.service import Server
 from libs.web.settings import HttpSettings
-from tests.services.query.world import World
+from tests.services.query.query_environment import QueryEnvironment
 from tests.support.http import http_client
 
 DEADLINE_S = 10.0
@@ -73,10 +73,10 @@ class Stream:
 
 
 class Service:
-    """A world that is served at `url`."""
+    """A env that is served at `url`."""
 
-    def __init__(self, world: World, client: httpx.AsyncClient, server: Server) -> None:
-        self.world = world
+    def __init__(self, env: QueryEnvironment, client: httpx.AsyncClient, server: Server) -> None:
+        self.env = env
         self.client = client
         self.server = server
 
@@ -91,7 +91,7 @@ class Service:
             yield Stream(response)
 
 
-async def first_events(world: World, path: str, key: str | None = None) -> tuple[int, list[Event]]:
+async def first_events(env: QueryEnvironment, path: str, key: str | None = None) -> tuple[int, list[Event]]:
     """Return a stream's status and first events, without `retry`. Needs no server."""
     path, _, query = path.partition("?")
     headers = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
@@ -111,7 +111,7 @@ async def first_events(world: World, path: str, key: str | None = None) -> tuple
     async def send(message: Any) -> None:
         sent.append(message)
 
-    front = Front(world.app, [route for route in world.app.routes if isinstance(route, AsgiRoute)])
+    front = Front(env.app, [route for route in env.app.routes if isinstance(route, AsgiRoute)])
     await front(scope | {"headers": headers}, receive, send)
     events = b"".join(message.get("body", b"") for message in sent).decode().split("\n\n")
     found = [
@@ -121,8 +121,8 @@ async def first_events(world: World, path: str, key: str | None = None) -> tuple
 
 
 @asynccontextmanager
-async def served(world: World) -> AsyncIterator[Service]:
-    server = Server(world.app, HttpSettings(port=0))
+async def served(env: QueryEnvironment) -> AsyncIterator[Service]:
+    server = Server(env.app, HttpSettings(port=0))
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup()
@@ -130,7 +130,7 @@ async def served(world: World) -> AsyncIterator[Service]:
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     limits = httpx.Limits(max_connections=None)
     async with http_client(base_url=f"http://{host}:{port}", timeout=DEADLINE_S, limits=limits) as client:
-        yield Service(world, client, server)
+        yield Service(env, client, server)
     server.should_exit = True
     await serving
     await server.shutdown()

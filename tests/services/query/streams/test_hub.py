@@ -18,9 +18,9 @@ from libs.storage.store import open_store
 from libs.web import auth
 from libs.web.sessions import COOKIE, Sessions
 from services.query.streams import fan_out
+from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest
 from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, EndOfStream, Event, Service, Stream
 from tests.services.query.test_public_results import given_receipt
-from tests.services.query.world import World, closed_contest, contest
 
 STREAM = f"{COUNTS}/stream?sources=true"
 PUBLIC_STREAM = f"{PUBLIC}/stream"
@@ -28,27 +28,27 @@ QUIET_S = 0.5
 """Long enough for several looks."""
 
 
-async def song(world: World, participants: str = "ab", **config: Any) -> str:
+async def song(env: QueryEnvironment, participants: str = "ab", **config: Any) -> str:
     """A running contest with approved participants; a key that may do everything."""
-    await world.production.create("contests", "song", contest(**config))
+    await env.production.create("contests", "song", contest(**config))
     for participant in participants:
-        await world.production.enter("song", participant)
-    return await world.production.key()
+        await env.production.enter("song", participant)
+    return await env.production.key()
 
 
-async def reader_of(world: World) -> str:
-    return await world.production.key(permissions=("results:read",))
+async def reader_of(env: QueryEnvironment) -> str:
+    return await env.production.key(permissions=("results:read",))
 
 
-async def session_of(world: World, key: str) -> str:
+async def session_of(env: QueryEnvironment, key: str) -> str:
     """The cookie of a browser that logged in with the key."""
-    sessions = Sessions(SecretRing(open_store(world.settings.storage_url), "sessions"))
+    sessions = Sessions(SecretRing(open_store(env.settings.storage_url), "sessions"))
     await sessions.load()
     return f"{COOKIE}={sessions.issue(key.split('_')[1])}"
 
 
-async def change(world: World, **config: Any) -> None:
-    await world.production.change("contests", "song", contest(**config), "song")
+async def change(env: QueryEnvironment, **config: Any) -> None:
+    await env.production.change("contests", "song", contest(**config), "song")
 
 
 async def is_silent(stream: Stream) -> bool:
@@ -69,8 +69,8 @@ def standing(event: Event) -> tuple[str, bool, bool]:
 
 
 async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_votes(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     for path, query, name in (
         (COUNTS, "", "counts"),
         (COUNTS, "?sources=true", "counts"),
@@ -97,51 +97,51 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
             assert phase.data["start"] == "2020-01-01T00:00:00.000000Z"
             for is_first in (True, False):
                 event = await stream.next()
-                plain = await world.get(path + query, key)
+                plain = await env.get(path + query, key)
                 assert (event.name, event.text.encode()) == (name, plain.content)
                 assert f'"{event.id}"' == plain.headers["etag"]
                 if is_first:
-                    await world.vote("a", voter=event.id or "")
+                    await env.vote("a", voter=event.id or "")
 
 
 async def test_who_comes_back_is_not_told_again_what_still_holds(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with service.listen(STREAM, key) as stream:
         known = (await stream.next("counts")).id or ""
     async with service.listen(STREAM, key, last_event_id=known) as stream:
         assert (await stream.next()).name == "phase"
-        await world.vote("a")
+        await env.vote("a")
         assert (await stream.next()).data["count"] == 1
     async with service.listen(STREAM, key, last_event_id=known) as stream:
         assert (await stream.next("counts")).data["count"] == 1
 
 
 async def test_catalogue_changes_show_at_once_too(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with service.listen(STREAM, key) as stream:
         assert set((await stream.next("counts")).data["participants"]) == {"a", "b"}
-        await world.production.enter("song", "c")
+        await env.production.enter("song", "c")
         assert set((await stream.next()).data["participants"]) == {"a", "b", "c"}
 
 
 async def test_nothing_is_said_of_other_contests(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")
         for number in range(5):
-            await world.vote("a", contest="other", voter=f"v{number}")
+            await env.vote("a", contest="other", voter=f"v{number}")
         assert await is_silent(stream)
 
 
 async def test_phases_begin_and_end_by_the_clock(service: Service) -> None:
-    world = service.world
-    await song(world, start=seconds_from_now(1), end=seconds_from_now(2), vote_visibility="hidden_until_end")
-    await world.vote("a")
+    env = service.env
+    await song(env, start=seconds_from_now(1), end=seconds_from_now(2), vote_visibility="hidden_until_end")
+    await env.vote("a")
     async with (
-        service.listen(STREAM, await reader_of(world)) as stream,
+        service.listen(STREAM, await reader_of(env)) as stream,
         service.listen(PUBLIC_STREAM) as public,
     ):
         for phase, hidden in (("announced", True), ("running", True), ("finished", False)):
@@ -155,80 +155,80 @@ async def test_phases_begin_and_end_by_the_clock(service: Service) -> None:
 
 
 async def test_that_nothing_changes_any_more_is_said(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")
-        await world.production.change("contests", "song", closed_contest("ab"), "song")
+        await env.production.change("contests", "song", closed_contest("ab"), "song")
         assert standing(await stream.next("phase")) == ("finished", False, False)
-        await world.close()
+        await env.close()
         assert standing(await stream.next("phase")) == ("finished", True, False)
 
 
 async def test_what_becomes_hidden_is_not_followed_until_it_is_shown_again(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with (
-        service.listen(STREAM, await reader_of(world)) as reader,
+        service.listen(STREAM, await reader_of(env)) as reader,
         service.listen(STREAM, key) as owner,
         service.listen(PUBLIC_STREAM) as public,
     ):
         for stream in (reader, owner, public):
             await stream.next("counts", "results")
-        await change(world, vote_visibility="hidden")
+        await change(env, vote_visibility="hidden")
         assert standing(await reader.next()) == ("running", False, True)
         assert standing(await public.next()) == ("running", False, True)
         assert (await public.next()).data["count"] is None
         for count in (1, 2):
-            await world.vote("a", voter=f"v{count}")
+            await env.vote("a", voter=f"v{count}")
             assert (await owner.counts(count)).data["count"] == count
-        await change(world)
+        await change(env)
         for stream in (reader, public):
             phase, counts = await stream.next(), await stream.next()
             assert (standing(phase), counts.data["count"]) == (("running", False, False), 2)
 
 
 async def test_a_reader_of_a_hidden_contest_hears_nothing_of_votes(service: Service) -> None:
-    world = service.world
-    await song(world, vote_visibility="hidden_until_vote")
+    env = service.env
+    await song(env, vote_visibility="hidden_until_vote")
     async with (
-        service.listen(STREAM, await reader_of(world)) as stream,
+        service.listen(STREAM, await reader_of(env)) as stream,
         service.listen(PUBLIC_STREAM) as public,
     ):
         assert standing(await stream.next()) == ("running", False, True)
         await public.next("results")
-        await world.vote("a")
+        await env.vote("a")
         assert await asyncio.gather(is_silent(stream), is_silent(public)) == [True, True]
 
 
 async def test_a_receipt_opens_what_is_hidden_until_the_vote(service: Service) -> None:
-    world = service.world
-    await song(world, vote_visibility="hidden_until_vote")
-    opened = f"{PUBLIC_STREAM}?receipt={await given_receipt(world)}"
+    env = service.env
+    await song(env, vote_visibility="hidden_until_vote")
+    opened = f"{PUBLIC_STREAM}?receipt={await given_receipt(env)}"
     async with service.listen(opened) as voter, service.listen(f"{PUBLIC_STREAM}?receipt=none") as other:
         assert standing(await voter.next()) == ("running", False, False)
         assert standing(await other.next()) == ("running", False, True)
-        await world.vote("a")
+        await env.vote("a")
         assert (await voter.counts(1)).name == "results"
-        await change(world, vote_visibility="hidden")
+        await change(env, vote_visibility="hidden")
         assert standing(await voter.next()) == ("running", False, True)
         assert (await voter.next()).data["count"] is None
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
 async def test_a_contest_that_is_gone_ends_its_streams(service: Service, is_deleted: bool) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with service.listen(STREAM, key) as stream, service.listen(PUBLIC_STREAM) as public:
         await stream.next("counts")
         await public.next("results")
         if is_deleted:
-            await world.production.delete("contests", "song", "song")
+            await env.production.delete("contests", "song", "song")
             assert (await stream.next()).name == "gone"
             with pytest.raises(EndOfStream):
                 await stream.next()
         else:
-            await world.production.change("contests", "song", contest() | {"publish": None}, "song")
+            await env.production.change("contests", "song", contest() | {"publish": None}, "song")
             assert standing(await stream.next()) == ("setup", False, False)
         assert (await public.next()).name == "gone"
         with pytest.raises(EndOfStream):
@@ -238,21 +238,21 @@ async def test_a_contest_that_is_gone_ends_its_streams(service: Service, is_dele
 
 
 async def test_a_revoked_key_hears_nothing_more_within_seconds_nor_do_its_sessions(service: Service) -> None:
-    world = service.world
-    key = await song(world)
-    other = await world.production.key()
+    env = service.env
+    key = await song(env)
+    other = await env.production.key()
     async with (
         service.listen(STREAM, key) as stream,
-        service.listen(STREAM, cookie=await session_of(world, key)) as session,
+        service.listen(STREAM, cookie=await session_of(env, key)) as session,
         service.listen(STREAM, other) as kept,
     ):
         for each in (stream, session, kept):
             await each.next("counts")
-        await world.production.revoke(key)
+        await env.production.revoke(key)
         for each in (stream, session):
             with pytest.raises(EndOfStream):
                 await each.next()
-        await world.vote("a")
+        await env.vote("a")
         assert (await kept.next()).data["count"] == 1
     async with service.listen(STREAM, key) as stream:
         assert stream.response.status_code == 401
@@ -261,12 +261,12 @@ async def test_a_revoked_key_hears_nothing_more_within_seconds_nor_do_its_sessio
 async def test_a_key_that_expires_ends_its_streams_and_those_of_its_sessions(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = service.world
-    other, expires = await song(world), time.time_ns() // 1000 + 3_600_000_000
-    key = await world.production.key(rules=KeyRules(expires=expires))
+    env = service.env
+    other, expires = await song(env), time.time_ns() // 1000 + 3_600_000_000
+    key = await env.production.key(rules=KeyRules(expires=expires))
     async with (
         service.listen(STREAM, key) as stream,
-        service.listen(STREAM, cookie=await session_of(world, key)) as session,
+        service.listen(STREAM, cookie=await session_of(env, key)) as session,
         service.listen(STREAM, other) as kept,
     ):
         for each in (stream, session, kept):
@@ -275,7 +275,7 @@ async def test_a_key_that_expires_ends_its_streams_and_those_of_its_sessions(
         for each in (stream, session):
             with pytest.raises(EndOfStream):
                 await each.next()
-        await world.vote("a")
+        await env.vote("a")
         assert (await kept.next()).data["count"] == 1
     async with service.listen(STREAM, key) as stream:
         assert stream.response.status_code == 401
@@ -283,44 +283,44 @@ async def test_a_key_that_expires_ends_its_streams_and_those_of_its_sessions(
 
 async def test_a_key_whose_networks_leave_its_listener_out_ends_the_stream(service: Service) -> None:
     """Commands give a key no other rules today; what holds of a stream is what holds of a request."""
-    world = service.world
-    key, here = await song(world), ("127.0.0.0/8",)
-    other = await world.production.key(rules=KeyRules(networks=here))
+    env = service.env
+    key, here = await song(env), ("127.0.0.0/8",)
+    other = await env.production.key(rules=KeyRules(networks=here))
     async with service.listen(STREAM, key) as stream, service.listen(STREAM, other) as kept:
         for each in (stream, kept):
             await each.next("counts")
-        await world.production.restrict(key, KeyRules(networks=("192.0.2.0/24",)))
+        await env.production.restrict(key, KeyRules(networks=("192.0.2.0/24",)))
         with pytest.raises(EndOfStream):
             await stream.next()
-        await world.vote("a")
+        await env.vote("a")
         assert (await kept.next()).data["count"] == 1
     async with service.listen(STREAM, key) as stream:
         assert stream.response.status_code == 403
 
 
 async def test_many_sessions_that_end_at_once_hold_up_no_stream(service: Service) -> None:
-    world = service.world
-    key, other = await song(world), await world.production.key()
-    cookie = await session_of(world, key)
+    env = service.env
+    key, other = await song(env), await env.production.key()
+    cookie = await session_of(env, key)
     async with AsyncExitStack() as stack:
         for number in range(50):
             await stack.enter_async_context(service.listen(STREAM, cookie=f"browser={number}; {cookie}"))
         kept = await stack.enter_async_context(service.listen(STREAM, other))
-        await world.production.revoke(key)
+        await env.production.revoke(key)
         ends = asyncio.get_running_loop().time() + 3
         assert (await kept.next("counts")).data["count"] == 0
         for votes in count(1):
-            await world.vote("a")
+            await env.vote("a")
             assert (await kept.next("counts", within_s=1.5)).data["count"] == votes
             if asyncio.get_running_loop().time() > ends:
                 break
 
 
 async def test_a_stream_is_refused_as_the_plain_read_is(service: Service) -> None:
-    world = service.world
-    key = await song(world)
-    writer = await world.production.key(permissions=("votes:write",))
-    stranger = await world.production.key("globex")
+    env = service.env
+    key = await song(env)
+    writer = await env.production.key(permissions=("votes:write",))
+    stranger = await env.production.key("globex")
     for path, caller, status in (
         (STREAM, None, 401),
         (STREAM, "tk_nobody", 401),
@@ -339,8 +339,8 @@ async def test_a_stream_is_refused_as_the_plain_read_is(service: Service) -> Non
 
 
 async def test_news_come_ten_times_a_second_at_most_and_the_last_is_the_latest(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")
         began, votes, shown = time.monotonic(), 0, [0]
@@ -349,7 +349,7 @@ async def test_news_come_ten_times_a_second_at_most_and_the_last_is_the_latest(s
             nonlocal votes
             while time.monotonic() < began + 1:
                 votes += 1
-                await world.vote("a", voter=f"v{votes}")
+                await env.vote("a", voter=f"v{votes}")
 
         voting = asyncio.create_task(vote())
         while not voting.done() or shown[-1] < votes:
@@ -359,8 +359,8 @@ async def test_news_come_ten_times_a_second_at_most_and_the_last_is_the_latest(s
 
 
 async def test_all_who_listen_are_told(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
 
     async def listener(number: int) -> int:
         path = PUBLIC_STREAM if number % 3 == 0 else f"{COUNTS}/stream?sources={number % 3 == 1}"
@@ -374,7 +374,7 @@ async def test_all_who_listen_are_told(service: Service) -> None:
     for _ in range(250):
         await ready.acquire()
     for number in range(3):
-        await world.vote("a", voter=f"v{number}")
+        await env.vote("a", voter=f"v{number}")
     assert await listening == [3] * 250
 
 
@@ -382,7 +382,7 @@ async def test_while_nothing_happens_a_ping_keeps_the_connection(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fan_out, "PING_US", 200_000)
-    key = await song(service.world)
+    key = await song(service.env)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")
         for _ in range(2):

@@ -3,9 +3,9 @@
 from contextlib import AsyncExitStack
 
 from services.query.settings import Settings
+from tests.services.query.query_environment import open_environment
 from tests.services.query.streams.stream_clients import served
 from tests.services.query.streams.test_hub import PUBLIC_STREAM, STREAM, song
-from tests.services.query.world import open_world
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals
 
@@ -15,8 +15,8 @@ FORWARDED = "X-Forwarded-For"
 async def test_public_streams_are_bounded_by_address_and_in_total(valkey_address: str, namespace: str) -> None:
     settings = {"stream_max_public": 3, "stream_max_public_per_address": 2, "trusted_proxies": "127.0.0.0/8"}
     assert settings.keys() <= Settings.model_fields.keys()
-    async with open_world(valkey_address, namespace, **settings) as world, served(world) as service:
-        key = await song(world, "")
+    async with open_environment(valkey_address, namespace, **settings) as env, served(env) as service:
+        key = await song(env, "")
 
         async def status(address: str) -> int:
             async with service.client.stream("GET", PUBLIC_STREAM, headers={FORWARDED: address}) as answer:

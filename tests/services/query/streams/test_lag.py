@@ -11,8 +11,8 @@ from libs.kafka.topics import create_unbegun
 from libs.tally.contest import MILLION
 from services.query.streams import lag
 from services.query.streams.lag import MOST_ENDS, NO_LAG, Lag, LagMeter
+from tests.services.query.query_environment import PARTITIONS, contest, open_environment
 from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, served
-from tests.services.query.world import PARTITIONS, contest, open_world
 
 LATE = 3 * MILLION
 
@@ -53,15 +53,15 @@ async def test_streams_tell_how_many_records_wait_until_they_are_counted(
     monkeypatch.setattr(lag, "READ_S", 0.05)
     topic = votes_topic(namespace, PARTITIONS)
     async with (
-        open_world(valkey_address, namespace, kafka_bootstrap_servers=kafka) as world,
-        served(world) as service,
+        open_environment(valkey_address, namespace, kafka_bootstrap_servers=kafka) as env,
+        served(env) as service,
     ):
-        await create_unbegun(world.settings, [topic])
+        await create_unbegun(env.settings, [topic])
         for name, visibility in (("song", "shown"), ("secret", "hidden")):
-            await world.production.create("contests", name, contest(vote_visibility=visibility))
-        await world.production.enter("song", "a")
-        reader = await world.production.key(permissions=("results:read",))
-        casts = [world.cast("a", voter=f"v{number}") for number in range(3)]
+            await env.production.create("contests", name, contest(vote_visibility=visibility))
+        await env.production.enter("song", "a")
+        reader = await env.production.key(permissions=("results:read",))
+        casts = [env.cast("a", voter=f"v{number}") for number in range(3)]
         async with (
             service.listen(f"{COUNTS}/stream", reader) as stream,
             service.listen(f"{PUBLIC}/stream") as public,
@@ -70,14 +70,14 @@ async def test_streams_tell_how_many_records_wait_until_they_are_counted(
             for each in (stream, public):
                 assert (await each.next("phase")).data["lag"] == {"records": 0, "seconds": 0}
             assert (await hidden.next("phase")).data["lag"] is None
-            async with AIOKafkaProducer(**connection(world.settings)) as producer:
+            async with AIOKafkaProducer(**connection(env.settings)) as producer:
                 for cast in casts:
                     await producer.send_and_wait(topic.name, b"vote", partition=topic.partition_of(cast.voter))
             for each in (stream, public):
                 while (await each.next("phase")).data["lag"]["records"] < len(casts):
                     pass
             for cast in casts:
-                await world.fold(cast)
+                await env.fold(cast)
             for each in (stream, public):
                 while (await each.next("phase")).data["lag"]["records"]:
                     pass

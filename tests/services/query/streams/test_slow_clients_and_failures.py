@@ -20,9 +20,9 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from libs.tally.errors import ViewsUnavailable
 from libs.web import service as web_service
+from tests.services.query.query_environment import PARTITIONS, QueryEnvironment
 from tests.services.query.streams.stream_clients import EndOfStream, Service, Stream, served
 from tests.services.query.streams.test_hub import STREAM, song
-from tests.services.query.world import PARTITIONS, World
 from tests.support.eventually import eventually
 from tests.support.freshness import make_fresh
 from tests.support.http import http_client
@@ -32,11 +32,11 @@ PARTICIPANTS = 100
 LISTENERS = 100
 
 
-async def crowd(world: World) -> str:
+async def crowd(env: QueryEnvironment) -> str:
     """A contest whose counts are long."""
-    key = await song(world, "")
+    key = await song(env, "")
     for number in range(PARTICIPANTS):
-        await world.production.enter("song", f"p{number}")
+        await env.production.enter("song", f"p{number}")
     return key
 
 
@@ -56,12 +56,12 @@ async def deaf(service: Service, key: str) -> socket.socket:
 
 
 async def test_a_slow_reader_holds_nobody_back_and_hears_what_is_latest(service: Service) -> None:
-    world, votes = service.world, 12
-    key = await crowd(world)
+    env, votes = service.env, 12
+    key = await crowd(env)
     client = await deaf(service, key)
     async with service.listen(STREAM, key) as stream:
         for number in range(1, votes + 1):
-            await world.vote("p0", voter=f"v{number}")
+            await env.vote("p0", voter=f"v{number}")
             await stream.counts(number)
     heard: list[int] = []
     text = ""
@@ -75,26 +75,26 @@ async def test_a_slow_reader_holds_nobody_back_and_hears_what_is_latest(service:
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux cuts such a connection off")
-async def test_who_takes_nothing_is_cut_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_takes_nothing_is_cut_off(env: QueryEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_service, "STUCK_S", 1)
-    key = await crowd(world)
-    async with served(world) as service:
+    key = await crowd(env)
+    async with served(env) as service:
         client = await deaf(service, key)
         async with service.listen(STREAM, key) as stream:
             for number in range(1, 9):
-                await world.vote("p0", voter=f"v{number}")
+                await env.vote("p0", voter=f"v{number}")
                 await stream.counts(number)
             await eventually(lambda: len(service.server.server_state.connections) == 1)
-            await world.vote("p0", voter="v9")
+            await env.vote("p0", voter="v9")
             await stream.counts(9)
         client.close()
 
 
-async def fresh_again(world: World) -> bool:
+async def fresh_again(env: QueryEnvironment) -> bool:
     """As a projector makes them after a restart; False over a connection of before."""
     try:
         for partition in range(CATALOGUE_PARTITIONS):
-            await make_fresh(world.production.views.fresh, partition)
+            await make_fresh(env.production.views.fresh, partition)
     except ViewsUnavailable:
         return False
     return True
@@ -103,8 +103,8 @@ async def fresh_again(world: World) -> bool:
 async def test_streams_outlive_the_views_and_say_that_nobody_can_tell(
     service: Service, breakable: Servers
 ) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")
         await breakable.kill("valkey")
@@ -115,13 +115,13 @@ async def test_streams_outlive_the_views_and_say_that_nobody_can_tell(
                 assert late.response.status_code == 503
         finally:
             await breakable.restart("valkey")
-        await eventually(lambda: fresh_again(world))
+        await eventually(lambda: fresh_again(env))
         assert (await stream.next()).name == "phase"
         assert (await stream.next()).data["count"] == 0
 
         async def has_voted() -> bool:
             try:  # over a connection of before
-                return bool(await world.vote("a"))
+                return bool(await env.vote("a"))
             except ViewsUnavailable:
                 return False
 
@@ -130,11 +130,11 @@ async def test_streams_outlive_the_views_and_say_that_nobody_can_tell(
 
 
 async def test_views_that_lost_their_data_are_no_contest_that_is_gone(service: Service) -> None:
-    world = service.world
-    key = await song(world)
+    env = service.env
+    key = await song(env)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")
-        await world.lose_everything()
+        await env.lose_everything()
         assert (await stream.next()).name == "stale"
 
 
@@ -145,10 +145,10 @@ def allow_few_files() -> None:
 
 
 async def test_a_process_takes_many_listeners_and_lets_them_go_when_it_is_told_to_stop(
-    world: World, valkey_address: str, namespace: str, tmp_path: Path
+    env: QueryEnvironment, valkey_address: str, namespace: str, tmp_path: Path
 ) -> None:
     """Also without Kafka: the process is not ready then, and its counts are read."""
-    key = await song(world)
+    key = await song(env)
     [port] = free_ports(1)
     environment = {
         "TALLY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",

@@ -41,7 +41,7 @@ SECOND = 1_000_000
 
 
 @dataclass
-class World:
+class ProjectorEnvironment:
     """Contests of one account, and the votes of everybody."""
 
     settings: Settings
@@ -151,7 +151,9 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(kafka: str, valkey_address: str, namespace: str, storage: Path) -> AsyncIterator[World]:
+async def open_environment(
+    kafka: str, valkey_address: str, namespace: str, storage: Path
+) -> AsyncIterator[ProjectorEnvironment]:
     settings = Settings(
         kafka_bootstrap_servers=kafka,
         valkey_url=valkey_address,
@@ -166,4 +168,4 @@ async def open_world(kafka: str, valkey_address: str, namespace: str, storage: P
         store = open_store(settings.storage_url)
         voting = await assemble(namespace, PARTITIONS, catalogue.valkey, catalogue.log, reader, store)
         topic, views = votes_topic(namespace, PARTITIONS), VoteViews(catalogue.valkey, namespace, PARTITIONS)
-        yield World(settings, topic, catalogue, views, voting, reader)
+        yield ProjectorEnvironment(settings, topic, catalogue, views, voting, reader)

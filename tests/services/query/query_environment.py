@@ -1,4 +1,4 @@
-"""A query service over real views, and means to fold a catalogue and votes into them as the projector would.
+"""The query service over real views, and functions that fold a catalogue and votes into them.
 
 The catalogue's own reads are there, too, since the counts complete them.
 """
@@ -71,7 +71,7 @@ def closed_contest(approved: str, **mappings: dict[str, str]) -> dict[str, Any]:
 
 
 class Catalogue:
-    """Folds events of one world's catalogue into its view, record by record."""
+    """Folds events of one env's catalogue into its view, record by record."""
 
     def __init__(self, valkey: Coalescer, namespace: str) -> None:
         self.views = CatalogueViews(valkey, namespace)
@@ -177,7 +177,7 @@ class Catalogue:
         )
 
 
-class World:
+class QueryEnvironment:
     """`client` speaks to the service, `app`; `production` and `test` are the two catalogues.
 
     `clock_ms` and the offset are an event's append time.
@@ -274,7 +274,9 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(valkey_address: str, namespace: str, **settings: Any) -> AsyncIterator[World]:
+async def open_environment(
+    valkey_address: str, namespace: str, **settings: Any
+) -> AsyncIterator[QueryEnvironment]:
     valkey = open_valkey(valkey_address)
     await load_functions(valkey)
     with TemporaryDirectory() as storage:
@@ -284,10 +286,10 @@ async def open_world(valkey_address: str, namespace: str, **settings: Any) -> As
             app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])
             transport = httpx.ASGITransport(Front(app, http_module.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
-                world = World(valkey, namespace, given, app, client)
-                for catalogue in world.production, world.test:
+                env = QueryEnvironment(valkey, namespace, given, app, client)
+                for catalogue in env.production, env.test:
                     await catalogue.begin()
-                yield world
+                yield env
     await valkey.close()
 
 
