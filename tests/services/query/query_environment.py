@@ -18,6 +18,9 @@ import orjson
 from fastapi import FastAPI
 
 from libs.catalogue.api_keys import PERMISSIONS
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.resource_definition import Table
+from libs.catalogue.resource_table import PARTICIPANTS, RESOURCES
 from libs.contracts.catalogue_events import (
     NO_RULES,
     CatalogueEvent,
@@ -294,9 +297,10 @@ async def open_environment(
 
 
 def _catalogue(valkey: Coalescer, namespace: str, query: HttpModule) -> HttpModule:
-    """Reads of the current generation; writes would need a log."""
+    """Return the reads of contests and participants, as each route takes time to build; writes would need a log."""
     catalogue = environment_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
-    return HttpModule(routers=[build_router(catalogue.record_service, catalogue.auth, query.enrichers)])
+    record_service = RecordService(Table(RESOURCES["contests"], PARTICIPANTS), catalogue.views, catalogue.writer)
+    return HttpModule(routers=[build_router(record_service, catalogue.auth, query.enrichers)])
 
 
 def text(document: dict[str, Any]) -> str:
