@@ -32,12 +32,40 @@ from tests.libs.views.simulation.simulated_system import Violation
 pytestmark = pytest.mark.slow
 
 PREFIX = "mutated_"
-RARE = {
-    "accepted by the own grant where another record was folded": [668],
-    "closed behind a shut gate": [1207],
-    "a period begins while a vote of the last but one is pending": [20, 43],
+FINDS = {
+    "NoRunId": 11,
+    "PendingOutlivesTheFence": 32,
+    "ClockForgottenWithoutAFence": 49,
+    "ConfigurationByAnyonesWord": 271,
+    "ConfigurationReadTooEarly": 61,
+    "ReliesOnPendingVotes": 22,
+    "ReopenedBeforeTheMark": 11,
+    "ClosedWhileVotesArePending": 76,
+    "closed behind a shut gate": 1207,
+    "no confirmation": 26,
+    "confirmed before the append": 26,
+    "a lost confirmation confirms": 383,
+    "a record in doubt is given up": 53,
+    "what another request recorded under the id is one's own": 188,
+    "accepted by the own grant where another record was folded": 668,
+    "a voided vote counts as removed once in doubt": 35,
+    "a removal that a fence ended is done": 31,
+    "voiding frees the slot": 32,
+    "a voided vote cannot be removed": 35,
+    "voids at once behind the close": 92,
+    "the sums of the former period are merged": 56,
+    "no run id": 14,
+    "pending outlives the fence": 32,
+    "confirm whatever the gate": 22,
+    "merged sums forget whom votes count for": 19,
+    "a removal does not find a merged sum": 19,
+    "a period begins while a vote of the last but one is pending": 20,
+    "a late mark closes what is being reopened": 59,
+    "a part of a reopening admits": 16,
+    "what waited takes effect out of order": 41,
 }
-"""Seeds for holes that one schedule in a thousand finds."""
+"""Seeds of schedules that notice a missing guard. They are run first; all the others only if this one does not
+notice, since any change to the schedules moves the seeds."""
 SHORTEST: dict[str, Callable[[Ledger], None]] = {
     "ReleaseOfAnyIncarnation": shortest.test_a_release_under_an_old_incarnation_leaves_anothers_reservation_alone,
     "RemovedFromUnderItsReplacement": shortest.test_a_vote_is_not_removed_from_under_the_one_that_replaces_it,
@@ -75,8 +103,9 @@ def fails(seed: int, ledger: Ledger, **protocol: Any) -> bool:
     return False
 
 
-def seeds(mutation: str) -> list[int]:
-    return [*RARE.get(mutation, []), *range(500)]
+def seeds(mutation: str, most: int = 500) -> list[int]:
+    """Return the seeds to try: the one that is known to find the hole, then all below `most`."""
+    return [*([FINDS[mutation]] if mutation in FINDS else []), *range(most)]
 
 
 @pytest.mark.parametrize("mutation", MODEL_MUTATIONS)
@@ -112,7 +141,7 @@ def test_the_fold_with_another_rule_for_periods_breaks_a_promise(
 ) -> None:
     for name, method in PERIOD_MUTATIONS[mutation].items():
         monkeypatch.setattr(VoterLedger, name, method)
-    assert any(fails(seed, ModelLedger()) for seed in range(500))
+    assert any(fails(seed, ModelLedger()) for seed in seeds(mutation))
 
 
 @contextmanager
@@ -131,13 +160,13 @@ def altered_functions(valkey_address: str, namespace: str, changes: list[tuple[s
 @pytest.mark.parametrize("mutation", LUA_MUTATIONS)
 def test_the_functions_without_a_guard_break_a_promise(mutation: str, valkey_address: str, namespace: str) -> None:
     with altered_functions(valkey_address, namespace, LUA_MUTATIONS[mutation]) as ledger:
-        assert any(fails(seed, ledger.forget()) for seed in range(200))
+        assert any(fails(seed, ledger.forget()) for seed in seeds(mutation, 200))
 
 
 @pytest.mark.parametrize("mutation", ADMISSION_MUTATIONS)
 def test_altered_functions_do_not_agree_with_the_rules(mutation: str, valkey_address: str, namespace: str) -> None:
     with altered_functions(valkey_address, namespace, ADMISSION_MUTATIONS[mutation]) as ledger:
-        assert any(disagrees(seed, ledger.forget()) for seed in [*RARE.get(mutation, []), *range(60)])
+        assert any(disagrees(seed, ledger.forget()) for seed in seeds(mutation, 60))
 
 
 def disagrees(seed: int, ledger: LuaLedger) -> bool:
