@@ -297,7 +297,7 @@ async def open_environment(
 
 
 def _catalogue(valkey: Coalescer, namespace: str, query: HttpModule) -> HttpModule:
-    """Return the reads of contests and participants, as each route takes time to build; writes would need a log."""
+    """Return the reads of contests and participants: each route takes time to build. Writes would need a log."""
     catalogue = environment_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
     record_service = RecordService(Table(RESOURCES["contests"], PARTICIPANTS), catalogue.views, catalogue.writer)
     return HttpModule(routers=[build_router(record_service, catalogue.auth, query.enrichers)])
