@@ -73,7 +73,7 @@ class Stream:
 
 
 class Service:
-    """A env that is served at `url`."""
+    """The environment, served at `url`."""
 
     def __init__(self, env: QueryEnvironment, client: httpx.AsyncClient, server: Server) -> None:
         self.env = env
