@@ -1,7 +1,5 @@
 """The language rules: docstrings start with a verb or a name, in the words of the field."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tokenize

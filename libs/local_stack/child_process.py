@@ -1,7 +1,5 @@
 """Child processes that end with their parent."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

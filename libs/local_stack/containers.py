@@ -5,8 +5,6 @@ testcontainers' own reaper (Ryuk) removes the containers when this process is ki
 named after the data directory's id: `--fresh` creates new ones; `docker volume prune -a` removes the old.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Data directory of a stack: locked by one stack at a time; only files created by tally are deleted."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

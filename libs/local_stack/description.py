@@ -1,7 +1,5 @@
 """`stack.json`: describes the running stack to other processes (API.md, "The command line")."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors of the local stack, each with a remedy in its message."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from contextlib import suppress

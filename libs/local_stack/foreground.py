@@ -1,7 +1,5 @@
 """Runs a stack in the foreground, prints its addresses, and stops it on a signal."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """Pinned jars of Kafka: coordinates, sizes and checksums."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

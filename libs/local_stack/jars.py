@@ -1,7 +1,5 @@
 """Kafka's jars: pinned, downloaded once to the user's cache directory, verified by SHA-256."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor

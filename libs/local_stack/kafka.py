@@ -1,7 +1,5 @@
 """Native Kafka: one KRaft broker, run from a Java runtime and jars of package registries."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import logging

@@ -1,7 +1,5 @@
 """Finds free loopback ports, and remembers those of a data directory."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket

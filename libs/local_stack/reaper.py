@@ -8,8 +8,6 @@ SIGTERM to the process group, then SIGKILL after `GRACE_S`.
 It is run as a script to import as little as possible.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """Prints the stack's messages and progress: bars on a terminal, otherwise plain lines."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

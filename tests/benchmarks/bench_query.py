@@ -5,8 +5,6 @@
 Both are served by uvicorn with one worker and loaded by the same client (wrk where it is on the PATH), by turns.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import secrets

@@ -1,7 +1,5 @@
 """The whole service with a Valkey of its own, which tests restart, and the system's Chromium."""
 
-from __future__ import annotations
-
 import shutil
 import uuid
 from collections.abc import AsyncIterator

@@ -3,8 +3,6 @@
 The pictures lie in `TALLY_SCREENSHOTS`, where that names a directory: look at them.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Final

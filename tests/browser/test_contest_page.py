@@ -1,7 +1,5 @@
 """The page of a contest, in a browser."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

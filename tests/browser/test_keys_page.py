@@ -1,7 +1,5 @@
 """The page of API keys: makes one, shows it once, revokes it."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 from playwright.async_api import expect

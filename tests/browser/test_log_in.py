@@ -1,7 +1,5 @@
 """Log-in, the list of contests, and the common frame of all pages, in a browser."""
 
-from __future__ import annotations
-
 from playwright.async_api import expect
 
 from libs.local_stack.supervisor import Supervisor

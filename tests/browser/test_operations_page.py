@@ -1,7 +1,5 @@
 """The operator's page: problems first, each with its remedy, then positions and lag."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The container image: its contents, its user, and services that run without what it omits."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

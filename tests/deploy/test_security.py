@@ -1,7 +1,5 @@
 """TLS, SASL and least privilege per service, by the files of `deploy/security` on real servers."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import ssl

@@ -1,7 +1,5 @@
 """The threat model names existing files and tests."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

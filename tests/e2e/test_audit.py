@@ -1,7 +1,5 @@
 """`tally log --audit`: every write and operator action names its actor and origin."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -3,8 +3,6 @@
 `BEHAVIOURS` names each field of the schema. `stored` ones do nothing on the server: clients read them.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """A contest with votes keeps its type, and a sealed one stays."""
 
-from __future__ import annotations
-
 import asyncio
 
 import httpx

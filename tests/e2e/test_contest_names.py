@@ -1,7 +1,5 @@
 """Contests and participants in commands: found by title, and shown with titles beside their keys."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`tally dashboard` as a process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Log-in of browsers: the cookie has the permissions of its API key, while that is valid."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """A worker with other settings is refused with the reason; one without Kafka waits."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

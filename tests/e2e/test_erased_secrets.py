@@ -1,7 +1,5 @@
 """`tally erase-contest-secret`: voters can no longer be looked up, and counts stay the same."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

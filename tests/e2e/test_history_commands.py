@@ -1,7 +1,5 @@
 """`tally count` and `tally log`: a contest at any instant, and its history, from the log alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

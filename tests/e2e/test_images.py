@@ -1,7 +1,5 @@
 """Images through the gateway, with the records that refer to them, and with votes."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Legacy contests together with votes, closings, images and the current API."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The recorded requests of the legacy API, on the running service: in both environments, in all spellings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from typing import Any, Final

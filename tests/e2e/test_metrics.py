@@ -1,7 +1,5 @@
 """Prometheus metrics equal the requests and votes sent."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Sealed contests, verified from the log or an export alone, with proofs for voters' receipts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

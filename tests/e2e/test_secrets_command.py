@@ -1,7 +1,5 @@
 """`tally secrets`: rotation under a running service keeps every signature valid."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """External sources: reports are counted or held, as their registration says."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`tally sources`: the operator's view of external sources, and the release of held decreases."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

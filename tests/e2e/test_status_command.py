@@ -1,7 +1,5 @@
 """`tally status` of a healthy service."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """`tally void`: the preview equals the result, and undo restores the previous counts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """External sources: registered, changed, retired."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,8 +1,6 @@
 """A replay while voters vote and readers read: killed, gone on with, swapped, rolled back and swapped again, and
 the projector killed meanwhile. No vote is lost, doubled or refused for it, no count fails or goes backwards."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

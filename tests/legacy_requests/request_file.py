@@ -14,8 +14,6 @@ A file is a story, told line by line in order, each a JSON object:
 `current`: the line speaks to the current API, and is left out in the test env, which that cannot reach.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A slow, simple backtracking matcher like the one of `re`: it counts steps, as measured times are unreliable."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice

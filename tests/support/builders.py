@@ -1,7 +1,5 @@
 """Builders of contests, commands and events with defaults, so that a test names only what it tests."""
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import Any

@@ -1,7 +1,5 @@
 """A catalogue on the real servers: log, projector, views and record service, over a table of resources."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """A real clamd with one test signature, without downloading a database."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pwd

@@ -1,7 +1,5 @@
 """Libraries' functions on a deployment that is opened for one call."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

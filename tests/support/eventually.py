@@ -1,7 +1,5 @@
 """Polls for a condition until a deadline."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import time

@@ -1,7 +1,5 @@
 """A votes log on the real Kafka and its view in the real Valkey, folded when a test calls for it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Marks views as fresh that a test folds without a projector."""
 
-from __future__ import annotations
-
 import asyncio
 
 from libs.views.fresh_reader import FreshReader

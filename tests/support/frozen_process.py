@@ -1,7 +1,5 @@
 """Stops a process for a while, as if it were frozen."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Hostile input: nearly valid or random bytes, and requests that carry it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 

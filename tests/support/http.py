@@ -1,7 +1,5 @@
 """HTTP clients of tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """Numbers of examples of property tests, which the Hypothesis profile scales."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 WHOLE = 100

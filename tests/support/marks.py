@@ -1,7 +1,5 @@
 """Adds pytest marks by the fixtures of a test."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """Reads scraped metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from prometheus_client import Metric

@@ -4,8 +4,6 @@ YAML, on one line what fits. The operations of the legacy test environment are l
 production under another base path.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

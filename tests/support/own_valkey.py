@@ -1,7 +1,5 @@
 """A Valkey server for the tests of one file: functions and settings of the run's server belong to all workers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A guard that permits everything, for a service whose topics do not all exist."""
 
-from __future__ import annotations
-
 
 class Unguarded:
     """Behaves as `DeploymentGuard` after a successful check."""

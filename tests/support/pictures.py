@@ -1,7 +1,5 @@
 """Builds pictures of every format."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Serves a projector's metrics with values that a test sets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

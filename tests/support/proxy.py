@@ -1,7 +1,5 @@
 """A TCP proxy before a server; a test can shut, freeze and open it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

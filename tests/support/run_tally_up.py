@@ -1,7 +1,5 @@
 """Runs `tally up`'s foreground over real servers and stand-in parts: `run_tally_up.py <data dir>`."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

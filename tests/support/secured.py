@@ -3,8 +3,6 @@
 The wheel's Valkey is built without TLS, so a terminator stands before it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import ssl

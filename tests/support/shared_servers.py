@@ -4,8 +4,6 @@ The first worker that needs servers starts the process. It ends with the run: wh
 the controller has ended in any way.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Registers external sources and sends their reports over HTTP."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

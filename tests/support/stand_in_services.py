@@ -1,7 +1,5 @@
 """Minimal stand-ins for the service's processes, for tests of the supervisor."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

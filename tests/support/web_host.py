@@ -1,7 +1,5 @@
 """A web server with configurable answers, over plain sockets, so that it can violate HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """Distributes a run over workers: their number, and the tests that stay together."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`tally up`: runs the whole service on this machine, in the foreground."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

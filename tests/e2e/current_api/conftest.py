@@ -1,7 +1,5 @@
 """Records for the tests of fields."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import AsyncIterator
 from typing import Any

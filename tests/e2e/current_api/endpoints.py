@@ -1,7 +1,5 @@
 """The specification's endpoint table of the current API as data, in its order."""
 
-from __future__ import annotations
-
 from typing import Final
 
 ENDPOINTS: Final[tuple[tuple[str, str], ...]] = (

@@ -1,7 +1,5 @@
 """Checks a resource's fields by requests; combines many fields in one request where that proves the same."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, islice, takewhile

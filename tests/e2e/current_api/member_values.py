@@ -1,7 +1,5 @@
 """Values of records' members: accepted, rejected, and the value of a cleared member."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Creates records of every resource over HTTP from rows of the specification's table."""
 
-from __future__ import annotations
-
 import copy
 import uuid
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ Names are pointers without the first "/"; "*" is every item of a list. An object
 specification lists has rows for these. A new field of the specification gets a row here, and is proven by that.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.e2e.current_api.member_values import (

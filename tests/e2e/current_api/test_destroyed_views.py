@@ -1,7 +1,5 @@
 """The catalogue's views are rebuilt from the log with the same ETags after loss or corruption."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 

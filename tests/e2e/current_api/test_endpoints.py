@@ -1,7 +1,5 @@
 """Every row of the specification's endpoint table: it exists, requires a key, and works as specified."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Iterator

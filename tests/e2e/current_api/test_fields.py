@@ -1,7 +1,5 @@
 """Every field of the specification's tables: set, unchanged, changed, cleared, and rejected if invalid."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lists by phase, status, type and words of the title, and in the order that is natural for a resource."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Lists: newest first, stable pages during writes, filters by tags and by time of change."""
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import AsyncIterator

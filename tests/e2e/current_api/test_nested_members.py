@@ -1,7 +1,5 @@
 """Nested members that the server assigns: keys and times of packages, times of access and cloud settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """References to records, which must exist and block deletion. The rows of the table list them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

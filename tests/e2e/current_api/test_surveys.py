@@ -1,7 +1,5 @@
 """Surveys have keys chosen by the account."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 

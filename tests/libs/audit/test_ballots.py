@@ -1,7 +1,5 @@
 """The preview of a voiding: immediate, or deferred until a reopening."""
 
-from __future__ import annotations
-
 import pytest
 
 from libs.audit.ballots import is_being_closed

@@ -1,7 +1,5 @@
 """History of random logs: the reported changes of all events add up to the fold."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from functools import partial

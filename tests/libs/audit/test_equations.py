@@ -1,7 +1,5 @@
 """Balances: vote ids and reports counted from the log against the statuses of the fold."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """The fold up to an instant equals the fold of all records appended until then."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 import pytest

@@ -1,7 +1,5 @@
 """Deployments to export, and an empty one to import into."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

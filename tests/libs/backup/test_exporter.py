@@ -1,7 +1,5 @@
 """`tally export`: complete up to fixed end offsets, despite any interruptions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

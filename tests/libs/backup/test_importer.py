@@ -1,7 +1,5 @@
 """`tally import`: identical logs in another namespace, or an error before any change."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

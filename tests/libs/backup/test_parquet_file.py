@@ -1,7 +1,5 @@
 """`tally export --format parquet`: columns for analysis."""
 
-from __future__ import annotations
-
 import json
 import sys
 from datetime import UTC, datetime

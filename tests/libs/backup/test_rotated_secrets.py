@@ -1,7 +1,5 @@
 """Signatures from before and after a rotation stay valid after an import."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """One projected catalogue for a module's tests; each test has its own account."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """Pages of a feed: no item is lost or duplicated by any addition, removal or move."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 from hypothesis import given, settings

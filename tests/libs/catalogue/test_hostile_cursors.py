@@ -1,7 +1,5 @@
 """Hostile list tokens and keys: parsed exactly, or rejected."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

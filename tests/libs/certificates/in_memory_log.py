@@ -1,7 +1,5 @@
 """A log in memory, as certificates are computed from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Certificates of closings: the same result up to the close markers, for any reader and any batches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A receipt proves that its vote is in the sealed set, and reveals nothing about others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """First success: one call that succeeds is enough, whatever the others do."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Tasks by key: a slow one delays no other, and no key has two at once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

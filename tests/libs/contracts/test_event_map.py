@@ -1,7 +1,5 @@
 """The event map in `libs/contracts/README.md`: one row for each event type, with files that handle it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple, get_args

@@ -1,7 +1,5 @@
 """Fast decoding of votes equals the codec's, or leaves the record to it."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hostile tokens and receipts: parsed, or rejected, for any bytes."""
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64encode
 
 import msgpack

@@ -1,7 +1,5 @@
 """The JSON form of results: the members of any dataclass."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path

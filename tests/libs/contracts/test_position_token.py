@@ -1,7 +1,5 @@
 """Position tokens: a round trip is exact, and other text is rejected."""
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64encode
 
 import msgpack

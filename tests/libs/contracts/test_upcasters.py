@@ -1,7 +1,5 @@
 """Old versions decode as current events: the recorded logs in `logs` give the same fold."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import get_args, get_type_hints
 

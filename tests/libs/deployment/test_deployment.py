@@ -1,7 +1,5 @@
 """A deployment: connections are opened on first use, and all are closed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A process serves only on the log and the object store of its deployment, from its start to its end."""
 
-from __future__ import annotations
-
 import pytest
 
 from libs.contracts.log_records import Position

@@ -1,7 +1,5 @@
 """A log belongs to one object store and one number of partitions from its first record on."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

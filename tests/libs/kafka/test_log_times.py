@@ -1,7 +1,5 @@
 """The offset of an instant in the log, also after the broker's clock went back."""
 
-from __future__ import annotations
-
 from random import Random
 
 from aiokafka import AIOKafkaProducer

@@ -1,7 +1,5 @@
 """Pacing of requests per broker: a single record at once, many records together."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

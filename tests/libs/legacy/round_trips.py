@@ -1,7 +1,5 @@
 """Records written in one generation, read in the other and written back: of any resource with a translator."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC
 from typing import Any

@@ -1,7 +1,5 @@
 """The documented schemas of legacy bodies: exact types and null in JSON, texts in forms, both as they are read."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import jsonschema_rs

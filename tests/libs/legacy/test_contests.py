@@ -1,7 +1,5 @@
 """The legacy read shapes of a contest and its participants, made of canonical records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -1,7 +1,5 @@
 """The documented shapes of the legacy API: their members are those that reads show."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

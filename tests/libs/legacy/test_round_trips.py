@@ -1,7 +1,5 @@
 """Nothing is lost between the generations: what one cannot express survives a write through the other."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

@@ -1,7 +1,5 @@
 """Styles in the legacy API: validated only where they change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The mapper that reads and writes by a table of fields."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import Field as Member
 

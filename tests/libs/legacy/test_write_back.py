@@ -1,7 +1,5 @@
 """A legacy record that is written back unchanged, with its embedded records, loses nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Servers in containers, without Docker: the image's settings run on a native broker."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

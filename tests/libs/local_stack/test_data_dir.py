@@ -1,7 +1,5 @@
 """The data directory: only files created by tally are deleted."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`tally up` in the foreground: errors are one line and an exit code, never a traceback."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

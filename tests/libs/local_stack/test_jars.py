@@ -1,7 +1,5 @@
 """Only jars with the pinned checksum are used."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Iterator

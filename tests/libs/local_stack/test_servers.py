@@ -1,7 +1,5 @@
 """The real servers: they respond, keep their data, and fail with clear errors."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

@@ -1,7 +1,5 @@
 """The supervisor: order of start and stop, restarts, and an accurate `stack.json`."""
 
-from __future__ import annotations
-
 import json
 import socket
 import stat

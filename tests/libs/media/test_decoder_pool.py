@@ -1,7 +1,5 @@
 """Pictures are decoded in processes whose failure does not affect others."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

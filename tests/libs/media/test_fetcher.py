@@ -1,7 +1,5 @@
 """A caller's URL is fetched from public addresses only."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import socket

@@ -1,7 +1,5 @@
 """Hostile files and pictures: accepted, or rejected with an error; never a crash."""
 
-from __future__ import annotations
-
 import io
 from typing import Final
 

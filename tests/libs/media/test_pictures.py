@@ -1,7 +1,5 @@
 """Accepted pictures, and their stored form."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

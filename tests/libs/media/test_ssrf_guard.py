@@ -1,7 +1,5 @@
 """Only public addresses are reached, in any notation of an address."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest

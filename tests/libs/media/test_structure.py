@@ -1,7 +1,5 @@
 """Small files with many parts are rejected before they are decoded."""
 
-from __future__ import annotations
-
 import io
 import struct
 import time

@@ -1,7 +1,5 @@
 """Metrics of views and log: every outcome of a vote, and no value if it is unknown."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Doubt by the fencer's own clock; a fence corrects a partition's wrong clock."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,7 +1,5 @@
 """A record that cannot be folded is named in the log of the projector."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The loop of a replay on a real log and real views: everything once, despite any fault."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Address counters are rebuilt from the log only if Valkey may have lost them."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Given events, the fold of their partition."""
 
-from __future__ import annotations
-
 from libs.tally.counts import VoteSums
 from libs.tally.events import Event
 from libs.tally.fold import PartitionTally

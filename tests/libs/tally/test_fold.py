@@ -1,7 +1,5 @@
 """The fold of one partition: sums, limits and fences."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from libs.tally.counts import VoteSums

@@ -1,7 +1,5 @@
 """Close and reopening markers: later events count, wait, or take effect."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

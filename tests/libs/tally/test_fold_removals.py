@@ -1,7 +1,5 @@
 """The fold of removals and refunds, and the state of a removed vote."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from libs.tally.counts import VoteSums

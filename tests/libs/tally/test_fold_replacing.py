@@ -1,7 +1,5 @@
 """The fold of ratings and ballots: a later one replaces the earlier of its slot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from libs.tally.counts import RatingSums, VoteSums

@@ -1,7 +1,5 @@
 """External sources: a report counts once, by the source's own ids, and decreases are held."""
 
-from __future__ import annotations
-
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 

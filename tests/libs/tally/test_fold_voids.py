@@ -1,7 +1,5 @@
 """Votes voided and restored by an operator: the used allowance stays used."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rejections by a contest's configuration alone, and their order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The kinds of vote that a contest accepts, and all invalid ratings and ballots."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Limits bound one voter's votes; a command that would exceed one is rejected as a whole."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

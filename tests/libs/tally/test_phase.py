@@ -1,7 +1,5 @@
 """The phase of a contest at an instant."""
 
-from __future__ import annotations
-
 import pytest
 
 from libs.tally.contest import Phase

@@ -1,7 +1,5 @@
 """Renewal of a free allowance."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

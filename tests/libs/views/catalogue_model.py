@@ -1,7 +1,5 @@
 """Reference fold of the catalogue in plain Python, compared with `catalogue.lua`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 

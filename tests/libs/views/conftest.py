@@ -1,7 +1,5 @@
 """A partition of the vote views on the real Valkey."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

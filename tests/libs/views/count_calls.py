@@ -1,7 +1,5 @@
 """Records the replies by which the counts of a contest are read."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

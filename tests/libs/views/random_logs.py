@@ -1,7 +1,5 @@
 """Random logs of one votes partition: consistent events, inconsistent events, and invalid records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """A contest of any size is read from the catalogue's views in short calls, consistently."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A partition's API keys are read in short calls, all at one version."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The shared connection to Valkey: every call gets its own reply, whatever happens to others."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The connection to a Valkey that is killed, stopped, restarted or reconfigured: errors of its callers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

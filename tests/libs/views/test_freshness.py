@@ -1,7 +1,5 @@
 """Views are read only while fresh: at the log's end as read during this run of their server."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Generations of views: whenever one is begun, however it is cut, raced, lost and swapped, it holds what the live
 one holds, and the live one never waits for it."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Sequence

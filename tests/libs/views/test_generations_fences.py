@@ -1,8 +1,6 @@
 """A generation that was folded by other fences than the live one is not swapped in unasked, and once it is, nobody
 is admitted by what it does not count."""
 
-from __future__ import annotations
-
 import pytest
 
 from libs.contracts.codec import Undecodable

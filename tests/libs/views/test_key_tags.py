@@ -1,7 +1,5 @@
 """Tags of partitions: equal numbers of partitions on the shards of any cluster."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from itertools import pairwise
 from typing import get_args

@@ -1,7 +1,5 @@
 """Address counters."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The state of a contest's closing in a partition, and the effect of markers on later events."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

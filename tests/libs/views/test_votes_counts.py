@@ -1,7 +1,5 @@
 """Counts of contests of any size: short calls, one exact position, then changes only."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """The Valkey functions fold like `PartitionTally`, for any batches, repetitions and restarts."""
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator

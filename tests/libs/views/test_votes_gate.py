@@ -1,7 +1,5 @@
 """The gate of a partition: release, confirm, closing, and configurations put in force."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 

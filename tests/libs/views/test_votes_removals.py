@@ -1,7 +1,5 @@
 """Removal of votes: admission, rejections, and the state afterwards."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Free allowances renew at the exact microsecond."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

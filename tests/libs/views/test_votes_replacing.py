@@ -1,7 +1,5 @@
 """Ratings and ballots: replacement, and its use of the allowance."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from libs.tally.commands import RemoveVote

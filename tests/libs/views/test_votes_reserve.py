@@ -1,7 +1,5 @@
 """The answers of `reserve`, and the order of its checks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

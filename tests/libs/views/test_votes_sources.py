@@ -1,7 +1,5 @@
 """Reports of external sources: no call's cost grows with a source's number of ids."""
 
-from __future__ import annotations
-
 import pytest
 
 from libs.tally.counts import VoteSums

@@ -1,8 +1,6 @@
 """Random voters, contests and operations, step by step: Valkey's functions answer as the plain rules do, and hold
 what a plain count of the log finds."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

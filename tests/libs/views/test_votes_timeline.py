@@ -1,7 +1,5 @@
 """Counts at the end of any minute equal the log until then, for any batches."""
 
-from __future__ import annotations
-
 import uuid
 from bisect import bisect_right
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Reports of external sources with unknown appends, and around the closing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A stopping process is first not ready, then closes its port; each deadline of its stop lies within the next."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

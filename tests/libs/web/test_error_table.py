@@ -1,7 +1,5 @@
 """Every error type has a row in the table of HTTP answers, or a reason to have none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import walk_packages

@@ -1,7 +1,5 @@
 """Error messages contain no internal terms."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Hostile headers, cookies and parameters: parsed, or rejected with a documented error."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any, Final
 

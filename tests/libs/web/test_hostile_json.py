@@ -1,7 +1,5 @@
 """Expensive JSON: bounded depth, number of values and number of reported problems."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 

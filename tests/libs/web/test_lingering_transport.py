@@ -1,7 +1,5 @@
 """Responses are written at once and completely."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

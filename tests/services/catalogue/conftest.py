@@ -1,7 +1,5 @@
 """The catalogue's service over both environments and an object store, once for a module's tests."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """One more resource takes a schema and a row: routes, documentation, lists and references derive from it."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """Uploads, replacements and deletions of files that stop halfway, and their races."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Hostile forms, urlencoded and multipart, of both API generations: parsed or rejected."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import orjson

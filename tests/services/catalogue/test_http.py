@@ -1,7 +1,5 @@
 """The catalogue over HTTP: routes, conditional requests, and its errors."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any

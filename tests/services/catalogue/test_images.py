@@ -1,7 +1,5 @@
 """Images over HTTP: uploaded, fetched, shown at the media host, deleted."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """API keys by their owner: shown once, listed without their texts, never more than the calling key has."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Article feeds: a change of their pages is one event, also under concurrent changes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Legacy images: fetched, replaced, and used by other brands."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A file's signed address: given to writers only, and replaced by a new one."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

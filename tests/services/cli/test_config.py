@@ -1,7 +1,5 @@
 """`tally config show`: every setting with its origin, and no secret."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`tally demo` as a process: counts equal the fold at its end, also when the projector is killed meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The demo's voters, their recorded responses, and the screen."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

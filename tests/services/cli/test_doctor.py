@@ -1,7 +1,5 @@
 """`tally doctor`: before anything runs, and with faults."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Exit codes of all commands: 2 for bad usage, 3 while a server is away."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path

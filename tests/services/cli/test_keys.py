@@ -1,7 +1,5 @@
 """`tally keys`: its output, and the validity of its keys."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """The table of commands in README.md lists exactly the existing commands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

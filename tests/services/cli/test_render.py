@@ -1,7 +1,5 @@
 """One renderer for results: on a terminal, in a file, and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import StringIO

@@ -1,7 +1,5 @@
 """Declared commands: options, output, exit codes, and errors as one line."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator

@@ -1,7 +1,5 @@
 """`tally status`: the log's own ends and times against the views' positions."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """`tally topics`: says all that is wrong at once, and the remedy."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """`tally up` as a process: it stops cleanly, and leaves no process behind however it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`tally verify`: no finding for a correct view, and always one for a wrong view."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """`tally wipe`: empties the test environment, and cannot reach production."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

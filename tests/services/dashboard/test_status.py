@@ -1,7 +1,5 @@
 """`GET /operations/status`: the content of `tally status` over HTTP, also with unavailable servers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

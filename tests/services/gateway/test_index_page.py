@@ -1,7 +1,5 @@
 """`GET /` leads to the dashboard, the documents and health."""
 
-from __future__ import annotations
-
 import re
 
 import httpx

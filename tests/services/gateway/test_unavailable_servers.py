@@ -1,7 +1,5 @@
 """Unavailable servers: no response contains an address, and no log a password."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A rejected vote names all invalid members."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

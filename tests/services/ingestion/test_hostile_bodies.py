@@ -1,7 +1,5 @@
 """Expensive bodies: rejected early, with short errors, without delaying others."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hostile votes and batches: any bytes give votes or errors."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A deployment whose projector runs in the test's process: a test says when it runs, and what it did before."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """A query service of its own for every test, in the session's Valkey."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

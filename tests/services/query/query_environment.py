@@ -3,8 +3,6 @@
 The catalogue's own reads are there, too, since the counts complete them.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Titles, images, held counts and the seal, for readers of results alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from libs.certificates.store import save

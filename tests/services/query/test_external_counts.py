@@ -1,7 +1,5 @@
 """External sources in the counts: by their own ids, in or beside the total, final after their markers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from libs.tally.events import ContestClosed, ContestReopened

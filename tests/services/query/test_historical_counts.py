@@ -1,7 +1,5 @@
 """`?at=`: the record at the end of a minute, by the catalogue's current records."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

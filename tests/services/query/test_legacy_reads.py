@@ -1,7 +1,5 @@
 """The legacy reads over HTTP: permissions, phases, environments and pages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

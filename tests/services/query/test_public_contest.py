@@ -1,7 +1,5 @@
 """A contest as voters see it: for apps without a key, on pages of every origin."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The public results: without a key, cacheable, and for voters first if the contest says so."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ratings in the counts of rating contests: sums to the millionth, averages, and sub-ratings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Sums of counts and their visible part, over random counts, sources and mappings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -1,7 +1,5 @@
 """The timeline: changes per interval, which add up to vote_updates."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """No read path reveals a hidden count or rank: no number, order or cut-off."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple

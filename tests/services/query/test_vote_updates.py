@@ -1,7 +1,5 @@
 """The vote count record: its shape, visibility and freshness."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

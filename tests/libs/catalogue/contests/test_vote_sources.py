@@ -1,7 +1,5 @@
 """Reports of an external source are counted or held, for any mapping."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """`python -m tests.libs.views.simulation --seeds 100000 --backend model`: runs schedules, prints failing seeds."""
 
-from __future__ import annotations
-
 import argparse
 import time
 import uuid

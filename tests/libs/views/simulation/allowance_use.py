@@ -1,7 +1,5 @@
 """A voter's use of an allowance, folded and pending, computed naively."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

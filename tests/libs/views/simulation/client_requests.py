@@ -1,7 +1,5 @@
 """Requests of voters and payment platforms: to cast a vote, to remove one, to refund one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Voters and payment platforms: they repeat a request until its outcome is definite."""
 
-from __future__ import annotations
-
 from libs.tally.errors import TallyError
 from tests.libs.views.simulation.client_requests import Errand
 from tests.libs.views.simulation.driver import UNKNOWN, Driver

@@ -1,7 +1,5 @@
 """A fold and a view as one flat table each, compared cell by cell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from libs.tally.counts import VoteSums

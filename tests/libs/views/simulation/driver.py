@@ -1,7 +1,5 @@
 """The simulation's driver of the voting protocols: delays, loses, repeats and reorders what it performs."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The ledger of a partition for the simulated services, kept by the model or by Valkey's functions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 

@@ -1,7 +1,5 @@
 """One partition of real views under a test's control: log, gate, clock, and short calls for reservations."""
 
-from __future__ import annotations
-
 from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest

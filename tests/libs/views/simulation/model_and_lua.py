@@ -1,7 +1,5 @@
 """Sends every call to Valkey's functions and to the model, and compares the replies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Model of a partition's gate: pending votes, configurations in force, and fences."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Model of the ledger: admission and reads in plain Python, by the pure rules of `libs.tally`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Mutations of the protocol, each without one guard: the simulation must detect every one."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Naive count of a votes log: a list of votes, searched again for every question."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

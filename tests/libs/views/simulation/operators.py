@@ -1,7 +1,5 @@
 """Operators: void and restore votes concurrently with everything else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

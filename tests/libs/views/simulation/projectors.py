@@ -1,7 +1,5 @@
 """The projector's processes: folding, fencing, putting configurations in force, and marking closed contests."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from libs.contracts.log_records import Behind, Position

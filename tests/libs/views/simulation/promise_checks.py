@@ -1,7 +1,5 @@
 """Checks of the promises on log, views and answers, once everything has settled."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from libs.tally.commands import CastVote

@@ -1,7 +1,5 @@
 """Random voters, contests and operations without faults, run against the functions and the model."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace

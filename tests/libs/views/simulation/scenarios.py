@@ -1,7 +1,5 @@
 """Contests of every type, and the requests of two voters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 from typing import Any, Final

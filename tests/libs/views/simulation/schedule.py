@@ -1,7 +1,5 @@
 """One seeded run: some minutes of faults, then none, and the checks at its end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random

@@ -1,7 +1,5 @@
 """The simulation detects every missing guard, and the random voting every missing rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

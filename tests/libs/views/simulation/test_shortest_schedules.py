@@ -1,7 +1,5 @@
 """Defects that random schedules found in earlier versions of the protocol, each by its shortest schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

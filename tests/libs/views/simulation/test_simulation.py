@@ -1,8 +1,6 @@
 """Seeded schedules with crashes, duplicates, zombies, frozen producers and lost writes break no promise: votes,
 ratings and ballots are cast, replaced, removed and refunded, and the contest is changed, closed and reopened."""
 
-from __future__ import annotations
-
 import pytest
 from redis import Redis
 

@@ -1,7 +1,5 @@
 """Legacy contests without the query service: in both environments, and by permission."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import AsyncIterator

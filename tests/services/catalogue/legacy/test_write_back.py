@@ -1,7 +1,5 @@
 """A client that writes back a record unchanged loses nothing that the other API generation wrote."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`tally quarantine`: lists, drops, and retries records that could not be folded."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from base64 import b64decode, b64encode

@@ -1,7 +1,5 @@
 """Runs `tally` commands on a deployment, and reads and tampers with its generations."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

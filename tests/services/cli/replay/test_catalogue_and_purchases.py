@@ -1,7 +1,5 @@
 """Replays of catalogue and purchases: the same records, keys and outcomes; open work is done."""
 
-from __future__ import annotations
-
 from libs.contracts.catalogue_events import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
 from libs.views.catalogue_views import CatalogueViews

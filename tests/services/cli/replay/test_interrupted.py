@@ -1,7 +1,5 @@
 """A killed replay is resumed from its position by the next run."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """`tally replay` rebuilds wrong views from the log; readers see only correct counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.services.cli.replay.context import ReplayContext, count, voted

@@ -1,7 +1,5 @@
 """`tally replay run --until` and `--to-position`: read-only copies of earlier views."""
 
-from __future__ import annotations
-
 from libs.views.generations import State
 from tests.services.cli.replay.context import ReplayContext, count, voted
 from tests.support.voting import Api, Contest

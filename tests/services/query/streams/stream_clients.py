@@ -1,7 +1,5 @@
 """The query service behind its real server, and clients of its streams."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Events, subscribers and ends of streams."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import AsyncExitStack

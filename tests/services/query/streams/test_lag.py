@@ -1,7 +1,5 @@
 """Lag of the counting, as streams carry it."""
 
-from __future__ import annotations
-
 import pytest
 from aiokafka import AIOKafkaProducer
 

@@ -1,7 +1,5 @@
 """Slow subscribers, unavailable views, and the end of the process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
