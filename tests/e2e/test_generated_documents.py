@@ -1,17 +1,13 @@
 """Generated documents are current; TALLY_UPDATE_DOCUMENTS=1 writes them again."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.openapi import read_tracked, resolved, without_test_environment, write_tracked
+from tests.support.openapi import ASYNCAPI, read_tracked, resolved, without_test_environment, write_tracked
 from tests.support.voting import Api
-
-ROOT = Path(__file__).parents[2]
-ASYNCAPI = ROOT / "libs/contracts/asyncapi.json"
 
 
 async def test_the_committed_description_is_the_one_that_is_served(api: Api) -> None:
@@ -25,9 +21,9 @@ async def test_the_committed_description_of_the_log_is_the_one_that_is_served(ap
     answer = await api.client.get("/asyncapi")
     served = orjson.loads(answer.text.replace(stack.stack["namespace"], "tally"))
     if os.environ.get("TALLY_UPDATE_DOCUMENTS"):
-        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS  # its order is a set's
-        ASYNCAPI.write_bytes(orjson.dumps(served, option=options))
-    assert orjson.loads(ASYNCAPI.read_bytes()) == served
+        # sorted, as its order is a set's
+        write_tracked(orjson.loads(orjson.dumps(served, option=orjson.OPT_SORT_KEYS)), ASYNCAPI)
+    assert read_tracked(ASYNCAPI) == served
 
 
 EXAMPLES = ("example", "examples")

@@ -1,6 +1,6 @@
-"""The tracked OpenAPI document: what the gateway serves, in a form whose diff can be read.
+"""The tracked documents of the API and of the log, as served by the gateway, in a form whose diff can be read.
 
-YAML, on one line what fits. The operations of the legacy test environment are left out: they are those of
+YAML; what fits is on one line. The operations of the legacy test environment are left out: they are those of
 production under another base path.
 """
 
@@ -10,18 +10,20 @@ from typing import Any, Final
 import orjson
 import yaml
 
-TRACKED: Final = Path(__file__).parents[2] / "services/gateway/openapi.yaml"
+ROOT: Final = Path(__file__).parents[2]
+OPENAPI: Final = ROOT / "services/gateway/openapi.yaml"
+ASYNCAPI: Final = ROOT / "libs/contracts/asyncapi.yaml"
 WIDTH: Final = 110
 PRODUCTION, TEST = "/legacy/", "/legacy-test/"
 
 
-def read_tracked() -> dict[str, Any]:
-    document: dict[str, Any] = yaml.load(TRACKED.read_bytes(), yaml.CSafeLoader)
+def read_tracked(path: Path = OPENAPI) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.load(path.read_bytes(), yaml.CSafeLoader)
     return document
 
 
-def write_tracked(document: dict[str, Any]) -> None:
-    TRACKED.write_text(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2 * WIDTH))
+def write_tracked(document: dict[str, Any], path: Path = OPENAPI) -> None:
+    path.write_text(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2 * WIDTH))
 
 
 def without_test_environment(document: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from libs.legacy.parameters import articles, contests, conventions, feeds, image
 from libs.tally.contest import Phase
 
 STORED = Stored("key", 1, 1, 1, 1, "parent", '{"title": "x"}')
-PICTURE = Stored("key", 1, 1, 1, 0, "", '{"picture": {"format": "png", "width": 2, "height": 1}, "access": {}}')
+PICTURE = Stored(
+    "key", 1, 1, 1, 0, "", '{"picture": {"format": "png", "width": 2, "height": 1, "object": "o"}, "access": {}}'
+)
 CONTEST_PAGE = contests.ContestPage("brand", Phase.RUNNING, STORED, [STORED], None, {})
 FEED_PAGES = Pages.of(STORED.document, STORED.created)
 READS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
