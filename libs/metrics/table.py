@@ -10,6 +10,8 @@ restarts: take the maximum over processes.
 No label names a contest, a participant or a voter, so the number of series is bounded.
 """
 
+from importlib.metadata import version
+from platform import python_version
 from typing import Final, Literal, NamedTuple
 
 from prometheus_client import (
@@ -73,6 +75,12 @@ def _gauge(name: str, text: str, *labels: str) -> Gauge:
     return Gauge(name, row.help, labels, registry=REGISTRY)
 
 
+# the process
+BUILD_INFO: Final = _own_gauge(
+    "tally_build_info", "1, with the versions of the running code and of Python.", "version", "python"
+)
+BUILD_INFO.labels(version("tallykeeper"), python_version()).set(1)
+
 # votes
 VOTES_ACCEPTED: Final = _counter(
     "tally_votes_accepted_total", "Votes accepted, without repeated requests.", "source"
@@ -87,12 +95,12 @@ VOTES_UNKNOWN: Final = _counter(
     "tally_votes_unknown_total", "Votes answered 503 because it is unknown whether they are in the log."
 )
 RESERVE_SECONDS: Final = _histogram(
-    "tally_reserve_seconds", "One call that reserves up to 64 votes of a partition.", QUICK_S
+    "tally_reserve_duration_seconds", "One call that reserves up to 64 votes of a partition.", QUICK_S
 )
 
 # the log
 APPEND_SECONDS: Final = _histogram(
-    "tally_append_seconds",
+    "tally_append_duration_seconds",
     "Time from sending a batch to Kafka until all in-sync replicas have it.",
     QUICK_S,
     "topic",
@@ -105,7 +113,9 @@ APPENDED_RECORDS: Final = _counter(
 )
 
 # the fold
-FOLD_SECONDS: Final = _histogram("tally_fold_seconds", "One fold of records of a partition.", QUICK_S, "topic")
+FOLD_SECONDS: Final = _histogram(
+    "tally_fold_duration_seconds", "One fold of records of a partition.", QUICK_S, "topic"
+)
 FOLDED_RECORDS: Final = _counter("tally_fold_records_total", "Records folded into the live views.", "topic")
 FOLD_FAILURES: Final = _counter(
     "tally_fold_failures_total", "Failed attempts to fold, or to read a view, which are retried.", "topic"
@@ -134,7 +144,7 @@ GATE_SHUT_SECONDS: Final = _counter(
 
 # HTTP
 HTTP_REQUEST_SECONDS: Final = _histogram(
-    "tally_http_request_seconds",
+    "tally_http_request_duration_seconds",
     "Time until the response started, by the route's template ('none' without a route).",
     REQUEST_S,
     "method",

@@ -4,7 +4,9 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from typing import Any
 
 import promql_parser as promql
@@ -12,7 +14,7 @@ import pytest
 import typer
 import yaml
 
-from libs.metrics.table import OF_ALL, ROWS, Row
+from libs.metrics.table import OF_ALL, REGISTRY, ROWS, Row
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import State
 from libs.web.errors import METHODS, TABLE
@@ -112,6 +114,14 @@ def test_what_every_process_says_alike_is_never_added_up_over_them(name: str, ex
 def test_every_metric_is_shown_or_alerted_on() -> None:
     used = {selector.name for _, expression in EXPRESSIONS for selector in selectors_of(expression)}
     assert [row.name for row in ROWS if not used & samples_of(row).keys()] == []
+
+
+def test_durations_are_named_so_and_the_running_version_is_told() -> None:
+    assert all(row.name.endswith("_duration_seconds") for row in ROWS if row.kind == "histogram")
+    build = REGISTRY.get_sample_value(
+        "tally_build_info", {"version": version("tallykeeper"), "python": python_version()}
+    )
+    assert build == 1
 
 
 def test_routes_in_expressions_are_those_of_the_description() -> None:

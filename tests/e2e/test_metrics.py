@@ -94,7 +94,7 @@ async def test_what_was_answered_and_what_is_folded_agree_with_what_was_cast(api
     assert its.shared_total("tally_log_end", topic=topic) == recorded
     assert its.total("tally_fold_records_total", topic=topic) == recorded
     assert its.shared_total("tally_view_position", topic=topic) == recorded
-    assert its.total("tally_reserve_seconds_count") >= 6
+    assert its.total("tally_reserve_duration_seconds_count") >= 6
 
 
 async def test_every_metric_of_the_table_is_told_by_a_running_stack_and_no_other(
@@ -133,7 +133,7 @@ async def test_requests_are_counted_by_the_route_s_template_and_nothing_names_a_
     await contest.client.request("PURGE", contest.path)
     after = await look(stack)
     its = Difference(before, after)
-    requests = "tally_http_request_seconds_count"
+    requests = "tally_http_request_duration_seconds_count"
     route = "/contests/{contest_key}"
     assert its.total(requests, method="POST", route=f"{route}/votes", status="201") == 1
     assert its.total(requests, method="GET", route=f"{route}/votes/{{vote_id}}", status="404") == 1
