@@ -91,7 +91,7 @@ async def read_ballots(deployment: Deployment, key: str) -> Ballots:
     account, config = await deployment.catalogue.contest(key)
     contest = contest_of(account, config)
     if contest is None or config.contest is None:
-        raise NotFound(f"There is no contest {key}.")
+        raise NotFound(f"Contest {key} not found.")
     if is_sealed(config.contest.document):
         raise ContestFinal("The contest is sealed: its result cannot change. Run `tally unseal` first.")
     now = time.time_ns() // 1000

@@ -24,7 +24,7 @@ async def scope_of(deployment: Deployment, generation: int) -> str:
     generations = Generations(deployment.valkey, deployment.namespace, "votes", deployment.votes)
     scope = await generations.scope(generation)
     if scope is None:
-        raise NotFound(f"There is no generation {generation} of the votes; `tally replay run` prints its own.")
+        raise NotFound(f"Generation {generation} of the votes not found; `tally replay run` prints its own.")
     return "" if scope == TIMELINE else scope
 
 
@@ -35,7 +35,7 @@ async def count_in(deployment: Deployment, contest: str, generation: int, *, sou
     account, config = await deployment.catalogue.contest(contest)
     found = contest_of(account, config)
     if found is None or config.contest is None:
-        raise NotFound(f"There is no contest {contest}.")
+        raise NotFound(f"Contest {contest} not found.")
     views = VoteViews(deployment.valkey, deployment.namespace, deployment.partitions, generation=generation)
     held = await asyncio.gather(*(views.counts(partition, contest) for partition in range(deployment.partitions)))
     parts = [part for part in held if part is not None]

@@ -55,7 +55,7 @@ async def count_at(deployment: Deployment, contest: str, at: int, now: int, *, s
     account, config = await deployment.catalogue.contest(contest)
     found = contest_of(account, config)
     if found is None or config.contest is None:
-        raise NotFound(f"There is no contest {contest}.")
+        raise NotFound(f"Contest {contest} not found.")
     until_ms = at // 1000 if at < now else EVER
     folds, log_ids, last_ms = await fold_until(deployment, contest, until_ms)
     offsets = {fold.partition: fold.offset for fold in folds}

@@ -137,7 +137,7 @@ async def find_key(views: KeyReader, key_id: str) -> KeyRow:
     """Return the key with this id. Raises `UnknownKey`."""
     row = next((row for row in await list_keys(views) if row.key_id == key_id), None)
     if row is None:
-        raise UnknownKey(f"There is no key {key_id}.")
+        raise UnknownKey(f"Key {key_id} not found.")
     return row
 
 
@@ -149,7 +149,7 @@ async def revoke_key(writer: CommandWriter, views: KeyReader, key_id: str) -> No
         KeyRevoked(account=row.account, command_id=request.command_id, at=writer.now(), key_id=key_id)
     )
     if outcome.kind is not OutcomeKind.OK:
-        raise UnknownKey(f"There is no key {key_id}.")
+        raise UnknownKey(f"Key {key_id} not found.")
 
 
 def _checked(rules: KeyRules, now: int, others: Iterable[Problem]) -> KeyRules:

@@ -18,7 +18,7 @@ def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) 
         case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
             return no_such(row, key)
         case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
-            return NotFound(f"There is no {row.parent} {parent}.")
+            return NotFound(f"{row.parent.capitalize()} {parent} not found.")
         case OutcomeKind.MISSING:
             missing = set(outcome.refs)
             problems = [
@@ -30,7 +30,7 @@ def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) 
 
 
 def no_such(row: Resource, key: str) -> NotFound:
-    return NotFound(f"There is no {row.singular} {key}.")
+    return NotFound(f"{row.singular.capitalize()} {key} not found.")
 
 
 def exists(row: Resource, key: str) -> VersionConflict:

@@ -48,7 +48,7 @@ class Catalogue:
         """Return the account that owns a contest. Raises `NotFound`."""
         account = await self.views.find_owner(CONTESTS.name, contest)
         if account is None:
-            raise NotFound(f"There is no contest {contest}.")
+            raise NotFound(f"Contest {contest} not found.")
         return account
 
     async def contest(self, key: str) -> tuple[str, ContestConfig]:
@@ -61,5 +61,5 @@ class Catalogue:
         account = await self.owner_of(key)
         found = await self.views.get(account, CONTESTS.name, key)
         if found is None:
-            raise NotFound(f"There is no contest {key}.")
+            raise NotFound(f"Contest {key} not found.")
         return account, found

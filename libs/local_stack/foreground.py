@@ -2,28 +2,19 @@
 
 import asyncio
 import json
+import shlex
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.report import Report
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
-
-SHOWN = (
-    ("API", "base_url"),
-    ("dashboard", "dashboard_url"),
-    ("legacy API", "legacy_base_url"),
-    ("legacy test API", "legacy_test_base_url"),
-    ("Kafka", "kafka"),
-    ("Valkey", "valkey"),
-)
 
 
 async def run(
@@ -70,20 +61,19 @@ async def run(
 
 
 def show(stack: dict[str, Any], data_dir: Path, *, as_json: bool) -> None:
-    """Print a table on a terminal, otherwise `name: value` lines, and the API key as a line to paste."""
+    """Print the addresses that matter, lines to paste into another terminal, and the next steps."""
     console = Console(highlight=False, soft_wrap=True)
     if as_json:
         console.out(json.dumps(stack))
         return
-    rows = [*((title, redacted(stack[key])) for title, key in SHOWN), ("logs", str(data_dir / "logs"))]
-    if console.is_terminal:
-        table = Table(show_header=False, title="Tallykeeper is ready", title_justify="left")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
-    else:
-        for title, value in rows:
-            console.out(f"{title}: {value}")
+    base = redacted(stack["base_url"])
+    console.out("Tallykeeper is ready. Ctrl-C stops it.\n")
+    console.out(f"  dashboard   {redacted(stack['dashboard_url'])}   (`tally dashboard` opens it, logged in)")
+    console.out(f"  API         {base}")
+    console.out(f"  reference   {base}/docs\n")
+    console.out("Paste these lines into another terminal:\n")
+    console.out(f"export TALLY_URL={base}")
     console.out(f"export TALLY_API_KEY={stack['api_key']}")
-    if console.is_terminal:
-        console.out("Ctrl-C stops it.")
+    console.out(f"export TALLY_DATA_DIR={shlex.quote(str(data_dir.absolute()))}\n")
+    console.out("Then cast a vote as in README.md, list commands with `tally --help`, or see `tally status`.")
+    console.out(f"Logs: {data_dir / 'logs'}. Addresses of Kafka and Valkey: {data_dir / 'stack.json'}.")

@@ -154,13 +154,13 @@ CHECKS: Final = (
         "stalled",
         lambda row: row.stalled_since is not None,
         _stalled,
-        "check that a projector runs and keeps up; `tally serve projector` starts another",
+        "check that a projector runs; `tally serve projector` starts another",
     ),
     _Check(
         "gate",
         lambda row: row.ledger is not None and not row.ledger.open,
-        lambda _: "gate closed: no votes are accepted there",
-        "a running projector opens it within seconds; `tally serve projector` starts one",
+        lambda _: "voting paused: no votes are accepted there",
+        "a running projector resumes it within seconds; `tally serve projector` starts one",
     ),
     _Check(
         "pending",
@@ -191,13 +191,13 @@ CHECKS: Final = (
     _Check(
         "quarantine",
         lambda row: row.quarantined > 0,
-        lambda rows: f"records that could not be folded: {sum(row.quarantined for row in rows):,}",
+        lambda rows: f"records that could not be processed: {sum(row.quarantined for row in rows):,}",
         "`tally quarantine list` lists them",
     ),
     _Check(
         "generation",
         lambda row: bool(_broken(row)),
-        lambda rows: f"generation {rows and _broken(rows[0])[0]} is broken: it could not be folded further",
+        lambda rows: f"generation {rows and _broken(rows[0])[0]} is broken: it cannot process further records",
         "`tally replay drop --execute` deletes it, `tally replay run --execute` builds another",
     ),
 )

@@ -124,7 +124,7 @@ class PurchaseService:
         """Record the refund of purchase `key`. Raises `NotFound` if nothing is recorded under it."""
         known = await self.get(account, key)
         if known is None:
-            raise NotFound(f"There is no purchase {key}.")
+            raise NotFound(f"Purchase {key} not found.")
         return known if known.status is PurchaseStatus.REFUNDED else await self._refund(account, key)
 
     async def refund_token(self, account: str, purchase_token: str) -> Purchase:

@@ -149,7 +149,7 @@ class ContestCache:
         now = time.monotonic()
         contest = await self._load(*place)
         if contest is None:
-            raise NotFound(f"There is no contest {place[1]}.")
+            raise NotFound(f"Contest {place[1]} not found.")
         secret = None
         if not contest.is_erased:
             secret = (former and former.secret) or await self._load_secret(contest.key)

@@ -131,7 +131,7 @@ class SourceReporter:
 def _in_use(config: ContestConfig, contest: str, source: str) -> SourceConfig:
     """Return the source's configuration in force. Raises `NotFound` and `ContestFinal`."""
     if config.contest is None:
-        raise NotFound(f"There is no contest {contest}.")
+        raise NotFound(f"Contest {contest} not found.")
     in_use = {source_name(stored) for stored in config.sources if not source_of(stored).retired}
     if source not in in_use:
         raise NotFound(f"The contest has no vote source {source}.")

@@ -29,7 +29,7 @@ class ClosedContests:
         """
         contest = await self._catalogue.get(account, "contests", participant.parent)
         if contest is None:
-            raise NotFound(f"There is no contest {participant.parent}.")
+            raise NotFound(f"Contest {participant.parent} not found.")
         closing = closing_of(contest.document)
         if closing is not None and await self._has_votes(contest.key, closing, participant.key):
             raise ContestFinal(f"Participant {participant.key} has votes in a closed contest; reopen it first.")

@@ -150,4 +150,4 @@ async def _admit(request: Request, environment: MediaEnvironment, account: str) 
 
 
 def _unknown(key: str) -> NotFound:
-    return NotFound(f"There is no image {key}.")
+    return NotFound(f"Image {key} not found.")

@@ -66,7 +66,7 @@ class VoteSources:
     async def _config(self, account: str, contest: str) -> ContestConfig:
         config = await self._views.contest_config(account, contest)
         if config.contest is None:
-            raise NotFound(f"There is no contest {contest}.")
+            raise NotFound(f"Contest {contest} not found.")
         return config
 
 

@@ -217,7 +217,7 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
         key = await caller(request, "purchases:read")
         purchase = await register.get(key.account, purchase_key)
         if purchase is None or purchase.recorded is None:
-            raise NotFound(f"There is no purchase {purchase_key}.")
+            raise NotFound(f"Purchase {purchase_key} not found.")
         return _json((await shower(key))(purchase), 200)
 
     return router

@@ -95,7 +95,7 @@ def receipt_of(query: bytes) -> str | None:
 
 
 def _not_found(contest: str) -> NotFound:
-    return NotFound(f"There is no published contest {contest}.")
+    return NotFound(f"Published contest {contest} not found.")
 
 
 def shared_for(contest: Contest, now: int) -> int:

@@ -130,7 +130,7 @@ class SnapshotCache:
         snapshot = before if before is not None and config == before.config else _snapshot(account, config)
         if snapshot is None:
             self._entries.pop((account, key), None)
-            raise NotFound(f"There is no contest {key}.")
+            raise NotFound(f"Contest {key} not found.")
         if changed or snapshot is not before or snapshot.phase is not snapshot.contest.phase(now()):
             snapshot = _counted(snapshot, entry.sums)
         entry.snapshot = snapshot

@@ -220,12 +220,12 @@ async def test_a_deleted_contest_says_so(api: Api, visit: Visit) -> None:
     assert (await api.client.delete(contest.path)).status_code == 204
     await expect(page.locator("#live")).to_have_text("Deleted")
     await page.reload()
-    await expect(page.locator("#trouble")).to_contain_text("There is no contest")
+    await expect(page.locator("#trouble")).to_contain_text("not found")
 
 
 async def test_a_contest_that_is_not_there_is_not_waited_for(visit: Visit) -> None:
     page = await visit("/dashboard/contests/nothing")
-    await expect(page.locator("#trouble")).to_have_text("There is no contest nothing.")
+    await expect(page.locator("#trouble")).to_have_text("Contest nothing not found.")
     await expect(page.locator("#main").get_by_role("heading")).to_have_count(0)
 
 

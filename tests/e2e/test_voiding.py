@@ -315,9 +315,9 @@ async def test_mistakes_are_named_with_the_way_out(api: Api, stack: Supervisor) 
         ((key, "--participant", "p"), "no participant"),
         ((key, "--from", "yesterday"), "--from"),
         ((key, "--all", "--void", "v"), "omit --void"),
-        (("nowhere", "--all"), "no contest"),
+        (("nowhere", "--all"), "not found"),
         (("undo", contest.key, "nothing"), "tally void list"),
-        (("list", "nowhere"), "no contest"),
+        (("list", "nowhere"), "not found"),
         ((), "CONTEST"),
     ):
         result = await run(stack, "void", *words)

@@ -35,6 +35,8 @@ STACK_MEMBERS: Final = {
 """Settings that commands read from a running stack, with the member of stack.json."""
 STACK_FIRST: Final = frozenset({"namespace", "partitions"})
 """Settings for which a running stack takes precedence over the environment."""
+OF_CLIENTS: Final = frozenset({"TALLY_URL", "TALLY_API_KEY"})
+"""Variables that `tally up` prints for clients of the API."""
 HIDDEN: Final = "***"
 
 
@@ -66,7 +68,7 @@ def _text(config: Config) -> Iterator[Block]:
         for one in config.settings
     ]
     yield Rows(rows)
-    yield from (f"{name} is set, but there is no such setting." for name in config.unknown)
+    yield from (f"{name}: unknown setting." for name in config.unknown)
 
 
 def _exit_code(config: Config) -> ExitCode:
@@ -105,7 +107,7 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
 
 def unknown(environment: Mapping[str, str]) -> list[str]:
     """Return the environment's variables that have the prefix `TALLY_` but are no settings: probably misspelt."""
-    known = {f"TALLY_{name.upper()}" for each in SETTINGS for name in each.model_fields}
+    known = {f"TALLY_{name.upper()}" for each in SETTINGS for name in each.model_fields} | OF_CLIENTS
     return sorted(name for name in environment if name.startswith("TALLY_") and name not in known)
 
 

@@ -33,7 +33,7 @@ const COLUMNS = [
   ["Log end", (row) => whole(row.end)],
   ["Lag", (row) => whole(row.lag), (row) => (row.position > row.end ? "bad" : "")],
   ["Behind", (row) => duration(row.lag_s), (row) => (row.lag_s > BEHIND_S ? "warn" : "")],
-  ["Gate", gate, (row) => (gate(row).endsWith("shut") ? "bad" : "")],
+  ["Voting", gate, (row) => (gate(row).endsWith("paused") ? "bad" : "")],
   ["Pending", (row) => whole(row.pending), (row) => (row.oldest_pending_s > OLDEST_PENDING_S ? "warn" : "")],
   ["Quarantine", (row) => whole(row.quarantined), (row) => (row.quarantined ? "bad" : "")],
   ["Overruled", (row) => whole(row.overruled), (row) => (row.overruled ? "bad" : "")],
@@ -78,7 +78,7 @@ export function show(status, everything) {
 
 function showProblems({ problems, folds, dependencies }) {
   const partitions = Object.values(folds).flat().length;
-  const fine = `No problems: all ${partitions} partitions keep up, votes are accepted, no records are quarantined.`;
+  const fine = `No problems: all ${partitions} partitions are up to date, votes are accepted, no records are quarantined.`;
   tell(element("fine"), fine);
   element("fine").hidden = problems.length > 0;
   follow(element("problems"), problems, (one) => `${one.kind} ${one.where}`, madeProblem, showProblem);
@@ -112,7 +112,7 @@ function showFold(card, rows, total) {
   const [head, lag, rest, strip] = card.children;
   const worst = rows.map(level).sort((one, other) => LEVELS.indexOf(one) - LEVELS.indexOf(other))[0];
   head.children[1].className = `chip ${worst}`;
-  const words = { bad: "needs attention", warn: `${duration(total.lag_s)} behind`, good: "keeps up" };
+  const words = { bad: "needs attention", warn: `${duration(total.lag_s)} behind`, good: "up to date" };
   tell(head.children[1], words[worst]);
   lag.replaceChildren(number(total.lag), " ", make("small", {}, total.lag === 1 ? "record behind" : "records behind"));
   const said = [`${number(total.position)} of ${number(total.end)} processed`];
@@ -184,8 +184,8 @@ function madeRow({ name, total }) {
 }
 
 function gate({ open, shut }) {
-  if (shut != null) return shut ? `${shut} shut` : "open";
-  return open == null ? "" : open ? "open" : "shut";
+  if (shut != null) return shut ? `${shut} paused` : "open";
+  return open == null ? "" : open ? "open" : "paused";
 }
 
 function stalled({ stalled_since: since, stalled: count }) {

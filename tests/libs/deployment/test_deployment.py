@@ -50,5 +50,5 @@ async def test_a_log_with_wrong_topics_is_not_written_to(
 async def test_an_unknown_contest_has_no_owner(kafka: str, valkey_address: str, namespace: str) -> None:
     async with folded_log(kafka, valkey_address, namespace) as log, Deployment(log.stack) as deployment:
         await log.begin_catalogue()
-        with pytest.raises(NotFound, match="There is no contest nowhere"):
+        with pytest.raises(NotFound, match="Contest nowhere not found"):
             await deployment.catalogue.owner_of("nowhere")

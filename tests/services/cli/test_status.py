@@ -250,7 +250,7 @@ async def test_it_fits_80_columns_and_shows_totals_and_what_is_remarkable(log: F
     assert [line.split()[:2] for line in lines if " all " in line and ":" not in line.split()[1]] == [
         [fold.value, "all"] for fold in Fold
     ]
-    for wanted in ("position", "behind", "gate", "2 shut", "last event", "projector: process"):
+    for wanted in ("position", "behind", "voting", "2 paused", "last event", "projector: process"):
         assert wanted in shown
 
 
@@ -274,7 +274,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
     plain = await status()
     assert plain.exit_code == 1
     lines = plain.stdout.splitlines()
-    assert lines[0].startswith("votes all: gate closed")
+    assert lines[0].startswith("votes all: voting paused")
     assert lines[2].split()[:4] == ["fold", "part", "position", "lag"]
     assert lines[3].split()[:4] == ["votes", "all", "0", "2"]
     assert [line.split()[1] for line in lines if line.startswith("purchases")] == ["all"]

@@ -34,6 +34,6 @@ async def find_account(deployment: Deployment, given: str | None) -> str:
     if account is None:
         raise typer.BadParameter("No running stack provides a default account.", param_hint="--account")
     if account not in {key.account for key in await list_keys(deployment.catalogue.views)}:
-        unknown = f"There is no account {account}: it never had an API key."
+        unknown = f"Account {account} not found: it never had an API key."
         raise typer.BadParameter(unknown, param_hint="--account")
     return account

@@ -29,7 +29,7 @@ from services.cli.commands.replay.options import Accept
 from services.cli.operator import record_action
 from services.cli.runner import Execute, command, command_group
 
-app = command_group("Records that could not be folded.")
+app = command_group("Records that could not be processed.")
 
 OfTopic = Annotated[Fold | None, typer.Option("--topic", help="Only this topic.")]
 Topic = Annotated[Fold, typer.Argument(help="Topic of the record.", show_default=False)]

@@ -28,16 +28,16 @@ async def status(
     ] = False,
     data_dir: DataDir = DATA_DIR,
 ) -> AsyncGenerator[Reading | Unreadable, None]:
-    """Show the lag of all views, gates (whether votes are accepted), quarantine, and the state of the processes.
+    """Show the lag of all views, whether votes are accepted, quarantine, and the state of the processes.
 
     The exit code is 1 if a problem needs an operator; each is printed: a process is dead, or a task of the
-    projector stopped or failing; a view is stalled (it has not folded available records for over 10 s), or behind
-    the log's end; a gate is shut, or a vote pending for over 10 s; a generation (copy of the views) is broken;
-    accepted votes were overruled; records are in quarantine and not dropped. After a restart gates are shut for
+    projector stopped or failing; a view is stalled (no available record processed for over 10 s), or behind the
+    log's end; voting is paused, or a vote pending for over 10 s; a generation (copy of the views) is broken;
+    accepted votes were overruled; records are in quarantine and not dropped. After a restart voting is paused for
     some seconds. A single reading cannot distinguish a stalled view from one that catches up: --watch can. --watch
     ends with 0.
 
-    `lag` is in records; `behind` is the age of the first record not folded yet, by the broker's clock. --json
+    `lag` is in records; `behind` is the age of the first record not processed yet, by the broker's clock. --json
     shows all partitions, with --watch one line per second.
     """
     if not watch:

@@ -60,11 +60,11 @@ def _fold_cells(status: Status, *, everything: bool) -> list[Cells]:
     found = []
     for fold in Fold:
         totals = status.totals(fold)
-        gates = "" if "shut" not in totals else f"{totals['shut']} shut" if totals["shut"] else "open"
+        gates = "" if "shut" not in totals else f"{totals['shut']} paused" if totals["shut"] else "open"
         found.append(_cells(fold, "all", totals, gates))
     for row in status.rows:
         if everything or is_noteworthy(row):
-            gate = "" if row.ledger is None else "open" if row.ledger.open else "shut"
+            gate = "" if row.ledger is None else "open" if row.ledger.open else "paused"
             found.append(_cells(row.fold, str(row.partition), row.as_json(), gate))
     return found
 
@@ -79,7 +79,7 @@ def _cells(fold: str, partition: str, of: dict[str, Any], gate: str) -> Cells:
         "position": of["position"],
         "lag": of["lag"],
         "behind": duration(of["lag_s"]),
-        "gate": gate,
+        "voting": gate,
         "pending": of.get("pending"),
         "quar": of["quarantined"],
         "over": of.get("overruled"),

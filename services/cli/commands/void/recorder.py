@@ -53,7 +53,7 @@ async def read_back(deployment: Deployment, ballots: Ballots, partitions: set[in
         while (await views.state(partition)).position.offset < end:
             if asyncio.get_running_loop().time() > deadline:
                 raise ViewsUnavailable(
-                    f"All events are recorded, but the views have not folded them within {FOLD_WAIT_S:.0f} s",
+                    f"All events are recorded, but were not processed within {FOLD_WAIT_S:.0f} s",
                     retry_after_s=1,
                 )
             await asyncio.sleep(POLL_S)

@@ -95,7 +95,7 @@ async def test_they_are_previewed_and_what_is_not_there_is_said_so(api: Api, con
     for command in (["verify"], ["count", contest.key]):
         missing = await context.run(*command, "--generation", "999")
         assert missing.exit_code == 2
-        assert "There is no generation 999 of the votes" in missing.stderr
+        assert "Generation 999 of the votes not found" in missing.stderr
     both = await context.run("count", contest.key, "--generation", "1", "--at", "2020-01-01T00:00:00Z")
     assert both.exit_code == 2
 
