@@ -8,7 +8,7 @@ from typing import Literal, assert_never
 from libs.audit.log_fold import is_foldable
 from libs.audit.partition_merge import Entry
 from libs.contracts.codec import Undecodable
-from libs.results.results import INTERNAL_SOURCES
+from libs.results.contest_results import INTERNAL_SOURCES
 from libs.tally.counts import VoteSums
 from libs.tally.events import (
     ContestClosed,

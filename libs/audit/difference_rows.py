@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
+from libs.audit.balances import OUTCOMES
 from libs.audit.contest_hashes import index_of, own_participants
 from libs.audit.difference import Difference
-from libs.audit.equations import OUTCOMES
 from libs.audit.log_fold import LogFold
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
 from libs.tally.voter_ledger import VoterLedger
 from libs.views.ledger_scan import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
-from libs.views.replies import ContestCounts, PartitionState, SourceCounts
+from libs.views.reply_types import ContestCounts, PartitionState, SourceCounts
 from libs.views.serialization import SOURCES, digest
 
 

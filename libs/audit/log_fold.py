@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from itertools import islice
 
-from libs.audit.equations import VoteIds
+from libs.audit.balances import VoteIds
 from libs.audit.timeline_fold import TimelineFold
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord

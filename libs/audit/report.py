@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from libs.audit.balances import OUTCOMES, Rows, SourceRow, VotesRow, add_votes
 from libs.audit.difference import Difference
-from libs.audit.equations import OUTCOMES, Rows, SourceRow, VotesRow, add_votes
 from libs.audit.log_fold import LogFold
 from libs.contracts.json_form import HIDDEN, json_form
 from libs.contracts.log_records import Position

@@ -8,7 +8,7 @@ from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import ContestClosed, Event, SourceReported
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.replies import SourceFigures, SourceRow
+from libs.views.reply_types import SourceFigures, SourceRow
 from libs.views.serialization import SOURCES
 from libs.views.timeline import MINUTE_MS, PastRow
 

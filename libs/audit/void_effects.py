@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from libs.audit.ballots import Ballots, VoidEvent
 from libs.audit.historical_counts import titles_of
+from libs.audit.recount import Ballots, VoidEvent
 from libs.results.ranking import entry_rank_key, places
 
 

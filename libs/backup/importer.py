@@ -6,8 +6,8 @@ from pathlib import Path
 
 from libs.backup import secrets
 from libs.backup.errors import ImportRefused
+from libs.backup.exported_topics import topics_by_kind
 from libs.backup.integrity import open_export, records_of
-from libs.backup.logs import topics_by_kind
 from libs.backup.manifest import Manifest
 from libs.backup.raw_append import open_appender
 from libs.backup.target_check import check_views, find_present

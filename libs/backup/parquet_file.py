@@ -6,8 +6,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from libs.backup.errors import ExportRefused
+from libs.backup.exported_topics import CODECS
 from libs.backup.files import flush, open_own, sha256_of
-from libs.backup.logs import CODECS
 from libs.backup.manifest import ExportedPartition
 from libs.backup.ndjson_codec import is_one_line_of_json
 from libs.contracts.codec import Undecodable

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, assert_never
 
-from libs.backup.logs import CODECS
+from libs.backup.exported_topics import CODECS
 from libs.backup.manifest import ExportedPartition, Request
 from libs.contracts.catalogue_events import (
     CatalogueEvent,

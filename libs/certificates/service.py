@@ -12,7 +12,7 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.time import microseconds, timestamp
-from libs.views.replies import ClosingState
+from libs.views.reply_types import ClosingState
 from libs.views.vote_views import VoteViews
 
 DEADLINE_S: Final = 30.0

@@ -83,7 +83,7 @@ class ParticipantResult(Votes):
 
 
 class Result(Votes):
-    """Result like `libs.results.results.Results`: the approved participants, in the order of their keys."""
+    """Result like `libs.results.contest_results.Results`: approved participants, ordered by key."""
 
     contest_type: str
     sources: list[SourceTotal]

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.kafka.calls import call, stop
+from libs.kafka.cancellation import call, stop
 from libs.kafka.errors import NO_ANSWER, LogChanged
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from libs.kafka.calls import call, stop
+from libs.kafka.cancellation import call, stop
 
 
 class SingleRecords:

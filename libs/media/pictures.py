@@ -13,7 +13,7 @@ from typing import IO, Any, Final, NamedTuple
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from libs.media.polyglots import is_something_else
-from libs.media.structure import has_too_many_parts
+from libs.media.structure_limits import has_too_many_parts
 
 
 class NotAPicture(ValueError):

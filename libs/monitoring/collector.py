@@ -5,12 +5,13 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from libs.certificates.index import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
 from libs.kafka.reader import LogReader
 from libs.monitoring.append_times import AppendTimes, TimeAt
+from libs.monitoring.lag import LagTracker, View
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import Ledger, OpenPurchase, OtherGeneration, ProcessStatus, Row, Status
@@ -20,30 +21,10 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.generations import Generations, PartitionGenerations
 from libs.views.purchase_views import PurchaseViews, Todo, Unreadable
-from libs.views.replies import PartitionState
+from libs.views.reply_types import PartitionState
 from libs.views.vote_views import VoteViews
 
-STALLED_MS: Final = 10_000
-"""A healthy view folds a record within a second; a rebalance or restart takes a few seconds."""
-
-RATE_OVER_MS: Final = 30_000
-"""Maximum interval over which a current rate is computed."""
-
 SEALED_EVERY_S: Final = 30.0
-
-
-class _View(NamedTuple):
-    fold: Fold
-    partition: int
-    generation: int
-
-
-class _Seen(NamedTuple):
-    """Position and time of a view's last observation, and the time it last advanced (0: never observed)."""
-
-    position: int
-    at: int
-    moved: int
 
 
 class StatusCollector:
@@ -60,7 +41,7 @@ class StatusCollector:
         self._known_sealed: Sequence[Sealed] = ()
         self._listed = -SEALED_EVERY_S
         self._purchases = PurchaseViews(valkey, namespace, purchases_topic(namespace, partitions))
-        self._seen: dict[_View, _Seen] = {}
+        self._progress = LagTracker()
 
     async def collect(self, parts: Sequence[ProcessStatus] = ()) -> Status:
         """Return the status, with `parts` included.
@@ -102,8 +83,8 @@ class StatusCollector:
         for partition, of_one in enumerate(generations):
             position, (quarantined, dropped_ones) = _offset(of_one), quarantines[partition]
             first = times.get(TimeAt(partition, position))
-            moved, rate = self._moved(_View(fold, partition, of_one.live.number), position, now)
-            since = None if first is None else max(first, moved)
+            view = View(fold, partition, of_one.live.number)
+            lag = self._progress.observe(view, position, now, first)
             rows.append(
                 Row(
                     fold=fold,
@@ -111,16 +92,16 @@ class StatusCollector:
                     generation=of_one.live.number,
                     position=position,
                     end=ends[partition],
-                    lag_s=0.0 if first is None else max(0, now - first) / 1000,
+                    lag_s=lag.seconds,
                     last_event=times.get(TimeAt(partition, position - 1)),
-                    stalled_since=since if since is not None and now - since > STALLED_MS else None,
+                    stalled_since=lag.stalled_since,
                     quarantined=quarantined,
                     dropped=dropped_ones,
                     schema=of_one.live.schema,
                     code_schema=of_one.schema,
                     generations=self._others(fold, partition, of_one, now),
                     ledger=ledgers.get(partition),
-                    folded_per_s=rate,
+                    folded_per_s=lag.folded_per_s,
                     oldest_open=_oldest_open(todo.get(partition), times, partition, now),
                 )
             )
@@ -141,25 +122,13 @@ class StatusCollector:
         ledgers = [ledger_of(state, asked, answered) for state in states]
         return dict(zip(partitions, ledgers, strict=True))
 
-    def _moved(self, view: _View, position: int, now: int) -> tuple[int, float | None]:
-        """Return when the view was last observed to advance (0: never), and its records per second since then."""
-        last = self._seen.get(view)
-        if last is None or last.at == now:
-            moved, rate = 0, None
-        else:
-            moved = last.moved if last.position == position else now
-            gone = now - last.at
-            rate = max(0, position - last.position) * 1000 / gone if gone < RATE_OVER_MS else None
-        self._seen[view] = _Seen(position, now, moved)
-        return moved, rate
-
     def _others(
         self, fold: Fold, partition: int, generations: PartitionGenerations, now: int
     ) -> list[OtherGeneration]:
         found = []
         for number, one in sorted(generations.others.items()):
             position = generations.offset_of(number)
-            _, rate = self._moved(_View(fold, partition, number), position, now)
+            rate = self._progress.observe(View(fold, partition, number), position, now).folded_per_s
             behind = _offset(generations) - position
             since = None if one.kept_since is None else one.kept_since * 1000
             found.append(OtherGeneration(number, one.scope, one.state, position, behind, rate, since, one.held))

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from libs.contracts.topics import Topic
-from libs.kafka.calls import call
+from libs.kafka.cancellation import call
 from libs.kafka.reader import LogReader
 from libs.projection.log_identity import LogIdentities, start_of
 from libs.projection.partition_worker import PartitionWorker

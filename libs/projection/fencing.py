@@ -24,7 +24,7 @@ from libs.contracts.topics import Topic
 from libs.metrics.table import FENCES, GATE_SHUT_SECONDS
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
-from libs.views.replies import PartitionState
+from libs.views.reply_types import PartitionState
 from libs.views.vote_views import VoteViews
 
 POLL_S = 0.1

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+from libs.results.contest_results import INTERNAL_SOURCES, Results
 from libs.results.counts import NO_RATINGS, Counts
 from libs.results.ranking import average
-from libs.results.results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION, Contest
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.time import timestamp

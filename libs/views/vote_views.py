@@ -17,7 +17,7 @@ from libs.views.client import Valkey
 from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.generations import apply
 from libs.views.key_tags import key_base
-from libs.views.replies import (
+from libs.views.reply_types import (
     ClosingState,
     ContestCounts,
     FoldInput,

@@ -20,7 +20,7 @@ from libs.tally.reservations import RemovalAnswer
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Take
-from libs.views.replies import Refund
+from libs.views.reply_types import Refund
 from libs.views.vote_views import VoteViews
 from libs.voting.batching import AddressBatcher, ConfirmationBatcher, ReservationBatcher
 from libs.voting.contest_cache import ContestCache

@@ -19,7 +19,7 @@ from libs.contracts.topics import Topic, source_log_key
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import AppendUnknown, ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
-from libs.views.replies import ReportState
+from libs.views.reply_types import ReportState
 from libs.views.vote_views import VoteViews
 from libs.voting.timeouts import POLL_S
 

@@ -10,7 +10,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.replies import ContestCounts
+from libs.views.reply_types import ContestCounts
 from libs.views.vote_views import VoteViews
 
 

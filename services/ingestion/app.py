@@ -32,10 +32,10 @@ from libs.web.auth import Authenticator
 from libs.web.service import HttpModule
 from libs.web.sessions import Sessions
 from services.ingestion.purchases import purchase_router
-from services.ingestion.reads import VoterReads
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
 from services.ingestion.sources import source_router
+from services.ingestion.voter_reads import VoterReads
 from services.ingestion.voting import Voting
 
 

@@ -24,7 +24,7 @@ from libs.web.openapi import (
 )
 from libs.web.parameters import IdempotencyKey
 from services.ingestion.batches import NDJSON
-from services.ingestion.forms import (
+from services.ingestion.vote_forms import (
     VOTE_ID,
     AcceptedVote,
     AllowanceAnswer,
@@ -33,7 +33,7 @@ from services.ingestion.forms import (
     VoteForm,
     VoteStatusAnswer,
 )
-from services.ingestion.reads import VoterReads
+from services.ingestion.voter_reads import VoterReads
 from services.ingestion.voters import find_voter
 from services.ingestion.voting import Voting
 

@@ -10,7 +10,7 @@ from libs.catalogue.schemas.base import Timestamp, checked
 from libs.catalogue.schemas.vote_source import MappedId
 from libs.tally.time import microseconds
 from libs.voting.source_reports import MAX_IDS_PER_REPORT, Folded, SourceReport
-from services.ingestion.forms import VOTE_ID
+from services.ingestion.vote_forms import VOTE_ID
 
 MAX_FIGURE = 10**12
 

@@ -10,7 +10,7 @@ from libs.tally.errors import TallyError
 from libs.tally.events import Rating
 from libs.voting.content_hash import content_of
 from libs.voting.contest_cache import ContestCache
-from services.ingestion.forms import RatingForm, VoteForm, check_vote
+from services.ingestion.vote_forms import RatingForm, VoteForm, check_vote
 
 
 def new_vote_id() -> str:

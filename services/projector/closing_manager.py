@@ -36,7 +36,7 @@ from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Actor, ContestClosed, ContestReopened
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.replies import ClosingState
+from libs.views.reply_types import ClosingState
 from libs.views.vote_views import VoteViews
 
 POLL_S: Final = 0.5

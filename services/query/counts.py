@@ -6,7 +6,7 @@ from typing import Protocol
 
 from libs.results.counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.counts import RatingSums, VoteSums
-from libs.views.replies import ContestCounts
+from libs.views.reply_types import ContestCounts
 
 
 class CountViews(Protocol):

@@ -9,9 +9,9 @@ from libs.web.asgi_routes import AsgiRoute
 from libs.web.openapi import UNCHANGED, Schema, answers, needs, problems
 from libs.web.parameters import IfNoneMatch
 from services.query.certificates import CertificateDownload
-from services.query.models import PublicContest, PublicResultsRecord, TimelineRecord, VoteCount
 from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults
+from services.query.response_models import PublicContest, PublicResultsRecord, TimelineRecord, VoteCount
 from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 

@@ -8,11 +8,11 @@ from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestConfig, Stored
+from libs.results.contest_results import Results, results_of
 from libs.results.counts import Counts
-from libs.results.results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import VoteSums
-from libs.views.replies import ContestCounts
+from libs.views.reply_types import ContestCounts
 from services.query.responses import Answer
 
 Render = Callable[["Snapshot"], Answer]

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from libs.contracts.log_records import Position
 from libs.tally.counts import VoteSums
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.views.replies import ContestCounts, SourceCounts
+from libs.views.reply_types import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Change, ChangesPage, PastRow
 from services.query.historical_counts import participants_of, rows_of
 from services.query.historical_read_limits import PastReads

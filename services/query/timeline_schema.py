@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
-from libs.results.results import INTERNAL_SOURCES, Results
+from libs.results.contest_results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION
 from libs.tally.time import timestamp
 from services.query.responses import Answer

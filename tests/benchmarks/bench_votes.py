@@ -72,8 +72,8 @@ async def main(rounds: int) -> None:
         )
         valkey = supervisor.stack["valkey"]
         async with (
-            serve_peer("tests.benchmarks.peer:app", valkey, 18231) as plain,
-            serve_peer("tests.benchmarks.peer:bare", valkey, 18232) as bare,
+            serve_peer("tests.benchmarks.peer_servers:app", valkey, 18231) as plain,
+            serve_peer("tests.benchmarks.peer_servers:bare", valkey, 18232) as bare,
         ):
             servers = {"tallykeeper": supervisor.stack["base_url"], "HINCRBY+SADD": plain, "bare ASGI": bare}
             for url in servers.values():

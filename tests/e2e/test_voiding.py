@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from libs.audit.ballots import VoidEvent, read_ballots
+from libs.audit.recount import VoidEvent, read_ballots
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable

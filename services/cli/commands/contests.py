@@ -12,7 +12,7 @@ from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestConfig
 from libs.deployment.deployment import Deployment
-from libs.results.results import results_of
+from libs.results.contest_results import results_of
 from libs.tally.contest import Contest
 from libs.tally.time import timestamp
 from services.cli.contests import all_contests

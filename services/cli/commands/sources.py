@@ -14,7 +14,7 @@ from libs.contracts.topics import source_log_key
 from libs.deployment.deployment import Deployment
 from libs.tally.counts import VoteSums
 from libs.tally.time import timestamp
-from libs.views.replies import SourceCounts
+from libs.views.reply_types import SourceCounts
 from libs.voting.source_reports import SourceReport, SourceReporter
 from services.cli.contests import Titles, named, read_titles
 from services.cli.operator import record_action

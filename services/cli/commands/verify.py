@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from libs.audit.balances import SourceRow, VotesRow
 from libs.audit.comparison import compare
 from libs.audit.difference import Difference
-from libs.audit.equations import SourceRow, VotesRow
 from libs.audit.generation_counts import scope_of
 from libs.audit.report import Report
 from libs.deployment.deployment import Deployment

@@ -13,7 +13,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner, Result
 
-from libs.backup.logs import topics_by_kind
+from libs.backup.exported_topics import topics_by_kind
 from libs.contracts.catalogue_events import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord

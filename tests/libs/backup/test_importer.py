@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from libs.backup.exported_topics import topics_by_kind
 from libs.backup.importer import import_logs
-from libs.backup.logs import topics_by_kind
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.contracts.json_form import json_form

@@ -9,7 +9,7 @@ from libs.monitoring.collector import ledger_of
 from libs.monitoring.problems import problems_of
 from libs.monitoring.projection_names import Fold
 from libs.monitoring.status import Row, Status
-from libs.views.replies import PartitionState
+from libs.views.reply_types import PartitionState
 
 NOW_S = 1_790_000_000
 SECOND = 1_000_000

@@ -18,7 +18,7 @@ from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import Granted, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
-from libs.views.replies import PartitionState
+from libs.views.reply_types import PartitionState
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_ledger import request_of

@@ -11,7 +11,7 @@ from libs.tally.reservations import GateClosed, cast_of
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generation_swap import FENCES_DIFFER, Swap
 from libs.views.generations import Generations
-from libs.views.replies import FoldInput
+from libs.views.reply_types import FoldInput
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_vote

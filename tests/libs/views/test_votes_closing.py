@@ -10,7 +10,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Duplicate, GateClosed, Granted, NotRunning
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.replies import ContestCounts
+from libs.views.reply_types import ContestCounts
 from tests.libs.views.simulation.client_requests import Removing
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_contest, a_report, a_vote, content_hash, pseudonym

@@ -16,10 +16,10 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Rating
 from libs.tally.fold import PartitionTally
-from libs.views.replies import ContestCounts
+from libs.views.reply_types import ContestCounts
 from libs.views.vote_views import CHANGES_PAGE, VoteViews
-from tests.libs.views.count_calls import CountCalls
 from tests.libs.views.random_logs import folded, logs
+from tests.libs.views.recorded_replies import CountCalls
 from tests.libs.views.simulation.lua_ledger import Direct, load
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_report, pseudonym

@@ -21,7 +21,7 @@ from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
-from libs.views.replies import FoldInput
+from libs.views.reply_types import FoldInput
 from libs.views.serialization import digest, text
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews

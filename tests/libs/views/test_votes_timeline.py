@@ -25,7 +25,7 @@ from libs.views.functions import load_functions
 from libs.views.generations import IN_PARTS, TIMELINE, Generations
 from libs.views.key_tags import key_base
 from libs.views.ledger_scan import LedgerScan
-from libs.views.replies import ContestCounts, SourceCounts, SourceFigures, SourceRow
+from libs.views.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.settings import ValkeySettings
 from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
 from libs.views.vote_views import VoteViews

@@ -119,7 +119,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
 async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.monitoring.collector.STALLED_MS", 300)
+    monkeypatch.setattr("libs.monitoring.lag.STALLED_MS", 300)
     await log.append([a_cast()])
     await log.fold()
     await log.append([a_cast(vote_id=str(n)) for n in range(5)])

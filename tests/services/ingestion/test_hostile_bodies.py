@@ -12,7 +12,7 @@ from libs.tally.errors import TallyError
 from libs.web.errors import PayloadTooLarge
 from services.ingestion import voting
 from services.ingestion.batches import MAX_BATCH, MAX_LINES, NDJSON, Ballot, parse_batch
-from services.ingestion.forms import MAX_VOTE_BYTES, check_vote, parse_vote
+from services.ingestion.vote_forms import MAX_VOTE_BYTES, check_vote, parse_vote
 
 GOOD: dict[str, Any] = {"voter_id": "v", "participant_key": "p"}
 JSON = "application/json"

@@ -12,9 +12,9 @@ from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import TallyError
 from libs.web.errors import is_for_the_caller, problem_response
 from services.ingestion.batches import NDJSON, parse_batch
-from services.ingestion.forms import VoteForm, parse_vote
 from services.ingestion.purchase_pages import TOKEN, _place, _token
 from services.ingestion.source_forms import parse_report
+from services.ingestion.vote_forms import VoteForm, parse_vote
 from services.ingestion.voters import command
 from services.ingestion.voting import _item_answer, _vote_id
 from tests.support.hostile import mutated, mutated_text

@@ -4,7 +4,7 @@ import pytest
 
 from libs.tally.events import Rating
 from libs.voting.content_hash import content_of
-from services.ingestion.forms import VoteForm
+from services.ingestion.vote_forms import VoteForm
 from services.ingestion.voters import command
 
 SECRET = bytes(32)

@@ -21,7 +21,7 @@ from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.key_tags import key_base
-from libs.views.replies import ClosingState
+from libs.views.reply_types import ClosingState
 from libs.views.vote_views import VoteViews
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService

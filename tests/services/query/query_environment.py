@@ -38,7 +38,7 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
-from libs.views.replies import FoldInput
+from libs.views.reply_types import FoldInput
 from libs.views.timeline import MINUTE_MS
 from libs.views.vote_views import VoteViews
 from libs.web.asgi import Front

@@ -12,11 +12,11 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.legacy.parameters.contests import ContestPage, contest_read
 from libs.legacy.parameters.participants import participant_read
+from libs.results.contest_results import results_of
 from libs.results.counts import Counts
-from libs.results.results import results_of
 from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
-from libs.views.replies import SourceCounts
+from libs.views.reply_types import SourceCounts
 from services.query.public_results_record import hidden
 from services.query.snapshot import Snapshot
 from services.query.vote_count_record import count_answer, record

@@ -10,7 +10,7 @@ import httpx
 from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
-from libs.views.replies import PartitionState
+from libs.views.reply_types import PartitionState
 
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5

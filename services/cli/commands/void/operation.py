@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.audit.ballots import Ballots, VoidEvent
+from libs.audit.recount import Ballots, VoidEvent
 from libs.audit.void_effects import effect
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError

@@ -9,7 +9,7 @@ from libs.tally.events import replaces, slot, weight
 from libs.tally.reservations import Granted
 from libs.tally.voter_ledger import VoterLedger
 from libs.views.ledger_scan import INLINE
-from libs.views.replies import UsedVotes
+from libs.views.reply_types import UsedVotes
 
 
 @dataclass(slots=True)

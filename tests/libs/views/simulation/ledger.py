@@ -10,7 +10,7 @@ from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence
 from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer
-from libs.views.replies import ClosingState, PartitionState, VoterAllowance
+from libs.views.reply_types import ClosingState, PartitionState, VoterAllowance
 
 BEGIN_MS: Final = 47_500 * DAY_US // 1000 - 200
 """Start of the simulated clock, which advances a millisecond a turn: shortly before a midnight that is still far

@@ -7,7 +7,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.replies import FoldInput, Refund
+from libs.views.reply_types import FoldInput, Refund
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.client_requests import Removing
 from tests.libs.views.simulation.lua_ledger import request_of

@@ -28,7 +28,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.rules import Selection, decide, judge, not_running, remaining
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
-from libs.views.replies import ClosingState, PartitionState, VoterAllowance
+from libs.views.reply_types import ClosingState, PartitionState, VoterAllowance
 from tests.libs.views.simulation.allowance_use import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing
 from tests.libs.views.simulation.model_gate import Key, ModelGate, Removal, key_of

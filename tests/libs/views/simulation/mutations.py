@@ -13,7 +13,7 @@ from libs.tally.events import Event, Fence, VoteCast, VoteRemoved, VoteRestored,
 from libs.tally.fold import ContestTally
 from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
-from libs.views.replies import ClosingState
+from libs.views.reply_types import ClosingState
 from libs.voting.protocol import casting, removal, unknown_appends
 from tests.libs.views.simulation.allowance_use import Book, Reservation
 from tests.libs.views.simulation.model_ledger import ModelLedger

@@ -5,7 +5,7 @@ from typing import Final
 from libs.contracts.log_records import Behind, Position
 from libs.tally.contest import Contest
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.views.replies import ClosingState
+from libs.views.reply_types import ClosingState
 from tests.libs.views.simulation.simulated_system import LOG_ID, SEND_DEADLINE, SimulatedSystem, Steps
 
 CLOCK_TOLERANCE_US: Final = 20_000

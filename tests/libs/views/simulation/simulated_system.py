@@ -10,7 +10,7 @@ from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated
-from libs.views.replies import ClosingState
+from libs.views.reply_types import ClosingState
 from tests.libs.views.simulation.ledger import BEGIN_MS, Ledger
 
 Steps = Generator[int, None, None]

@@ -27,7 +27,7 @@ from libs.storage.store import open_store
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.purchase_views import PurchaseViews
-from libs.views.replies import FoldInput
+from libs.views.reply_types import FoldInput
 from services.cli.__main__ import app
 from tests.support.builders import a_cast
 from tests.support.deployments import read_status

@@ -16,7 +16,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.vote_views import VoteViews
 from libs.voting.service import VotingService
-from services.ingestion.forms import (
+from services.ingestion.vote_forms import (
     Allowance,
     AllowanceAnswer,
     Choice,

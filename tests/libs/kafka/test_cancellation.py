@@ -13,7 +13,7 @@ from aiokafka.protocol.fetch import FetchRequest
 
 import libs.kafka.reader
 from libs.contracts.topics import votes_topic
-from libs.kafka.calls import call
+from libs.kafka.cancellation import call
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from typer.testing import CliRunner, Result
 
-from libs.audit.equations import source_rows
+from libs.audit.balances import source_rows
 from libs.audit.log_fold import LogFold
 from libs.audit.report import Report
 from libs.catalogue.contests.vote_sources import SourceConfig

@@ -7,7 +7,7 @@ import pytest
 
 from libs.contracts.validation import ValidationFailed
 from services.ingestion.batches import NDJSON, parse_batch
-from services.ingestion.forms import check_vote, parse_vote
+from services.ingestion.vote_forms import check_vote, parse_vote
 
 FAULTY: dict[str, Any] = {"participant_key": 7, "unheard": True, "count": 0}
 POINTERS = {"/participant_key", "/unheard", "/count", ""}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.audit.ballots import is_being_closed
+from libs.audit.recount import is_being_closed
 from libs.tally.fold import ContestTally
 from tests.support.builders import NOW, a_contest
 
