@@ -25,7 +25,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.browser_types import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
 

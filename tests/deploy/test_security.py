@@ -26,7 +26,7 @@ from libs.views.key_tags import key_base
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from services.cli import bootstrap
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.secured import Secured, environment, secured_servers, terminator
 from tests.support.voting import Api
 

@@ -15,7 +15,7 @@ from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from libs.contracts import topics
 from libs.contracts.catalogue_events import Stored
 from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import Catalogue, open_catalogue
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import new_id
 
 OWN_KEYS: Final = ("/surveys/{survey_key}", "/api/users/{user_id}/purchases")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
 from tests.support.voting import Api

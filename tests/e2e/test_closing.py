@@ -18,7 +18,7 @@ from services.cli.__main__ import app
 from services.cli.discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import client_with
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id

@@ -18,7 +18,7 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.events import VoteCast
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id
 
 VOTERS = 4

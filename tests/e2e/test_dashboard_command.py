@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 
 
 async def dashboard(data_dir: Path, *options: str) -> tuple[int, str, str]:

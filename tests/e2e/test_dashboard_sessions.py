@@ -16,7 +16,7 @@ from libs.storage.store import open_store
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.secured

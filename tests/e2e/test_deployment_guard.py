@@ -12,7 +12,7 @@ import httpx
 from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.pictures import encoded, halves, opened, picture
 from tests.support.voting import Api, code
 

@@ -9,7 +9,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.pictures import picture
 from tests.support.purchases_over_http import client_with
 from tests.support.voting import Api, hours_from_now

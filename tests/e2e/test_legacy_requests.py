@@ -12,7 +12,7 @@ from libs.contracts import topics
 from libs.local_stack.supervisor import Supervisor
 from tests.legacy_requests.request_file import Told, stories
 from tests.support.deployments import issue_key
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 
 STORIES: Final = stories()
 SPELLINGS: Final = (("/legacy", ""), ("/legacy/dev", "/"), ("/legacy-test", "/"), ("/legacy-test/dev", ""))

@@ -9,7 +9,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.metrics.table import REGISTRY
 from libs.web.errors import TABLE
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.metrics import OPENMETRICS, Scrape, scrape
 from tests.support.voting import Api, code, new_id, running
 

@@ -9,7 +9,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.secret_rings import read_ring
 from libs.storage.store import open_store
 from tests.e2e.test_audit import audit, run
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.secured

@@ -21,7 +21,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.trace_collector import Collector, Span, open_collector
 from tests.support.voting import Api
 

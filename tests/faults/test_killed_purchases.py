@@ -15,7 +15,7 @@ from services.cli import bootstrap
 from services.cli.discovery import find_addresses
 from tests.support.deployments import reconcile_logs
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase, wait_for_paid_votes
 from tests.support.voting import Api, Contest, new_id
 

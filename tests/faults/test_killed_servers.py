@@ -20,7 +20,7 @@ from services.cli import bootstrap
 from services.cli.discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
 from services.cli.discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api, Contest
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import httpx
 from libs.local_stack.supervisor import Supervisor
 from tests.support.deployments import issue_key
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Contest, new_id
 
 PURCHASES = "/operations/purchases"

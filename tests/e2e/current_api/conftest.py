@@ -10,7 +10,7 @@ from PIL import Image
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 
 
 @pytest.fixture(scope="module")

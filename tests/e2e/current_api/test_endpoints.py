@@ -12,7 +12,7 @@ from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.endpoints import ENDPOINTS
 from tests.e2e.current_api.records import Records
 from tests.e2e.current_api.specification import FIELDS, READ_ONLY
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import client_with
 from tests.support.voting import Api, code
 

@@ -17,7 +17,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.stand_in_services import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
 
 

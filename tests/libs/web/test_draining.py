@@ -10,7 +10,7 @@ from libs.local_stack.service_process import PARTS
 from libs.web.service import HttpModule, build_app
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.serving import served
 
 KILLED_AFTER_S = 30

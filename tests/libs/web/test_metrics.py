@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from libs.web.metrics import metrics_route
 from libs.web.settings import HostSettings
 from libs.web.side_server import serve_in_background
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 
 
 def free_port() -> int:

@@ -20,7 +20,7 @@ from libs.web.rate_limits import WINDOW_S, RateLimits
 from libs.web.service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.metrics import refusals
 from tests.support.serving import served
 

@@ -15,7 +15,7 @@ from libs.web.cached_value import OncePerSecond
 from libs.web.service import HttpModule, build_app
 from libs.web.settings import HttpSettings
 from libs.web.side_server import serve_in_background
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.serving import served
 
 HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/contests/c/reopen")

@@ -22,7 +22,7 @@ from services.catalogue.images import Images
 from tests.services.catalogue.conftest import MAX_BYTES, Place
 from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.pictures import bomb, encoded, halves, is_red, opened, picture
 from tests.support.voting import code
 from tests.support.web_host import WebHost

@@ -14,7 +14,7 @@ import pytest
 
 from libs.local_stack.reaper import start_time
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 
 pytestmark = pytest.mark.slow
 

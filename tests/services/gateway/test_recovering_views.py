@@ -31,7 +31,7 @@ from services.projector.settings import Settings as ProjectorSettings
 from tests.support.deployments import issue_key
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.proxy import proxy
 from tests.support.voting import Api, Contest, code, new_id
 

@@ -17,7 +17,7 @@ from libs.local_stack.valkey import answers
 from libs.local_stack.valkey import find as find_valkey
 from services.cli.__main__ import app
 from tests.support.eventually import eventually
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 
 PASSWORD = "hunter2-f00d"
 NOBODY = "127.0.0.1:1"

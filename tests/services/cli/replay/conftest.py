@@ -11,7 +11,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.services.cli.replay.context import ReplayContext
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
 PARTITIONS = 4

@@ -14,7 +14,7 @@ from libs.web.asgi_routes import AsgiRoute
 from libs.web.service import Server
 from libs.web.settings import HttpSettings
 from tests.services.query.query_environment import QueryEnvironment
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 
 DEADLINE_S = 10.0
 COUNTS = "/contests/song/vote_updates"

@@ -23,7 +23,7 @@ from tests.services.query.streams.stream_clients import EndOfStream, Service, St
 from tests.services.query.streams.test_hub import STREAM, song
 from tests.support.eventually import eventually
 from tests.support.freshness import make_fresh
-from tests.support.http import http_client
+from tests.support.http_clients import http_client
 
 PARTICIPANTS = 100
 """So many that a few events fill a connection that nobody reads."""
