@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import trustme
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported, but not in its types
@@ -23,9 +23,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported, bu
 )
 from cryptography.hazmat.primitives import serialization
 
-from libs.local_stack import ports
+from libs.local_stack import java, ports
 from libs.local_stack.child_process import Reaper
-from libs.local_stack.kafka import NativeKafka
+from libs.local_stack.jars import class_path
+from libs.local_stack.kafka import NativeKafka, new_id
 from libs.local_stack.report import Silence
 from libs.local_stack.service_process import ServiceProcess
 from libs.local_stack.valkey import NativeValkey
@@ -69,10 +70,15 @@ class SecuredKafka(NativeKafka):
 
     certificates: Certificates
 
-    def _format_options(self) -> Sequence[str]:
+    def _format(self, log: Path) -> None:
+        """Format the storage with the users: a broker that admits nobody else needs them at its first start."""
         users = [*(f"tally-{part}" for part in PARTS), ADMIN]
         kinds = ("SCRAM-SHA-512", "SCRAM-SHA-256")
-        return [f"--add-scram={kind}=[name={user},password={user}-secret]" for kind in kinds for user in users]
+        added = [f"--add-scram={kind}=[name={user},password={user}-secret]" for kind in kinds for user in users]
+        jars = os.pathsep.join(map(str, class_path(Silence(), Event())))
+        tool = [str(java.find()), "-cp", jars, "kafka.tools.StorageTool", "format"]
+        properties = str(log.with_name("server.properties"))
+        subprocess.run([*tool, f"--cluster-id={new_id()}", "-c", properties, *added], check=True)
 
     def _properties(self) -> dict[str, object]:
         values = super()._properties()
