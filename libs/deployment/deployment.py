@@ -16,7 +16,7 @@ from libs.kafka.writer import LogWriter
 from libs.storage.store import Store, open_store
 from libs.tally.errors import TallyError
 from libs.telemetry.progress import Progress
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
@@ -84,7 +84,7 @@ class Deployment:
         return purchases_topic(self.namespace, self.partitions)
 
     @cached_property
-    def valkey(self) -> Coalescer:
+    def valkey(self) -> ValkeyClient:
         return open_valkey(self.addresses.valkey)
 
     @cached_property

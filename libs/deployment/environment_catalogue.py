@@ -11,7 +11,7 @@ from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import AppendUnknown, NotFound
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.key_uses import KeyUses
 
 
@@ -30,7 +30,7 @@ class Catalogue:
     """Records and API keys of one environment. Writes return when a projector has folded them."""
 
     def __init__(
-        self, namespace: str, valkey: Coalescer, open_log: Callable[[bool], Awaitable[LogWriter]]
+        self, namespace: str, valkey: ValkeyClient, open_log: Callable[[bool], Awaitable[LogWriter]]
     ) -> None:
         self.topic = catalogue_topic(namespace)
         self.views = CatalogueViews(valkey, namespace)

@@ -13,7 +13,7 @@ from libs.local_stack.ports import LOOPBACK
 from libs.local_stack.private_file import remembered_secret, write_private
 from libs.local_stack.server_interface import start_and_wait
 from libs.views.client import connect
-from libs.views.settings import ValkeySettings
+from libs.views.settings import ValkeySettings, server_urls
 
 CONFIG = "valkey.conf"
 SECRET_FILE = "password"  # noqa: S105 (a file's name)
@@ -35,7 +35,11 @@ def find() -> Path:
 
 
 async def answers(url: str, timeout_s: float = 2.0) -> bool:
-    """Return whether the server accepts commands; False while it loads its data."""
+    """Return whether a server of the URL accepts commands; False while it loads its data."""
+    return any(await asyncio.gather(*(_answers(each, timeout_s) for each in server_urls(url))))
+
+
+async def _answers(url: str, timeout_s: float) -> bool:
     client = connect(ValkeySettings(valkey_url=url), timeout_s)
     try:
         return bool(await client.ping())

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import Context
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hiredis import pack_command
 from redis.asyncio import Redis
@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.connection import FUNCTION_MISSING, NO_ANSWER, Call, Connection, NotExecuted, open_connection
+from libs.views.key_tags import SLOTS
 from libs.views.settings import ValkeySettings
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ MAX_WAITING = 20_000
 """Calls that wait to be sent; more are refused at once."""
 TIMEOUT_S = 5.0
 """Timeout of a call, from its start to its answer. After it the outcome is unknown."""
+SUSPECT_S = 1.0
+"""Time without data after which a cluster's server is suspected: another may have taken over its slots."""
 SWEEP_S = 0.1
 """Interval of the timeout checks: a timeout may be reported this much late."""
 
@@ -37,6 +40,33 @@ class Valkey(Protocol):
         Raises `NotExecuted` if the command certainly had no effect. Any other `ViewsUnavailable` means that its
         outcome is unknown.
         """
+
+    async def shards(self) -> "Sequence[Shard]":
+        """Return the servers that together hold all keys, for commands without a key. Raises as `call`."""
+
+
+class ValkeyClient(Valkey, Protocol):
+    """A process's client, which it closes."""
+
+    async def close(self) -> None:
+        """Wait for the calls in progress, then close the connections; later calls fail."""
+
+
+class Shard(NamedTuple):
+    """A server, and the ranges of slots that it holds (first, last): a single server holds all."""
+
+    valkey: Valkey
+    slots: Sequence[tuple[int, int]]
+
+
+class Router(Protocol):
+    """Decides in a cluster which calls are sent again to which server."""
+
+    def redirect(self, call: Call, error: str) -> bool:
+        """Take over a call that a server has refused with `error`; False to fail it."""
+
+    def suspect(self) -> None:
+        """Note that a server does not respond, or that a connection to it was lost."""
 
 
 def connect(settings: ValkeySettings, timeout_s: float = TIMEOUT_S) -> Redis:
@@ -77,10 +107,16 @@ class Coalescer:
     data for so long is replaced; a lost one is opened again by the next call.
     """
 
-    def __init__(self, redis: Redis, repair: Callable[[Valkey], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        repair: Callable[[Valkey], Awaitable[None]] | None = None,
+        router: Router | None = None,
+    ) -> None:
         """Connect as `redis` would. Call `repair` when the server lacks a function: it was emptied or replaced."""
         self._redis = redis
         self._repair = repair
+        self._router = router
         self._waiting: list[Call] = []
         self._connections: list[Connection] = []
         self._opening: asyncio.Task[None] | None = None
@@ -90,25 +126,43 @@ class Coalescer:
 
     def call(self, *command: Any) -> "asyncio.Future[Any]":
         """Send a command with the next batch. Raises `TypeError` for an argument that cannot be encoded."""
+        return self.send(command, -1)
+
+    def send(self, command: tuple[Any, ...], slot: int) -> "asyncio.Future[Any]":
+        """Send a command whose key is in `slot`, as `call` does."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
-        if self._closed:
-            answer.set_exception(_not_sent("the connection is closed"))
-            return answer
-        if len(self._waiting) >= MAX_WAITING:
-            answer.set_exception(_not_sent("too many calls wait to be sent"))
-            return answer
         try:
             packed = pack_command(command)
         except (TypeError, UnicodeEncodeError) as error:
             answer.set_exception(error)
             return answer
+        self.enqueue(Call(packed, answer, loop.time() + TIMEOUT_S, slot))
+        return answer
+
+    def enqueue(self, call: Call) -> None:
+        """Send a call with the next batch, after those enqueued before."""
+        if self._closed:
+            call.fail(not_sent("the connection is closed"))
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            call.fail(not_sent("too many calls wait to be sent"))
+            return
+        loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._flush)
         if self._sweeper is None:
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
-        self._waiting.append(Call(packed, answer, loop.time() + TIMEOUT_S))
-        return answer
+        self._waiting.append(call)
+
+    def take_waiting(self) -> list[Call]:
+        """Remove and return the calls that were not sent."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    async def shards(self) -> Sequence[Shard]:
+        """Return this server: it holds all keys."""
+        return [Shard(self, [(0, SLOTS - 1)])]
 
     async def close(self) -> None:
         """Wait for queued calls and those in flight, then close the connections; later calls fail."""
@@ -146,11 +200,13 @@ class Coalescer:
         async with asyncio.timeout(TIMEOUT_S):
             connection = await open_connection(self._redis)
         self._connections.append(connection)
-        connection.on_free, connection.on_error = self._flush, self._repair_if_missing
+        connection.on_free, connection.on_error = self._flush, self._handle_error
         connection.lost.add_done_callback(lambda _: self._forget(connection))
 
     def _forget(self, connection: Connection) -> None:
         self._connections.remove(connection)
+        if self._router is not None and not self._closed:
+            self._router.suspect()
         self._flush()
 
     def _opened(self, task: asyncio.Task[None]) -> None:
@@ -162,14 +218,20 @@ class Coalescer:
             return
         if not isinstance(error, OSError | ViewsUnavailable):
             logger.error("connecting to Valkey failed", exc_info=error)
+        if self._router is not None:
+            self._router.suspect()
         if not self._connections:
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
-                call.fail(_not_sent((isinstance(error, ViewsUnavailable) and error.cause) or repr(error)))
+            for call in self.take_waiting():
+                call.fail(not_sent((isinstance(error, ViewsUnavailable) and error.cause) or repr(error)))
 
-    def _repair_if_missing(self, error: str) -> None:
-        """Load the functions if the server lacks one, unless that is in progress."""
-        if self._repair is None or error != FUNCTION_MISSING:
+    def _handle_error(self, call: Call, error: str) -> bool:
+        if error == FUNCTION_MISSING:
+            self._repair_functions()
+        return self._router is not None and self._router.redirect(call, error)
+
+    def _repair_functions(self) -> None:
+        """Load the functions that the server lacks, unless that is in progress."""
+        if self._repair is None:
             return
         repair, self._repair = self._repair, None
         task = asyncio.get_running_loop().create_task(self._run_repair(repair), context=Context())
@@ -189,17 +251,20 @@ class Coalescer:
         now, late = loop.time(), f"no answer within {TIMEOUT_S:g} s"
         for call in self._waiting:
             if call.deadline <= now:
-                call.fail(_not_sent(late))
+                call.fail(not_sent(late))
         for connection in self._connections:
             for call in connection.batch:
                 if call.deadline <= now:
                     call.fail(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=late))
             if connection.batch and connection.active_at + TIMEOUT_S <= now:
                 connection.abort(late)
+            elif connection.batch and connection.active_at + SUSPECT_S <= now and self._router is not None:
+                self._router.suspect()
         self._waiting = [call for call in self._waiting if not call.answer.done()]
         busy = self._waiting or any(connection.batch for connection in self._connections)
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
 
 
-def _not_sent(cause: str) -> NotExecuted:
+def not_sent(cause: str) -> NotExecuted:
+    """Return the error of a call that was not sent."""
     return NotExecuted(NO_ANSWER, retry_after_s=1, cause=cause)

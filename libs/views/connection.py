@@ -36,11 +36,16 @@ class NotPermitted(NotExecuted):
 
 
 class Call(NamedTuple):
-    """A command in wire format, the future of its reply, and its deadline (loop time)."""
+    """A command in wire format, the future of its reply, and its deadline (loop time).
+
+    In a cluster: the slot of its key (-1: none), and the number of times it was redirected.
+    """
 
     packed: bytes
     answer: "asyncio.Future[Any]"
     deadline: float
+    slot: int = -1
+    redirects: int = 0
 
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
@@ -67,8 +72,8 @@ class Connection(asyncio.Protocol):
         self.lost: asyncio.Future[None] = loop.create_future()
         self.on_free: Callable[[], None] = lambda: None
         """Called when the last command of a batch is answered."""
-        self.on_error: Callable[[str], None] = lambda _: None
-        """Called with the text of each error reply."""
+        self.on_error: Callable[[Call, str], bool] = lambda _, __: False
+        """Called with each error reply; returns whether the call is sent again, so it is not failed."""
 
     @property
     def is_free(self) -> bool:
@@ -104,11 +109,11 @@ class Connection(asyncio.Protocol):
         try:
             self._reader.feed(data)
             while (reply := self._reader.gets()) is not False:
-                answer = batch.popleft().answer
+                call = batch.popleft()
                 if isinstance(reply, hiredis.ReplyError):
-                    self._fail(answer, str(reply))
-                elif not answer.done():
-                    answer.set_result(reply)
+                    self._fail(call, str(reply))
+                elif not call.answer.done():
+                    call.answer.set_result(reply)
         except (hiredis.HiredisError, IndexError) as error:
             self.abort(f"an unexpected reply: {error!r}")
             return
@@ -126,13 +131,12 @@ class Connection(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
 
-    def _fail(self, answer: "asyncio.Future[Any]", reply: str) -> None:
+    def _fail(self, call: Call, reply: str) -> None:
         """Fail a call with the server's error. A replica's connection is replaced: its address may have moved."""
         code = reply.partition(" ")[0]
         self._is_stale |= code == "READONLY"
-        self.on_error(reply)
-        if not answer.done():
-            answer.set_exception(_error_of(code, reply))
+        if not self.on_error(call, reply):
+            call.fail(_error_of(code, reply))
 
 
 def _error_of(code: str, reply: str) -> ViewsUnavailable:

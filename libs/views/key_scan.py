@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
+from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
 from libs.views.key_tags import Prefix, partition_in
 from libs.views.serialization import glob_escaped
@@ -25,19 +26,28 @@ async def generation_keys(
 ) -> AsyncIterator[GenerationKey]:
     """Yield the keys of all generations; those written meanwhile may be missing, none occurs twice.
 
-    Raises `ViewsUnavailable`.
+    Raises `ViewsUnavailable`, also if slots were moved between shards meanwhile: keys might be missing then.
     """
     pattern = f"{glob_escaped(namespace)}:{{*}}:g*:*"
     seen = set[bytes]()
-    cursor = 0
-    while True:
-        cursor, keys = await valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
-        for key in keys:
+    shards = await valkey.shards()
+    for shard in shards:
+        async for key in _scan(shard.valkey, pattern):
             text = key.decode()
             partition = partition_in(text, namespace, prefix, partitions)
             number, _, name = text.partition("}:g")[2].partition(":")
             if partition is not None and number.isdecimal() and key not in seen:
                 seen.add(key)
                 yield GenerationKey(key, partition, int(number), name)
+    if await valkey.shards() != shards:
+        raise ViewsUnavailable("Data moved between servers while it was read; retry shortly.", retry_after_s=1)
+
+
+async def _scan(server: Valkey, pattern: str) -> AsyncIterator[bytes]:
+    cursor = 0
+    while True:
+        cursor, keys = await server.call("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+        for key in keys:
+            yield key
         if int(cursor) == 0:
             return

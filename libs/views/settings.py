@@ -10,16 +10,44 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from libs.telemetry.redaction import SecretUrl
 
+DEFAULT_PORT: Final = 6379
 SCHEMES: Final = ("redis", "rediss", "unix")
 
 
 def _is_valkey(url: SecretUrl) -> SecretUrl:
     """Validate the URL here: the client library's error could quote a part of the password."""
     with suppress(ValueError):
-        parts = urlsplit(url.get_secret_value())
-        if parts.scheme in SCHEMES and (parts.port is None or parts.port > 0):
+        parts = [urlsplit(each) for each in server_urls(url.get_secret_value())]
+        if all(each.scheme in SCHEMES and (each.port is None or each.port > 0) for each in parts):
             return url
-    raise ValueError("must be like redis://user:password@host:6379/0, special characters of a password as %40")
+    raise ValueError(
+        "must be like redis://user:password@host:6379/0, of a cluster redis://user:password@one:6379,two:6379; "
+        "special characters of a password as %40"
+    )
+
+
+def server_urls(url: str) -> list[str]:
+    """Return a URL for each of the servers that `url` names, comma-separated: several are of a cluster."""
+    parts = urlsplit(url)
+    user, at, servers = parts.netloc.rpartition("@")
+    if "," not in servers:
+        return [url]
+    return [parts._replace(netloc=f"{user}{at}{server}").geturl() for server in servers.split(",")]
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Return host and port of a URL with one server."""
+    parts = urlsplit(url)
+    return parts.hostname or "localhost", parts.port or DEFAULT_PORT
+
+
+def with_address(url: str, host: str, port: int) -> str:
+    """Return a URL of one server with another host and port."""
+    parts = urlsplit(url)
+    user, at, _ = parts.netloc.rpartition("@")
+    return parts._replace(
+        netloc=f"{user}{at}[{host}]:{port}" if ":" in host else f"{user}{at}{host}:{port}"
+    ).geturl()
 
 
 ValkeyUrl = Annotated[SecretUrl, AfterValidator(_is_valkey)]
@@ -29,7 +57,9 @@ class ValkeySettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
 
     valkey_url: ValkeyUrl = Field(
-        SecretUrl("redis://127.0.0.1:6379/0"), description="Address of Valkey (Redis protocol); rediss:// for TLS."
+        SecretUrl("redis://127.0.0.1:6379/0"),
+        description="Address of Valkey (Redis protocol); rediss:// for TLS. For a cluster, at least two of its "
+        "servers: redis://host1:6379,host2:6379.",
     )
     valkey_username: str = Field("", description="ACL user in Valkey, unless the URL names one.")
     valkey_password: SecretStr | None = Field(None, description="Its password, unless the URL holds one.")

@@ -19,7 +19,7 @@ from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.views.client import Coalescer, connect
+from libs.views.client import Coalescer, ValkeyClient, connect
 from libs.views.connection import NotPermitted
 from libs.views.functions import load_functions, open_valkey
 from libs.views.key_tags import key_base
@@ -55,7 +55,7 @@ def kafka_of(servers: Secured, part: str, **changes: str) -> KafkaSettings:
         return KafkaSettings()
 
 
-def valkey_of(servers: Secured, part: str, **changes: str) -> Coalescer:
+def valkey_of(servers: Secured, part: str, **changes: str) -> ValkeyClient:
     with environment(servers.environment(part) | changes):
         return open_valkey(ValkeySettings().valkey_url)
 

@@ -20,7 +20,7 @@ from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, ProjectorSettings
 from libs.tally.errors import AppendUnknown
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
@@ -33,7 +33,7 @@ class Catalogue:
     namespace: str
     topic: Topic
     kafka: KafkaSettings
-    valkey: Coalescer
+    valkey: ValkeyClient
     log: LogWriter
     views: CatalogueViews
     writer: CommandWriter

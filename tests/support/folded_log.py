@@ -17,7 +17,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
 from tests.support.freshness import make_fresh
@@ -29,7 +29,7 @@ class FoldedLog:
     """A log and its view: `append` writes to the log only, `fold` folds up to the log's end."""
 
     def __init__(
-        self, stack: DeploymentAddresses, valkey: Coalescer, producer: AIOKafkaProducer, reader: LogReader
+        self, stack: DeploymentAddresses, valkey: ValkeyClient, producer: AIOKafkaProducer, reader: LogReader
     ) -> None:
         self.stack = stack
         self.valkey = valkey

@@ -13,7 +13,7 @@ from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
-from libs.views.client import Coalescer, connect
+from libs.views.client import Coalescer, Shard, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
@@ -28,6 +28,9 @@ class CountingValkey:
     def __init__(self, valkey: Coalescer) -> None:
         self.valkey = valkey
         self.calls: Counter[str] = Counter()
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [])]
 
     async def call(self, *command: Any) -> Any:
         if command[0] == "FCALL":

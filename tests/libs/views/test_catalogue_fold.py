@@ -33,7 +33,7 @@ from libs.contracts.topics import catalogue_topic
 from libs.monitoring.quarantine import reasons_of
 from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue_views import CatalogueViews, Order
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from tests.libs.views.catalogue_model import DAY_MS, PARENTS, Model
@@ -178,7 +178,7 @@ def alone(event: RecordsWritten) -> RecordCreated | RecordChanged:
 
 
 @pytest.fixture(scope="module")
-async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
+async def valkey(servers: Any) -> AsyncIterator[ValkeyClient]:
     valkey = open_valkey(servers.addresses.valkey)
     await load_functions(valkey)
     yield valkey
@@ -254,7 +254,7 @@ def cut(size: int, cuts: list[int]) -> Iterator[tuple[int, int]]:
     again=st.lists(st.booleans(), min_size=8, max_size=8),
 )
 async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
-    valkey: Coalescer, steps: list[dict[str, Any]], cuts: list[int], again: list[bool]
+    valkey: ValkeyClient, steps: list[dict[str, Any]], cuts: list[int], again: list[bool]
 ) -> None:
     model, views = Model(), CatalogueViews(valkey, f"t{uuid.uuid4().hex[:8]}")
     time_ms = NOW_MS
@@ -310,7 +310,7 @@ def test_several_writes_give_what_they_give_one_by_one_or_nothing_at_all(
         )
 
 
-async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coalescer, namespace: str) -> None:
+async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: ValkeyClient, namespace: str) -> None:
     views = CatalogueViews(valkey, namespace)
     first = [(LogRecord(0, NOW_MS, b""), LogCreated(LOG))]
     with pytest.raises(Behind) as empty:
@@ -323,7 +323,7 @@ async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coa
         assert caught.value.stored == Position(LOG, 1)
 
 
-async def test_what_is_settled_is_due_again_once_it_has_changed(valkey: Coalescer, namespace: str) -> None:
+async def test_what_is_settled_is_due_again_once_it_has_changed(valkey: ValkeyClient, namespace: str) -> None:
     """Whoever settles by what has changed since, settles nothing."""
     views, account = CatalogueViews(valkey, namespace), ACCOUNTS[0]
     written: dict[str, Any] = {"account": account, "at": NOW_MS * 1000}
@@ -348,7 +348,7 @@ async def test_what_is_settled_is_due_again_once_it_has_changed(valkey: Coalesce
     assert await due()
 
 
-async def test_a_page_costs_the_same_at_any_size(valkey: Coalescer, namespace: str) -> None:
+async def test_a_page_costs_the_same_at_any_size(valkey: ValkeyClient, namespace: str) -> None:
     """By the number of records that Valkey touches: a page is one slice of a sorted set and one HMGET."""
     views = CatalogueViews(valkey, namespace)
     position = 0
@@ -378,7 +378,9 @@ async def test_a_page_costs_the_same_at_any_size(valkey: Coalescer, namespace: s
     assert seen == [f"k{offset}" for offset in reversed(range(1000))]
 
 
-async def test_deleting_a_record_with_a_thousand_children_is_one_step(valkey: Coalescer, namespace: str) -> None:
+async def test_deleting_a_record_with_a_thousand_children_is_one_step(
+    valkey: ValkeyClient, namespace: str
+) -> None:
     views = CatalogueViews(valkey, namespace)
     account = ACCOUNTS[0]
     who: dict[str, Any] = {"account": account, "at": NOW_MS * 1000}

@@ -11,7 +11,7 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generation_swap import Swap
 from libs.views.generations import Generations
@@ -29,7 +29,7 @@ ENTRIES: list[Any] = [
 class View:
     """One partition, folded by hand."""
 
-    def __init__(self, valkey: Coalescer, namespace: str) -> None:
+    def __init__(self, valkey: ValkeyClient, namespace: str) -> None:
         self.valkey = valkey
         self.base = key_base(namespace, "catalogue", 0, CATALOGUE_PARTITIONS)
         self.views = CatalogueViews(valkey, namespace)

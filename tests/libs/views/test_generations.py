@@ -22,7 +22,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.views import catalogue_views, purchase_views
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generation_swap import ANOTHER_IS_KEPT, Swap
 from libs.views.generations import GenerationGone, Generations, Moving, State
@@ -46,7 +46,7 @@ PROPERTY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")
-async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
+async def valkey(servers: Any) -> AsyncIterator[ValkeyClient]:
     connection = open_valkey(servers.addresses.valkey)
     await load_functions(connection)
     yield connection
@@ -56,7 +56,7 @@ async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
 class Keys(NamedTuple):
     """All keys of one partition."""
 
-    valkey: Coalescer
+    valkey: ValkeyClient
     base: str
 
     async def names(self) -> list[bytes]:
@@ -92,7 +92,7 @@ class Keys(NamedTuple):
 class Votes:
     """A votes log of one partition, the views that it is folded into, and who folds it again."""
 
-    def __init__(self, valkey: Coalescer, log: Sequence[LogRecord], number: int = 2) -> None:
+    def __init__(self, valkey: ValkeyClient, log: Sequence[LogRecord], number: int = 2) -> None:
         self.log = log
         self.number = number
         self.namespace = f"t{uuid.uuid4().hex}"
@@ -153,7 +153,7 @@ sizes = st.sampled_from([1, 2, 7, 50, 130, 300])
 @settings(PROPERTY, max_examples=examples(60))
 @given(log=logs, data=st.data())
 async def test_a_generation_begun_at_any_moment_and_folded_anyhow_beside_the_live_one_holds_the_same(
-    valkey: Coalescer, log: list[LogRecord], data: st.DataObject
+    valkey: ValkeyClient, log: list[LogRecord], data: st.DataObject
 ) -> None:
     votes = Votes(valkey, log)
     opens_at = data.draw(st.integers(0, 6))
@@ -185,7 +185,7 @@ async def test_a_generation_begun_at_any_moment_and_folded_anyhow_beside_the_liv
 @settings(PROPERTY, max_examples=examples(40))
 @given(log=logs, seed=st.integers(0, 2**32))
 async def test_swapped_and_rolled_back_while_votes_come_in_both_stay_the_fold_of_the_log(
-    valkey: Coalescer, log: list[LogRecord], seed: int
+    valkey: ValkeyClient, log: list[LogRecord], seed: int
 ) -> None:
     votes, rng = Votes(valkey, log), Random(seed)
     await votes.step(votes.live, rng.choice([1, 9, 100]))
@@ -207,7 +207,7 @@ async def test_swapped_and_rolled_back_while_votes_come_in_both_stay_the_fold_of
 @settings(PROPERTY, max_examples=examples(60))
 @given(log=logs, seed=st.integers(0, 2**32))
 async def test_whatever_valkey_loses_between_any_two_steps_a_replay_taken_up_again_ends_right(
-    valkey: Coalescer, log: list[LogRecord], seed: int
+    valkey: ValkeyClient, log: list[LogRecord], seed: int
 ) -> None:
     votes, rng = Votes(valkey, log), Random(seed)
     copies = [await votes.keys.copy()]
@@ -247,7 +247,7 @@ async def test_whatever_valkey_loses_between_any_two_steps_a_replay_taken_up_aga
     await votes.keys.forget()
 
 
-async def test_no_swap_before_it_follows_at_the_very_position_of_the_live_one(valkey: Coalescer) -> None:
+async def test_no_swap_before_it_follows_at_the_very_position_of_the_live_one(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(20)))
     await votes.step(votes.live, 10)
     assert await votes.generations.swap(0, 2) == Swap(False, "gone")
@@ -262,7 +262,7 @@ async def test_no_swap_before_it_follows_at_the_very_position_of_the_live_one(va
     assert (await votes.generations.read(0)).swaps == 1
 
 
-async def a_swapped_one(valkey: Coalescer) -> Votes:
+async def a_swapped_one(valkey: ValkeyClient) -> Votes:
     """Of which generation 2 is read, and 1 is kept."""
     votes = Votes(valkey, a_votes_log(*casts(20)))
     await votes.to_the_end(votes.live)
@@ -280,7 +280,7 @@ async def swapped_in(votes: Votes, number: int) -> Swap:
     return await votes.generations.swap(0, number)
 
 
-async def test_one_former_generation_is_kept_and_the_next_swap_gives_it_up(valkey: Coalescer) -> None:
+async def test_one_former_generation_is_kept_and_the_next_swap_gives_it_up(valkey: ValkeyClient) -> None:
     votes = await a_swapped_one(valkey)
     assert await swapped_in(votes, 3) == Swap(True)
     found = await votes.generations.read(0)
@@ -292,7 +292,7 @@ async def test_one_former_generation_is_kept_and_the_next_swap_gives_it_up(valke
     assert not await votes.generations.hold(0, 2)
 
 
-async def test_a_kept_generation_is_dropped_when_its_time_is_over_and_not_before(valkey: Coalescer) -> None:
+async def test_a_kept_generation_is_dropped_when_its_time_is_over_and_not_before(valkey: ValkeyClient) -> None:
     votes = await a_swapped_one(valkey)
     generations = votes.generations
     kept = (await generations.read(0)).others[1]
@@ -310,7 +310,7 @@ async def test_a_kept_generation_is_dropped_when_its_time_is_over_and_not_before
     assert not await votes.keys.held(2)
 
 
-async def test_the_time_of_a_kept_generation_begins_anew_when_it_is_asked_for(valkey: Coalescer) -> None:
+async def test_the_time_of_a_kept_generation_begins_anew_when_it_is_asked_for(valkey: ValkeyClient) -> None:
     """So a rollback that holds all partitions first finds all of them there."""
     votes = await a_swapped_one(valkey)
     key, now = f"{votes.keys.base}:generations", int((await valkey.call("TIME"))[0])
@@ -322,7 +322,7 @@ async def test_the_time_of_a_kept_generation_begins_anew_when_it_is_asked_for(va
     assert (await votes.generations.swap(0, 1)).done
 
 
-async def test_a_projector_drops_what_was_kept_long_enough(valkey: Coalescer) -> None:
+async def test_a_projector_drops_what_was_kept_long_enough(valkey: ValkeyClient) -> None:
     votes = await a_swapped_one(valkey)
     others = await a_swapped_one(valkey)
     await others.generations.hold(0, 1, until_dropped=True)
@@ -339,7 +339,7 @@ async def is_gone(votes: Votes) -> bool:
     return not (await votes.generations.read(0)).others and not await votes.generations.names({1})
 
 
-async def test_a_generation_to_be_looked_at_is_never_read(valkey: Coalescer) -> None:
+async def test_a_generation_to_be_looked_at_is_never_read(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(9)))
     await votes.to_the_end(votes.live)
     await votes.generations.open(0, 2, side=True)
@@ -348,7 +348,7 @@ async def test_a_generation_to_be_looked_at_is_never_read(valkey: Coalescer) -> 
     assert not await votes.generations.open(0, 2), "the number was given to a side generation"
 
 
-async def test_a_generation_that_cannot_be_folded_breaks_alone(valkey: Coalescer) -> None:
+async def test_a_generation_that_cannot_be_folded_breaks_alone(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(30)))
     await votes.step(votes.live, 10)
     await votes.generations.open(0, 2)
@@ -370,7 +370,7 @@ async def test_a_generation_that_cannot_be_folded_breaks_alone(valkey: Coalescer
     assert (await votes.generations.read(0)).live.number == 3
 
 
-async def test_a_number_is_never_given_twice(valkey: Coalescer) -> None:
+async def test_a_number_is_never_given_twice(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(5)))
     await votes.to_the_end(votes.live)
     await votes.generations.open(0, 4)
@@ -382,7 +382,7 @@ async def test_a_number_is_never_given_twice(valkey: Coalescer) -> None:
 
 
 async def test_sweeping_leaves_what_is_opened_meanwhile(
-    valkey: Coalescer, monkeypatch: pytest.MonkeyPatch
+    valkey: ValkeyClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     votes = Votes(valkey, a_votes_log(*casts(5)))
     await votes.to_the_end(votes.live)
@@ -408,7 +408,7 @@ async def test_sweeping_leaves_what_is_opened_meanwhile(
     assert await votes.keys.held(2) == await votes.keys.held(1)
 
 
-async def test_one_contest_changes_places_and_back_and_the_others_stay(valkey: Coalescer) -> None:
+async def test_one_contest_changes_places_and_back_and_the_others_stay(valkey: ValkeyClient) -> None:
     log = a_votes_log(*casts(30), *casts(12, contest="one"))
     votes = Votes(valkey, log)
     await votes.step(votes.live, 35)
@@ -436,7 +436,7 @@ async def test_one_contest_changes_places_and_back_and_the_others_stay(valkey: C
     assert {cell: value for cell, value in (await votes.seen(2)).items() if "one" in cell} == of_one
 
 
-async def test_readers_hear_of_a_swap_though_no_vote_has_come(valkey: Coalescer) -> None:
+async def test_readers_hear_of_a_swap_though_no_vote_has_come(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(9)))
     await votes.to_the_end(votes.live)
     counts = f"{votes.keys.base}:g1:counts:contest"
@@ -448,7 +448,7 @@ async def test_readers_hear_of_a_swap_though_no_vote_has_come(valkey: Coalescer)
 
 
 async def test_views_of_another_layout_are_neither_read_nor_folded_until_a_replay_has_made_new_ones(
-    valkey: Coalescer,
+    valkey: ValkeyClient,
 ) -> None:
     votes = Votes(valkey, a_votes_log(*casts(30)))
     await votes.step(votes.live, 10)
@@ -469,7 +469,7 @@ async def test_views_of_another_layout_are_neither_read_nor_folded_until_a_repla
     assert await votes.generations.swap(0, 1) == Swap(False, "broken")
 
 
-async def test_a_contest_is_not_exchanged_between_layouts(valkey: Coalescer) -> None:
+async def test_a_contest_is_not_exchanged_between_layouts(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(5)))
     await votes.to_the_end(votes.live)
     await votes.generations.open(0, 2, "contest")
@@ -478,7 +478,7 @@ async def test_a_contest_is_not_exchanged_between_layouts(valkey: Coalescer) -> 
     assert await votes.generations.swap(0, 2) == Swap(False, "of another layout than the live one")
 
 
-async def test_what_follows_is_folded_no_further_by_code_of_another_layout(valkey: Coalescer) -> None:
+async def test_what_follows_is_folded_no_further_by_code_of_another_layout(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(20)))
     await votes.step(votes.live, 10)
     await votes.rebuild()
@@ -488,7 +488,7 @@ async def test_what_follows_is_folded_no_further_by_code_of_another_layout(valke
     assert await votes.generations.swap(0, 1) == Swap(False, "broken")
 
 
-async def test_an_emptied_live_view_holds_no_replay_up(valkey: Coalescer) -> None:
+async def test_an_emptied_live_view_holds_no_replay_up(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(20)))
     await votes.generations.open(0, 2)
     assert await votes.follow() is State.FOLLOWING
@@ -547,7 +547,7 @@ async def assert_rebuilt(raced: Raced, partition: int, entries: Sequence[Any], s
 @settings(PROPERTY, max_examples=examples(25))
 @given(steps=st.lists(test_catalogue_fold.step, min_size=10, max_size=50), seed=st.integers(0, 2**32))
 async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
-    valkey: Coalescer, steps: list[dict[str, Any]], seed: int
+    valkey: ValkeyClient, steps: list[dict[str, Any]], seed: int
 ) -> None:
     namespace, partition = f"t{uuid.uuid4().hex}", test_catalogue_fold.PARTITION
     model, time_ms = Model(), test_catalogue_fold.NOW_MS
@@ -569,7 +569,7 @@ async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
 @settings(PROPERTY, max_examples=examples(25))
 @given(steps=st.lists(test_purchases_fold.step, min_size=10, max_size=40), seed=st.integers(0, 2**32))
 async def test_purchases_folded_anew_beside_the_live_ones_are_the_same(
-    valkey: Coalescer, steps: list[dict[str, Any]], seed: int
+    valkey: ValkeyClient, steps: list[dict[str, Any]], seed: int
 ) -> None:
     namespace, time_ms = f"t{uuid.uuid4().hex}", test_purchases_fold.NOW_MS
     entries: list[purchase_views.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
@@ -585,7 +585,9 @@ async def test_purchases_folded_anew_beside_the_live_ones_are_the_same(
     await raced.keys.forget()
 
 
-async def test_each_part_that_two_generations_hold_otherwise_is_named(valkey: Coalescer, namespace: str) -> None:
+async def test_each_part_that_two_generations_hold_otherwise_is_named(
+    valkey: ValkeyClient, namespace: str
+) -> None:
     topic = purchases_topic(namespace, 1)
     generations = Generations(valkey, namespace, "purchases", topic)
     bought: list[PurchasesEvent] = [LogCreated(LOG), *(a_purchase(name) for name in "xyz")]

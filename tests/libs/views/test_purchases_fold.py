@@ -31,7 +31,7 @@ from libs.contracts.topics import Topic
 from libs.monitoring.quarantine import reasons_of
 from libs.purchases.fold import PurchaseFold
 from libs.tally.events import LogCreated
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.purchase_views import Choice, Entry, PurchaseViews
@@ -110,14 +110,14 @@ def folded(entries: list[Entry]) -> PurchaseFold:
 
 
 @pytest.fixture(scope="module")
-async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
+async def valkey(servers: Any) -> AsyncIterator[ValkeyClient]:
     valkey = open_valkey(servers.addresses.valkey)
     await load_functions(valkey)
     yield valkey
     await valkey.close()
 
 
-def views_of(valkey: Coalescer, partitions: int = 1) -> PurchaseViews:
+def views_of(valkey: ValkeyClient, partitions: int = 1) -> PurchaseViews:
     return PurchaseViews(valkey, namespace := f"t{uuid.uuid4().hex[:8]}", Topic(f"{namespace}.p", partitions))
 
 
@@ -180,7 +180,7 @@ def bought_in(fold: PurchaseFold) -> dict[tuple[Choice, str], list[str]]:
     again=st.lists(st.booleans(), min_size=8, max_size=8),
 )
 async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
-    valkey: Coalescer, steps: list[dict[str, Any]], cuts: list[int], again: list[bool]
+    valkey: ValkeyClient, steps: list[dict[str, Any]], cuts: list[int], again: list[bool]
 ) -> None:
     views, time_ms = views_of(valkey), NOW_MS
     entries: list[Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
@@ -204,7 +204,7 @@ async def fold_all(views: PurchaseViews, *events: PurchasesEvent, partition: int
     await make_fresh(views.fresh, partition)
 
 
-async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coalescer) -> None:
+async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: ValkeyClient) -> None:
     views = views_of(valkey)
     first: list[Entry] = [(LogRecord(0, NOW_MS, b""), LogCreated(LOG))]
     with pytest.raises(Behind) as empty:
@@ -217,7 +217,7 @@ async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Coa
         assert caught.value.stored == Position(LOG, 1)
 
 
-async def test_of_a_cast_and_a_refusal_the_first_holds(valkey: Coalescer) -> None:
+async def test_of_a_cast_and_a_refusal_the_first_holds(valkey: ValkeyClient) -> None:
     """While its log is folded again a cast purchase looks open again; what is decided then changes nothing."""
     views = views_of(valkey)
     of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
@@ -230,7 +230,7 @@ async def test_of_a_cast_and_a_refusal_the_first_holds(valkey: Coalescer) -> Non
     assert await views.refused("a1", None, 10) == []
 
 
-async def test_a_refused_purchase_is_taken_back_whatever_a_slow_cast_says_of_it(valkey: Coalescer) -> None:
+async def test_a_refused_purchase_is_taken_back_whatever_a_slow_cast_says_of_it(valkey: ValkeyClient) -> None:
     views = views_of(valkey)
     of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
     cast = PurchaseCast(**of, accepted_at=NOW_US)
@@ -246,7 +246,7 @@ async def test_a_refused_purchase_is_taken_back_whatever_a_slow_cast_says_of_it(
     assert await views.refused("a1", None, 10) == []
 
 
-async def test_nothing_is_to_be_done_of_a_purchase_behind_its_refund(valkey: Coalescer) -> None:
+async def test_nothing_is_to_be_done_of_a_purchase_behind_its_refund(valkey: ValkeyClient) -> None:
     views = views_of(valkey)
     await fold_all(views, PurchaseRefunded(account="a1", key=purchase_key("x"), at=NOW_US), a_purchase("x"))
     found = await views.get("a1", purchase_key("x"))
@@ -255,7 +255,7 @@ async def test_nothing_is_to_be_done_of_a_purchase_behind_its_refund(valkey: Coa
     assert await views.todo(0, -1, 10) == []
 
 
-async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(valkey: Coalescer) -> None:
+async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(valkey: ValkeyClient) -> None:
     views = views_of(valkey, partitions=3)
     topic = Topic("t", 3)
     names = [f"n{number}" for number in range(30)]
@@ -271,7 +271,7 @@ async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(v
 
 
 async def test_the_latest_state_by_the_platforms_time_holds_in_whichever_order_they_arrive(
-    valkey: Coalescer,
+    valkey: ValkeyClient,
 ) -> None:
     states = [
         PurchaseUpdated(
@@ -291,7 +291,7 @@ async def test_the_latest_state_by_the_platforms_time_holds_in_whichever_order_t
         assert (found.subscription, found.reported_at) == (states[2].subscription, NOW_US + 2)
 
 
-async def test_votes_that_stop_counting_are_nothing_to_be_done_and_can_count_again(valkey: Coalescer) -> None:
+async def test_votes_that_stop_counting_are_nothing_to_be_done_and_can_count_again(valkey: ValkeyClient) -> None:
     views = views_of(valkey)
     of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
     uncounted = PurchaseUncounted(**of, code="participant_not_votable", reason="rejected")

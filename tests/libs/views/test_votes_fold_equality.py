@@ -19,7 +19,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, connect
+from libs.views.client import Coalescer, Shard, connect
 from libs.views.functions import load_functions
 from libs.views.reply_types import FoldInput
 from libs.views.serialization import digest, text
@@ -47,6 +47,9 @@ class Small:
 
     def __init__(self, valkey: Coalescer) -> None:
         self._valkey = valkey
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [])]
 
     async def call(self, *command: Any) -> Any:
         if command[0] in ("FCALL", "FCALL_RO"):

@@ -20,7 +20,7 @@ from libs.tally.events import Event
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, connect
+from libs.views.client import Coalescer, Shard, connect
 from libs.views.functions import load_functions
 from libs.views.generations import IN_PARTS, TIMELINE, Generations
 from libs.views.key_tags import key_base
@@ -270,6 +270,9 @@ class Watched:
         self._valkey = valkey
         self.sizes: list[int] = []
         self.before: list[Awaitable[Any]] = []
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [])]
 
     async def call(self, *command: Any) -> Any:
         if command[1] == "votes_counts_at":

@@ -14,7 +14,7 @@ from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event
 from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, Valkey, connect
+from libs.views.client import Coalescer, Shard, Valkey, connect
 from libs.views.functions import load_functions
 from libs.views.serialization import unpack
 from libs.views.settings import ValkeySettings
@@ -32,6 +32,9 @@ class Counted:
     def __init__(self, valkey: Valkey) -> None:
         self._valkey = valkey
         self.calls: Counter[str] = Counter()
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [])]
 
     async def call(self, *command: Any) -> Any:
         self.calls[command[1]] += 1

@@ -13,13 +13,17 @@ from libs.deployment.deployment import Deployment
 from libs.local_stack import description
 from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
-from libs.views.functions import libraries
+from libs.views.client import ValkeyClient
+from libs.views.functions import libraries, open_valkey
 from services.cli.__main__ import app
 from services.cli.commands.doctor import machine
 from services.cli.commands.doctor.finding import Finding
 from services.cli.commands.doctor.servers import check_servers
+from services.cli.commands.doctor.valkey_settings import check_valkey_settings
+from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.own_valkey import own_valkey
+from tests.support.valkey_cluster import valkey_cluster
 
 
 @pytest.fixture
@@ -94,3 +98,39 @@ async def test_it_sees_shut_gates_and_functions_of_another_version(log: FoldedLo
     await log.valkey.call("FUNCTION", "LOAD", "REPLACE", f"{source}\n-- of another version")
     found = await by_name(log)
     assert "tally_purchases" in found["functions"].detail
+
+
+@pytest.fixture
+async def shards() -> AsyncIterator[ValkeyClient]:
+    async with valkey_cluster() as cluster:
+        client = open_valkey(cluster.url)
+        yield client
+        await client.close()
+
+
+@pytest.mark.servers
+async def test_settings_of_a_cluster_that_break_promises_are_named(shards: ValkeyClient) -> None:
+    [found] = await check_valkey_settings(shards)
+    assert (found.ok, found.detail) == (True, "as required on 3 shards")
+    [_, other, _] = await shards.shards()
+    for setting, wrong in (
+        ("maxmemory-policy", "allkeys-lru"),
+        ("cluster-require-full-coverage", "yes"),
+        ("min-replicas-to-write", "1"),
+    ):
+        [_, before] = await other.valkey.call("CONFIG", "GET", setting)
+        await other.valkey.call("CONFIG", "SET", setting, wrong)
+        [found] = await check_valkey_settings(shards)
+        assert not found.ok
+        assert setting in found.detail + found.remedy or "replicas" in found.detail
+        await other.valkey.call("CONFIG", "SET", setting, before)
+    single = await check_valkey_settings(other.valkey)
+    assert any("names one server" in each.detail for each in single)
+    [(first, _)] = other.slots
+    for each in await shards.shards():
+        await each.valkey.call("CLUSTER", "DELSLOTSRANGE", first, first + 9)
+
+    async def names_uncovered_slots() -> bool:
+        return any("10 slots belong to no shard" in each.detail for each in await check_valkey_settings(shards))
+
+    await eventually(names_uncovered_slots)

@@ -20,7 +20,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.redaction import revealed
 from libs.views import client as views_client
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
 from libs.web.asgi import Front
@@ -48,7 +48,7 @@ class Deployment:
     """The whole HTTP API over views that a test keeps, loses and brings back; `projecting` folds."""
 
     settings: Settings
-    valkey: Coalescer
+    valkey: ValkeyClient
     api: Api
     api_key: str
 

@@ -35,7 +35,7 @@ from libs.contracts.topics import catalogue_topic, legacy_test_namespace, source
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.reply_types import FoldInput
@@ -74,7 +74,7 @@ def closed_contest(approved: str, **mappings: dict[str, str]) -> dict[str, Any]:
 class Catalogue:
     """Folds events of one env's catalogue into its view, record by record."""
 
-    def __init__(self, valkey: Coalescer, namespace: str) -> None:
+    def __init__(self, valkey: ValkeyClient, namespace: str) -> None:
         self.views = CatalogueViews(valkey, namespace)
         self._topic = catalogue_topic(namespace)
         self._next: dict[int, int] = defaultdict(int)
@@ -185,7 +185,7 @@ class QueryEnvironment:
     """
 
     def __init__(
-        self, valkey: Coalescer, namespace: str, settings: Settings, app: FastAPI, client: httpx.AsyncClient
+        self, valkey: ValkeyClient, namespace: str, settings: Settings, app: FastAPI, client: httpx.AsyncClient
     ) -> None:
         self.app = app
         self.client = client
@@ -294,7 +294,7 @@ async def open_environment(
     await valkey.close()
 
 
-def _catalogue(valkey: Coalescer, namespace: str, query: HttpModule) -> HttpModule:
+def _catalogue(valkey: ValkeyClient, namespace: str, query: HttpModule) -> HttpModule:
     """Return the reads of contests and participants: each route takes time to build. Writes would need a log."""
     catalogue = environment_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
     record_service = RecordService(Table(RESOURCES["contests"], PARTICIPANTS), catalogue.views, catalogue.writer)

@@ -17,6 +17,7 @@ from libs.views.client import Valkey
 from libs.web.tls import public_authorities
 from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.functions import outdated_libraries
+from services.cli.commands.doctor.valkey_settings import check_valkey_settings
 from services.cli.commands.status.reader import parts_of, read_status
 
 MOST_SKEW_S = 1.0
@@ -43,6 +44,8 @@ async def check_servers(deployment: Deployment) -> AsyncIterator[Finding]:
     if view_answers:
         yield await _functions(deployment.valkey)
         yield await _clock(deployment.valkey)
+        for finding in await check_valkey_settings(deployment.valkey):
+            yield finding
     if log_answers and view_answers:
         try:
             found = await read_status(deployment)
@@ -95,14 +98,19 @@ async def _functions(connection: Valkey) -> Finding:
 
 
 async def _clock(connection: Valkey) -> Finding:
-    """Measure Valkey's clock offset, corrected by half of the round trip."""
-    asked: float = time.time()
-    reply: Any = await connection.call("TIME")
-    here = (asked + time.time()) / 2
-    skew_s = int(reply[0]) + int(reply[1]) / 1_000_000 - here
+    """Measure the largest offset of the shards' clocks, corrected by half of the round trip."""
+    skews = [await _skew_s(shard.valkey) for shard in await connection.shards()]
+    skew_s = max(skews, key=abs)
     if abs(skew_s) > MOST_SKEW_S:
         return problem("clock", f"Valkey's is off by {skew_s:+.3f} s", "synchronise both machines' clocks by NTP")
     return fine("clock", f"Valkey's is off by {skew_s * 1000:+.1f} ms")
+
+
+async def _skew_s(server: Valkey) -> float:
+    asked: float = time.time()
+    reply: Any = await server.call("TIME")
+    here = (asked + time.time()) / 2
+    return int(reply[0]) + int(reply[1]) / 1_000_000 - here
 
 
 def _folds(found: Status) -> Iterator[Finding]:

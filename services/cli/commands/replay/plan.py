@@ -1,5 +1,6 @@
 """Estimates a replay's events, duration and memory."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -119,6 +120,10 @@ async def _events_per_s(deployment: Deployment) -> float:
 
 
 async def _free_bytes(valkey: Valkey) -> int:
-    memory = await read_info(valkey, "memory")
-    limit = int(memory["maxmemory"]) or int(memory["total_system_memory"])
-    return max(0, limit - int(memory["used_memory"]))
+    """Return the free memory of the shards, which hold equal parts: so many times that of the fullest one."""
+    shards = await valkey.shards()
+    free = []
+    for memory in await asyncio.gather(*(read_info(shard.valkey, "memory") for shard in shards)):
+        limit = int(memory["maxmemory"]) or int(memory["total_system_memory"])
+        free.append(max(0, limit - int(memory["used_memory"])))
+    return len(free) * min(free)

@@ -18,6 +18,7 @@ from libs.tally.events import Event, Fence
 from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.rules import Selection, judge
+from libs.views.client import Shard
 from libs.views.functions import libraries
 from libs.views.key_tags import key_base
 from libs.views.reply_types import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
@@ -72,6 +73,9 @@ class Direct:
     def __init__(self, redis: Redis, prefix: str = "") -> None:
         self._redis = redis
         self._prefix = prefix
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [])]
 
     async def call(self, *command: Any) -> Any:
         if command[0] in ("FCALL", "FCALL_RO"):

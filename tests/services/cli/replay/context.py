@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.projection.replay import Replay
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.generations import Generations
 from services.cli.__main__ import app
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
@@ -34,7 +34,7 @@ class ReplayContext:
             yield cls(supervisor, deployment)
 
     @property
-    def valkey(self) -> Coalescer:
+    def valkey(self) -> ValkeyClient:
         return self.deployment.valkey
 
     async def run(self, *arguments: str) -> Result:

@@ -1,0 +1,64 @@
+"""Checks Valkey's settings on which the service's promises depend, on each shard."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from libs.views.client import Shard, Valkey, read_info
+from libs.views.connection import NotPermitted
+from libs.views.key_tags import SLOTS
+from services.cli.commands.doctor.finding import Finding, fine, problem
+
+NAME = "Valkey's settings"
+REPLICAS = 2
+"""Replicas of a shard where writes wait for one: of one replica, a promoted one has none and refuses writes."""
+WANTED = ("maxmemory-policy", "min-replicas-to-write", "cluster-require-full-coverage")
+
+
+async def check_valkey_settings(valkey: Valkey) -> list[Finding]:
+    """Return each problem once, or that there is none."""
+    shards = await valkey.shards()
+    found = [finding for each in await asyncio.gather(*map(_of_shard, shards)) for finding in each]
+    found += _uncovered(shards)
+    distinct = list(dict.fromkeys(found))
+    return distinct or [fine(NAME, f"as required on {len(shards)} {'shard' if len(shards) == 1 else 'shards'}")]
+
+
+async def _of_shard(shard: Shard) -> list[Finding]:
+    try:
+        flat = await shard.valkey.call("CONFIG", "GET", *WANTED)
+    except NotPermitted:
+        return [problem(NAME, "cannot be read by this user", "permit `config|get` (deploy/security/valkey.acl)")]
+    settings = dict(zip(*(map(bytes.decode, flat[at::2]) for at in range(2)), strict=True))
+    replication = await read_info(shard.valkey, "replication")
+    cluster = await read_info(shard.valkey, "cluster")
+    is_clustered = cluster.get("cluster_enabled") == "1"
+    return list(_problems(settings, int(replication["connected_slaves"]), is_clustered, shard.slots))
+
+
+def _problems(
+    settings: dict[str, str], replicas: int, is_clustered: bool, slots: Sequence[tuple[int, int]]
+) -> Iterator[Finding]:
+    policy = settings["maxmemory-policy"]
+    if policy != "noeviction":
+        detail = f"maxmemory-policy is {policy}: when memory is full, votes would be deleted from the counts"
+        yield problem(NAME, detail, "set maxmemory-policy noeviction")
+    wait_for = int(settings["min-replicas-to-write"])
+    if replicas and not wait_for:
+        detail = "min-replicas-to-write is 0: a primary that is cut off from its replicas could confirm votes"
+        yield problem(NAME, detail, "set min-replicas-to-write 1")
+    if wait_for and replicas < REPLICAS:
+        detail = f"a primary has {replicas} replicas: after a failover, its successor could not write"
+        yield problem(NAME, detail, f"run {REPLICAS} replicas of each primary")
+    if is_clustered and settings["cluster-require-full-coverage"] != "no":
+        detail = "cluster-require-full-coverage is yes: one lost shard would stop all others"
+        yield problem(NAME, detail, "set cluster-require-full-coverage no")
+    if is_clustered and tuple(slots) == ((0, SLOTS - 1),):
+        detail = "the server belongs to a cluster, and TALLY_VALKEY_URL names one server"
+        yield problem(NAME, detail, "name at least two of the cluster's servers, comma-separated")
+
+
+def _uncovered(shards: Sequence[Shard]) -> Iterator[Finding]:
+    held = sum(last + 1 - first for shard in shards for first, last in shard.slots)
+    if held < SLOTS:
+        detail = f"{SLOTS - held:,} slots belong to no shard: their partitions are unavailable"
+        yield problem(NAME, detail, "assign them with `valkey-cli --cluster fix`", away=True)

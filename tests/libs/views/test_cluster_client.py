@@ -1,0 +1,267 @@
+"""The client of a cluster, on a real one: slots that move, primaries that are killed or hang."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from libs.contracts.log_records import Position
+from libs.tally.errors import ViewsUnavailable
+from libs.views.client import ValkeyClient
+from libs.views.connection import NotExecuted
+from libs.views.functions import libraries, load_functions, open_valkey
+from libs.views.key_scan import generation_keys
+from libs.views.key_tags import key_base, slot_of
+from libs.views.vote_views import VoteViews
+from tests.support.eventually import eventually
+from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
+
+pytestmark = pytest.mark.servers
+
+PARTITIONS = 16
+FAILOVER_S = 30.0
+"""Node timeout and election take some 2 s; the rest is for a busy machine."""
+
+
+@pytest.fixture(scope="module")
+async def cluster() -> AsyncIterator[Cluster]:
+    async with valkey_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+async def valkey(cluster: Cluster) -> AsyncIterator[ValkeyClient]:
+    client = open_valkey(cluster.url)
+    yield client
+    await client.close()
+
+
+@pytest.fixture(scope="module")
+async def functions(cluster: Cluster) -> None:
+    client = open_valkey(cluster.url)
+    await load_functions(client)
+    await client.close()
+
+
+@contextmanager
+def hanging(node: Node) -> Iterator[None]:
+    node.stop()
+    try:
+        yield
+    finally:
+        node.resume()
+
+
+async def begin(views: VoteViews, partition: int) -> None:
+    await views.apply(partition, Position(f"log{partition}", 0), [], 1)
+
+
+async def test_every_partition_is_served_and_no_shard_holds_two_more_than_another(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    """The first calls are sent to any server, which redirects them."""
+    views = VoteViews(valkey, namespace, PARTITIONS)
+    await asyncio.gather(*(begin(views, partition) for partition in range(PARTITIONS)))
+    states = await asyncio.gather(*(views.state(partition) for partition in range(PARTITIONS)))
+    assert [state.position.log_id for state in states] == [f"log{partition}" for partition in range(PARTITIONS)]
+    found = [key.partition async for key in generation_keys(valkey, namespace, "votes", PARTITIONS)]
+    assert set(found) == set(range(PARTITIONS))
+    bases = [key_base(namespace, "votes", partition, PARTITIONS) for partition in range(PARTITIONS)]
+    held = Counter(cluster.node_of(slot_of(base.encode())).port for base in bases)
+    assert sorted(held.values()) == [5, 5, 6]
+
+
+async def test_each_primary_has_the_functions(cluster: Cluster, functions: None) -> None:
+    names = {name for name, _ in libraries()}
+    for node in cluster.nodes:
+        listed = await node.command("FUNCTION", "LIST")
+        assert {library[b"library_name"].decode() for library in listed} == names
+
+
+async def test_a_primary_without_functions_gets_them_when_it_is_called(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    await cluster.nodes[1].command("FUNCTION", "FLUSH", "SYNC")
+    views = VoteViews(valkey, namespace, PARTITIONS)
+
+    async def all_answer() -> bool:
+        try:
+            await asyncio.gather(*(views.state(partition) for partition in range(PARTITIONS)))
+        except NotExecuted:
+            return False
+        return True
+
+    await eventually(all_answer)
+
+
+class Move:
+    """A slot on its way to another server, key by key."""
+
+    def __init__(self, cluster: Cluster, slot: int) -> None:
+        self.slot = slot
+        self.source = cluster.node_of(slot)
+        self.target = next(node for node in cluster.nodes if node is not self.source)
+
+    async def __aenter__(self) -> Move:
+        await self.target.command("CLUSTER", "SETSLOT", self.slot, "IMPORTING", await self.source.id())
+        await self.source.command("CLUSTER", "SETSLOT", self.slot, "MIGRATING", await self.target.id())
+        return self
+
+    async def move(self, *keys: str) -> None:
+        await self.source.command("MIGRATE", "127.0.0.1", self.target.port, "", 0, 5000, "KEYS", *keys)
+
+    async def end(self) -> None:
+        keys = [key.decode() for key in await self.source.command("CLUSTER", "GETKEYSINSLOT", self.slot, 1000)]
+        if keys:
+            await self.move(*keys)
+        for node in (self.target, self.source):
+            await node.command("CLUSTER", "SETSLOT", self.slot, "NODE", await self.target.id())
+
+    async def __aexit__(self, *_: object) -> None:
+        """Move it back, for the next test."""
+        await self.end()
+        back = Move.__new__(Move)
+        back.slot, back.source, back.target = self.slot, self.target, self.source
+        await back.__class__.__aenter__(back)
+        await back.end()
+
+
+async def test_a_key_is_found_while_its_slot_is_moved_wherever_it_is(
+    cluster: Cluster, valkey: ValkeyClient, namespace: str
+) -> None:
+    stays, moves, new = (f"{namespace}:{{{namespace}}}:{name}" for name in ("stays", "moves", "new"))
+    for key in (stays, moves):
+        await valkey.call("SET", key, key)
+    async with Move(cluster, slot_of(stays.encode())) as move:
+        await move.move(moves)
+        assert await valkey.call("GET", stays) == stays.encode()
+        assert await valkey.call("GET", moves) == moves.encode()
+        await valkey.call("SET", new, "1")
+        await move.end()
+        assert [await valkey.call("GET", key) for key in (stays, new)] == [stays.encode(), b"1"]
+
+
+async def test_a_command_with_keys_on_both_servers_waits_until_the_slot_is_moved(
+    cluster: Cluster, valkey: ValkeyClient, namespace: str
+) -> None:
+    one, other = (f"{{{namespace}}}:{name}" for name in ("one", "other"))
+    await valkey.call("MSET", one, "1", other, "2")
+    async with Move(cluster, slot_of(one.encode())) as move:
+        await move.move(one)
+        both = asyncio.ensure_future(valkey.call("MGET", one, other))
+        await valkey.call("GET", one)
+        assert not both.done()
+        await move.end()
+        assert await both == [b"1", b"2"]
+
+
+async def test_a_function_never_sees_a_part_of_a_partition(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    """The key that names the partition does not exist, so either server would take the other to hold it."""
+    views = VoteViews(valkey, namespace, PARTITIONS)
+    await begin(views, 3)
+    base = key_base(namespace, "votes", 3, PARTITIONS)
+    async with Move(cluster, slot_of(base.encode())) as move:
+        reads = [asyncio.ensure_future(views.state(3)) for _ in range(20)]
+        folds = asyncio.ensure_future(views.apply(3, Position("log3", 1), [], 2))
+        await move.move(f"{base}:generations")
+        for _ in range(10):
+            assert await valkey.call("HLEN", f"{base}:generations") > 0
+        assert not any(read.done() for read in reads)
+        await move.end()
+        assert {read.position.log_id for read in await asyncio.gather(*reads)} == {"log3"}
+        await folds
+        assert (await views.state(3)).position == Position("log3", 2)
+
+
+async def test_slots_that_are_moved_at_once_refuse_nobody(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    views = VoteViews(valkey, namespace, PARTITIONS)
+    await begin(views, 5)
+    slot = slot_of(key_base(namespace, "votes", 5, PARTITIONS).encode())
+    source = cluster.node_of(slot)
+    target = next(node for node in cluster.nodes if node is not source)
+    at = 1
+    for giver, taker in ((source, target), (target, source)):
+        await giver.command("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", await taker.id())
+
+        async def has_moved(taker: Node = taker) -> bool:
+            return any(
+                first <= slot <= last and primary[1] == taker.port
+                for first, last, primary, *_ in await taker.command("CLUSTER", "SLOTS")
+            )
+
+        while not await has_moved():
+            await views.apply(5, Position("log5", at), [], at + 1)
+            at += 1
+        await views.apply(5, Position("log5", at), [], at + 1)
+        at += 1
+    assert (await views.state(5)).position == Position("log5", at)
+
+
+async def test_a_shard_that_hangs_delays_no_other(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    views = VoteViews(valkey, namespace, PARTITIONS)
+    await asyncio.gather(*(views.state(partition) for partition in range(PARTITIONS)))
+    hung = cluster.nodes[2]
+    theirs, others = list[int](), list[int]()
+    for partition in range(PARTITIONS):
+        node = cluster.node_of(slot_of(key_base(namespace, "votes", partition, PARTITIONS).encode()))
+        (theirs if node is hung else others).append(partition)
+    with hanging(hung):
+        waiting = [asyncio.ensure_future(views.state(partition)) for partition in theirs]
+        for _ in range(5):
+            await asyncio.gather(*(views.state(partition) for partition in others))
+        assert not any(each.done() for each in waiting)
+    await asyncio.gather(*waiting)
+
+
+async def test_a_lost_shard_refuses_its_own_calls_and_is_not_overlooked_by_a_scan(namespace: str) -> None:
+    async with valkey_cluster() as cluster:
+        cluster.nodes[0].kill()
+        client = open_valkey(cluster.url)
+        await load_functions(client)
+        views = VoteViews(client, namespace, PARTITIONS)
+        found = await asyncio.gather(
+            *(views.state(partition) for partition in range(PARTITIONS)), return_exceptions=True
+        )
+        refused = [partition for partition, each in enumerate(found) if isinstance(each, NotExecuted)]
+        assert len(refused) in (5, 6)
+        assert len([each for each in found if isinstance(each, BaseException)]) == len(refused)
+        with pytest.raises(ViewsUnavailable):
+            _ = [key async for key in generation_keys(client, namespace, "votes", PARTITIONS)]
+        await client.close()
+
+
+@pytest.mark.parametrize("fault", ["killed", "hangs"])
+async def test_a_replica_takes_over_from_a_primary(namespace: str, fault: str) -> None:
+    async with valkey_cluster(replicas=True) as cluster:
+        client = open_valkey(cluster.url)
+        await load_functions(client)
+        lost = cluster.nodes[1]
+        key = next(key for key in map(str, range(99)) if cluster.node_of(slot_of(key.encode())) is lost)
+        await client.call("SET", key, "1")
+        if fault == "killed":
+            lost.kill()
+        else:
+            lost.stop()
+
+        async def is_served() -> bool:
+            try:
+                await client.call("SET", key, "2")
+            except ViewsUnavailable:
+                return False
+            return True
+
+        await eventually(is_served, deadline_s=FAILOVER_S)
+        if fault == "hangs":
+            lost.resume()
+        assert await client.call("GET", key) == b"2"
+        await client.close()
