@@ -1,0 +1,84 @@
+"""A shard of a Valkey Cluster that is lost: it refuses its own voters, nobody else's, until it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from libs.contracts.topics import catalogue_topic
+from libs.views.key_tags import key_base, slot_of
+from tests.services.gateway.test_recovering_views import ACCOUNT, Deployment, deployment
+from tests.support.eventually import eventually
+from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
+from tests.support.voting import Contest
+
+__all__ = ["deployment"]
+pytestmark = pytest.mark.slow
+
+PARTITIONS = 6
+VOTERS = [f"voter{number}" for number in range(24)]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with valkey_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def valkey_address(cluster: Cluster) -> str:
+    """Return the cluster's address in place of the run's server."""
+    return cluster.url
+
+
+@pytest.fixture(autouse=True)
+def partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.services.gateway.test_recovering_views.PARTITIONS", PARTITIONS)
+
+
+def a_shard_without_records(cluster: Cluster, namespace: str) -> Node:
+    """Return a primary that does not hold the account's records."""
+    topic = catalogue_topic(namespace)
+    base = key_base(namespace, "catalogue", topic.partition_of(ACCOUNT), topic.partitions)
+    holder = cluster.node_of(slot_of(base.encode()))
+    return next(node for node in cluster.nodes if node is not holder)
+
+
+async def refused(contest: Contest, voters: Sequence[str]) -> set[str]:
+    """Return the voters who are asked to try again; all others' votes are accepted."""
+    answers = await asyncio.gather(*(contest.vote(voter=voter) for voter in voters))
+    found = dict(zip(voters, (answer.status_code for answer in answers), strict=True))
+    assert set(found.values()) <= {201, 503}
+    return {voter for voter, status in found.items() if status == 503}
+
+
+async def test_a_lost_shard_refuses_its_own_voters_only_until_it_is_back(
+    cluster: Cluster, deployment: Deployment, namespace: str
+) -> None:
+    async with deployment.projecting():
+        await deployment.settled()
+        contest = await deployment.api.contest(free={"max_participant": 100, "max_contest": 100})
+        assert await refused(contest, VOTERS) == set()
+        lost = a_shard_without_records(cluster, namespace)
+        lost.kill()
+        first = await refused(contest, VOTERS)
+        assert 0 < len(first) < len(VOTERS)
+        assert await refused(contest, VOTERS) == first
+        ready = await deployment.api.client.get("/readyz")
+        assert ready.status_code == 200, ready.text
+
+        lost.start()
+
+        async def is_back() -> bool:
+            return not await refused(contest, sorted(first))
+
+        await eventually(is_back, deadline_s=60)
+        counted = len(VOTERS) * 3 - len(first)
+
+        async def all_count() -> bool:
+            counts = await deployment.api.client.get(f"{contest.path}/vote_updates/")
+            return counts.status_code == 200 and counts.json()["count"] >= counted
+
+        await eventually(all_count, deadline_s=30)
