@@ -18,6 +18,7 @@ from libs.web.auth import Authenticator
 from libs.web.health import Check
 from libs.web.service import HttpModule
 from libs.web.sessions import Sessions
+from services.dashboard.codes import code_route
 from services.dashboard.pages import page_routes
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings
@@ -49,7 +50,7 @@ async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = 
                     session_router(auth, keys, sessions, RequestKeys(valkey, settings.namespace)),
                     status_router(auth, status),
                 ],
-                routes=page_routes(),
+                routes=[code_route(auth), *page_routes(settings.dashboard_language)],
             )
     finally:
         await status.close()

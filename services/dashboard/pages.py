@@ -45,16 +45,17 @@ class Assets(StaticFiles):
         return response
 
 
-def page_routes() -> list[BaseRoute]:
+def page_routes(language: str = "auto") -> list[BaseRoute]:
+    """Return the routes of pages and assets; `language` is the pages' until a user chooses another."""
     shell = Template((HERE / "html" / "shell.html").read_text())
-    pages = [Route(path, _page(shell, *page)) for path, page in PAGES.items()]
+    pages = [Route(path, _page(shell, language, *page)) for path, page in PAGES.items()]
     chart = Mount("/dashboard/assets/uplot", Assets(directory=_chart_library()))
     return [*pages, chart, Mount("/dashboard/assets", Assets(directory=HERE / "assets"))]
 
 
-def _page(shell: Template, name: str, title: str) -> Any:
+def _page(shell: Template, language: str, name: str, title: str) -> Any:
     body = (HERE / "html" / f"{name}.html").read_text()
-    html = shell.substitute(name=name, title=escape(title), body=body)
+    html = shell.substitute(language=language, name=name, title=escape(title), body=body)
 
     async def page(_: Request) -> Response:
         return Response(html, headers=HEADERS, media_type="text/html")

@@ -1,5 +1,7 @@
 """Settings of the dashboard."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from libs.deployment.settings import DeploymentSettings
@@ -7,7 +9,7 @@ from libs.web.settings import HttpSettings
 
 
 class Settings(DeploymentSettings, HttpSettings):
-    """Settings of every service, and the addresses of the projectors' metrics."""
+    """Settings of every service, the addresses of the projectors' metrics, and the pages' language."""
 
     projector_metrics_urls: str = Field(
         "",
@@ -19,6 +21,10 @@ class Settings(DeploymentSettings, HttpSettings):
         "",
         description="Options that the operator's page adds to the commands it shows, such as "
         "`--data-dir /var/lib/tally`, so that they work as pasted.",
+    )
+
+    dashboard_language: Literal["auto", "en", "de"] = Field(
+        "auto", description="Language of the dashboard until a user chooses another; auto: the browser's."
     )
 
     def projector_urls(self) -> list[str]:

@@ -1,10 +1,17 @@
 """Log-in, the list of contests, and the common frame of all pages, in a browser."""
 
-from playwright.async_api import expect
+import re
+import uuid
+from datetime import UTC, datetime, timedelta
 
+from playwright.async_api import Locator, Page, expect
+
+from libs.catalogue.api_keys import revoke_key
 from libs.local_stack.supervisor import Supervisor
 from tests.support.browser_types import Issue, Visit
-from tests.support.voting import Api, running
+from tests.support.catalogue import Catalogue
+from tests.support.eventually import eventually
+from tests.support.voting import Api, hours_from_now, running
 
 
 async def test_whoever_is_not_logged_in_is_asked_for_a_key(
@@ -53,7 +60,7 @@ async def test_a_key_that_may_not_list_contests_is_told_the_way(api: Api, visit:
     await expect(page.locator("#contests-note")).to_contain_text("content:read")
     await expect(page.get_by_role("link", name="Operations")).to_be_hidden()
     await page.goto(f"/dashboard{contest.path}")
-    await expect(page.locator("#ranking .name").first).to_have_text(contest.participants[0])
+    await expect(page.locator("#ranking .name").first).to_have_text("Participant 0")
 
 
 async def test_the_theme_is_the_system_s_until_another_is_chosen(visit: Visit) -> None:
@@ -68,3 +75,60 @@ async def test_the_theme_is_the_system_s_until_another_is_chosen(visit: Visit) -
     await expect(button).to_have_text("Theme: light")
     await button.click()
     assert await page.evaluate(ground) == dark
+
+
+async def test_contests_can_be_searched_filtered_and_show_their_type_and_finality(api: Api, visit: Visit) -> None:
+    unique = uuid.uuid4().hex
+    await api.contest(body=running() | {"title": f"Rated {unique}", "contest_type": "rating"})
+    over = await api.contest(body=running() | {"title": f"Over {unique}"})
+    await over.change(end=hours_from_now(1 / 3600))
+    page = await visit("/dashboard")
+    items = page.locator("#contests li:visible")
+    await page.get_by_label("Find a contest").fill(unique.upper())
+    await expect(items).to_have_count(2)
+    await page.get_by_label("Type").select_option("Rating")
+    await expect(items).to_have_text([re.compile(f"Rated {unique}.*Running.*Rating.*0 ratings", re.DOTALL)])
+    await page.get_by_label("Type").select_option("All types")
+    await page.clock.install()
+    await page.reload()
+    await page.get_by_label("Phase").select_option("Finished")
+    await page.get_by_label("Find a contest").fill(unique)
+    final = items.filter(has_text="Over").get_by_text("Final")
+    await eventually(lambda: _is_shown(page, final), deadline_s=30, every_s=0.3)
+    await page.get_by_label("Find a contest").fill("nothing of the kind")
+    await expect(page.locator("#contests-note")).to_have_text("No contest matches.")
+
+
+async def _is_shown(page: Page, part: Locator) -> bool:
+    await page.clock.run_for(10_000)
+    return await part.count() == 1 and await part.is_visible()
+
+
+async def test_it_says_why_a_log_in_is_needed_and_when_the_session_ends(
+    api: Api, visit: Visit, issue: Issue, catalogue: Catalogue
+) -> None:
+    ticket = (await api.client.post("/dashboard/tickets")).json()["ticket"]
+    await visit(f"/dashboard#ticket={ticket}", key="")
+    error = "#log-in-error"
+    again = await visit(f"/dashboard#ticket={ticket}", key="")
+    await expect(again.locator(error)).to_contain_text("has been used")
+
+    key = await issue()
+    page = await visit("/dashboard", key.api_key)
+    await expect(page.locator("#log-out")).to_be_visible()
+    await revoke_key(catalogue.writer, catalogue.views, key.key_id)
+    await eventually(lambda: _is_refused(page, key.api_key), deadline_s=20, every_s=0.3)
+    await page.reload()
+    await expect(page.locator(error)).to_contain_text("revoked")
+
+    soon = await visit("/dashboard")
+    await soon.clock.install(time=datetime.now(UTC) + timedelta(hours=11, minutes=55))
+    await soon.goto("/dashboard")
+    await expect(soon.locator("#session-ends")).to_contain_text("Your session ends at")
+    await soon.get_by_role("button", name="Log in again").click()
+    await expect(soon.get_by_role("dialog", name="Log in")).to_be_visible()
+
+
+async def _is_refused(page: Page, api_key: str) -> bool:
+    answer = await page.context.request.get("/dashboard/session", headers={"Authorization": f"Bearer {api_key}"})
+    return answer.status == 401

@@ -1,5 +1,6 @@
 // Time series chart, drawn by uPlot (a global of its script), with the same data as an accessible table.
 
+import { language, t } from "./texts.js";
 import { compact, date, number, time } from "./words.js";
 
 const ROWS_OF_TABLE = 30;
@@ -22,7 +23,10 @@ export class Chart {
     new ResizeObserver(() => this.#fit()).observe(place);
   }
 
-  /** Draws `lines` (`{key, name, colour, values}`) over `times`, of the same length; `isStepped` for votes per step. */
+  /**
+   * Draws `lines` (`{key, name, colour, values}`) over `times`, of the same length; `isStepped` for votes per step, of
+   * which the last one is unfinished, and dashed. Lines that share a colour differ in their dashes.
+   */
   draw(times, lines, isStepped) {
     this.#times = times;
     this.#lines = lines;
@@ -37,7 +41,7 @@ export class Chart {
       window.min += ahead;
       window.max += ahead;
     }
-    this.#plot.setData([times, ...lines.map((line) => line.values)], window === null);
+    this.#plot.setData([times, ...this.#columns(isStepped)], window === null);
     if (window !== null) this.#plot.setScale("x", window);
     this.#tell();
   }
@@ -78,11 +82,12 @@ export class Chart {
   fillTable(isStepped) {
     const head = document.createElement("thead");
     const names = head.insertRow();
-    for (const text of ["Time", ...this.#lines.map((line) => line.name)]) {
+    const heading = t("Time");
+    for (const text of [heading, ...this.#lines.map((line) => line.name)]) {
       const cell = document.createElement("th");
       cell.scope = "col";
       cell.textContent = text;
-      if (text !== "Time") cell.className = "number";
+      if (text !== heading) cell.className = "number";
       names.append(cell);
     }
     const body = document.createElement("tbody");
@@ -100,6 +105,16 @@ export class Chart {
       }
     }
     this.#table.replaceChildren(head, body);
+  }
+
+  /** Returns the values to plot; of steps the finished ones, then the unfinished one with that before it. */
+  #columns(isStepped) {
+    if (!isStepped) return this.#lines.map((line) => line.values);
+    const last = this.#times.length - 1;
+    return this.#lines.flatMap(({ values }) => [
+      values.map((value, at) => (at < last ? value : null)),
+      values.map((value, at) => (at >= last - 1 ? value : null)),
+    ]);
   }
 
   #zoomTo(from, to) {
@@ -128,17 +143,22 @@ export class Chart {
         scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.05, 1)] } },
         axes: [
           { ...axis, space: 5.5 * size, size: 2 * size, values: clockTicks },
-          { ...axis, size: 4 * size, space: 2.5 * size, gap: size / 3, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? compact(tick) : "")) },
+          { ...axis, size: 4 * size, space: 2.5 * size, gap: size / 3, values: (_, ticks) => wholeTicks(ticks) },
         ],
         series: [
           {},
-          ...this.#lines.map((each) => ({
-            label: each.name,
-            stroke: colour(this.#place, each.colour),
-            width,
-            points: { show: this.#times.length < 4 },
-            paths: isStepped ? uPlot.paths.stepped({ align: -1 }) : undefined,
-          })),
+          ...this.#lines.flatMap((each, at) => {
+            const twins = this.#lines.slice(0, at).filter((other) => other.colour === each.colour).length;
+            const line = {
+              label: each.name,
+              stroke: colour(this.#place, each.colour),
+              width,
+              points: { show: this.#times.length < 4 },
+              paths: isStepped ? uPlot.paths.stepped({ align: -1 }) : undefined,
+              dash: twins ? [4 * width, 2 * width * twins] : undefined,
+            };
+            return isStepped ? [line, { ...line, dash: [width, 2 * width], points: { show: false } }] : [line];
+          }),
         ],
         hooks: {
           setCursor: [() => this.#tell()],
@@ -152,7 +172,7 @@ export class Chart {
           ],
         },
       },
-      [this.#times, ...this.#lines.map((each) => each.values)],
+      [this.#times, ...this.#columns(isStepped)],
       this.#place,
     );
     if (left >= 0) this.#plot.setCursor({ left, top });
@@ -190,17 +210,24 @@ export class Chart {
   }
 }
 
-/** Formats times of day, with the date at the start of a day. */
+/** Formats whole numbers only. */
+function wholeTicks(ticks) {
+  const texts = compact(ticks.filter(Number.isInteger));
+  return ticks.map((tick) => (Number.isInteger(tick) ? texts.shift() : ""));
+}
+
+/** Formats times of day, with the date at the start of a day; a label equal to the one before is left out. */
 function clockTicks(_, ticks) {
   let before = "";
-  return ticks.map((tick) => {
+  const labels = ticks.map((tick) => {
     const at = new Date(tick * 1000);
-    const day = at.toLocaleDateString("en", { month: "short", day: "numeric" });
+    const day = at.toLocaleDateString(language, { month: "short", day: "numeric" });
     const isNew = before !== "" && before !== day;
     before = day;
-    const clock = at.toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-    return isNew || (ticks.at(-1) - ticks[0] > 3 * 86400) ? day : at.getSeconds() ? time(at) : clock;
+    const clock = at.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    return isNew || ticks.at(-1) - ticks[0] > 3 * 86400 ? day : at.getSeconds() ? time(at) : clock;
   });
+  return labels.map((label, at) => (label === labels[at - 1] ? "" : label));
 }
 
 /** Returns the current value of a style sheet's colour. */

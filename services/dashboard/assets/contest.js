@@ -1,64 +1,69 @@
 // The live page of a contest: the stream's events update `state`, and `render` shows it.
 
-import { Chart } from "./chart.js";
+import { Announcements } from "./announcements.js";
+import { Board } from "./board.js";
+import { startCall } from "./call.js";
+import { saveCsv, savePng } from "./export.js";
+import { isLate, isSecret, secretUntil, showLink, showTime, showTitle } from "./headline.js";
 import { History } from "./history.js";
+import { element, write } from "./page.js";
 import { Participants } from "./participants.js";
-import { ranked, Ranking } from "./ranking.js";
+import { ahead, figures, Movement, placesOf } from "./places.js";
+import { ChartPanel } from "./chart-panel.js";
+import { Ranking } from "./ranking.js";
 import { Rate } from "./rate.js";
-import { get, Refused } from "./session.js";
-import { element, start } from "./shell.js";
+import { Refused } from "./session.js";
+import { start } from "./shell.js";
 import { Sources } from "./sources.js";
 import { listen } from "./stream.js";
-import { isWall, startWall } from "./wall.js";
+import { startShow } from "./show.js";
+import { t } from "./texts.js";
+import { Wall } from "./wall.js";
 import * as words from "./words.js";
+import { colourOf } from "./palette.js";
 
 const KEY = decodeURIComponent(location.pathname.split("/")[3]);
 const PATH = `/contests/${encodeURIComponent(KEY)}`;
 const RENDER_MS = 200;
-const SAY_MS = 15_000;
-const LEADERS = 5;
-const COLOURS = 8;
 
-const root = document.documentElement;
 const state = {
-  title: KEY,
-  image: "",
   standing: null, // the last `phase` event
-  counts: null, // the last `counts` event
   link: "connecting", // or "live", "stale", "lost", "gone", "refused"
   why: "",
   seen: 0, // when the data was last up to date, by the service's clock
   ahead: 0, // how far the service's clock is ahead of this one, in ms
+  latest: null, // the last `counts` event
 };
-const rate = new Rate();
-const picks = new Set();
-const colours = new Map(); // key -> slot
-let followsLeaders = true;
-let mode = "total";
 let pending = 0;
-let saidAt = 0;
-let said = "";
 
-const people = new Participants(KEY, render);
-const past = new History(KEY, drawChart);
-const ranking = new Ranking(element("ranking"), pick);
+const rate = new Rate();
+const people = new Participants();
+const board = new Board(render);
+const movement = new Movement();
+const announcements = new Announcements();
+const wall = new Wall(element("wall"), { askFirst: () => isSecret(state.standing) && secretUntil(state.standing), changed: () => panel.redraw() });
+const past = new History(KEY, () => panel.draw());
+const panel = new ChartPanel(past, people, { counts: () => board.counts, now: () => now(), changed: render });
+const ranking = new Ranking(element("ranking"), (key) => panel.pick(key));
 const sources = new Sources(element("sources"), element("sources-of"), (key) => people.of(key).name);
-const chart = new Chart(element("chart"), element("legend"), element("chart-table"));
 
 /** Returns the service's time, independent of the device's clock. */
 const now = () => Date.now() + state.ahead;
+const places = () => (board.counts ? placesOf(board.counts, (key) => people.of(key).order) : []);
 
 function render() {
-  if (pending) return;
-  pending = setTimeout(() => {
+  pending ||= setTimeout(() => {
     pending = 0;
-    showTitle();
-    showLink();
-    showFigures();
-    showRanking();
-    sources.show(state.counts);
-    drawChart();
-    say();
+    const found = places();
+    showTitle(people.title || KEY, people.image, state.standing);
+    showLink(state);
+    showBoard();
+    showSeal();
+    showFigures(found);
+    showRanking(found);
+    sources.show(board.isReveal ? null : board.counts);
+    panel.draw();
+    if (!board.heldAt && board.counts) announcements.say(found, board.counts, (key) => people.of(key).name, state.standing?.final);
   }, RENDER_MS);
 }
 
@@ -67,282 +72,140 @@ function received(event, data) {
     state.ahead = Date.parse(data.server_time) - Date.now();
     if (data.hidden) forget();
     else if (state.standing?.hidden !== false) past.refresh();
-    if (state.standing && !data.lag?.seconds) readContest();
     if (data.lag?.seconds) rate.forget();
     state.standing = data;
+  } else if (event === "details") {
+    people.update(data);
   } else if (event === "counts") {
-    state.counts = data;
+    state.latest = data;
+    board.update(data);
     rate.add(data.count);
   } else if (event === "gone") state.link = "gone";
   if (event === "stale") Object.assign(state, { link: "stale", seen: Date.parse(data.since) });
   else if (event !== "gone") state.link = "live";
   if (state.link === "live") state.seen = now();
+  if (event === "phase") wall.check();
   render();
 }
 
 /** Discards counts that have become hidden. */
 function forget() {
-  state.counts = null;
+  state.latest = null;
+  board.update(null);
+  movement.forget();
   rate.forget();
   past.forget();
-  colours.clear();
-  said = "";
-  write("said", said);
-  write("chart-says", "");
+  panel.forget();
+  announcements.forget();
 }
 
-function showTitle() {
-  const { standing } = state;
-  element("contest-title").textContent = state.title;
-  document.title = `${state.title} · Tallykeeper`;
-  const image = element("contest-image");
-  image.hidden = !state.image;
-  if (state.image && image.getAttribute("src") !== state.image) image.src = state.image;
-  if (standing === null) return;
-  chip("phase", words.PHASES[standing.phase] ?? standing.phase, standing.phase === "running" ? "good" : "");
-  const [text, kind] = standing.sealed ? ["Sealed", "good"] : standing.final ? ["Final", "good"] : ["Provisional", "warn"];
-  chip("finality", text, kind);
-  element("finality").hidden = standing.phase === "setup" || standing.phase === "announced";
+function showBoard() {
+  const isHeld = board.heldAt > 0;
+  element("hold").setAttribute("aria-pressed", isHeld);
+  element("held-mark").hidden = !isHeld;
+  if (isHeld) write("held-mark", t("Held at {time}", { time: words.time(board.heldAt) }));
+  for (const id of ["reveal-next", "reveal-all"]) element(id).hidden = !board.isReveal;
+  document.body.classList.toggle("reveal", board.isReveal);
 }
 
-function showTime() {
-  const { standing, counts, link } = state;
-  const text = [];
-  if (standing?.phase === "announced" && standing.start) text.push(`starts in ${words.span(Date.parse(standing.start) - now())}`);
-  if (standing?.phase === "running" && standing.end) text.push(`ends in ${words.span(Date.parse(standing.end) - now())}`);
-  if (standing?.phase === "running" && !standing.end) text.push("no end set");
-  if (standing?.phase === "finished") text.push(`ended ${words.date(Date.parse(standing.end))}`);
-  element("countdown").textContent = text.join("");
-  if (link !== "live" && state.seen) element("age").textContent = `As of ${words.time(state.seen)}, ${words.ago(now() - state.seen)}`;
-  else if (counts) element("age").textContent = `Last change ${words.ago(now() - Date.parse(counts.updated))}`;
-  else element("age").textContent = "";
-  const votes = link === "live" && !isLate() ? rate.value : null;
-  write("rate", votes === null ? "–" : words.decimal(votes));
+function showSeal() {
+  const { seal } = people;
+  element("sealed").hidden = !seal;
+  if (!seal) return;
+  write("sealed-at", t("Sealed {time}. SHA-256 of the certificate:", { time: words.date(Date.parse(seal.sealed_at)) }));
+  write("sealed-sha256", seal.sha256);
+  element("sealed-file").href = `${PATH}/certificate`;
 }
 
-/** Returns whether votes wait to be counted for longer than usual. */
-const isLate = () => state.link === "live" && state.standing?.lag?.seconds > 0;
-
-function showLink() {
-  const [text, kind] = isLate() ? [`Counting is ${words.plural(state.standing.lag.records, "vote", "votes")} behind`, "warn"] : {
-    connecting: ["Connecting …", ""],
-    live: ["Live", "good"],
-    stale: ["Paused", "warn"],
-    lost: ["Reconnecting …", "bad"],
-    gone: ["Deleted", "bad"],
-    refused: ["No access", "bad"],
-  }[state.link];
-  chip("live", text, kind);
-  const trouble = {
-    stale: "The counts are temporarily unavailable. This page shows the latest ones and continues by itself.",
-    lost: `${state.why} This page shows the latest counts and continues by itself.`,
-    gone: "This contest has been deleted. This page shows its latest counts.",
-    refused: state.why,
-  }[state.link];
-  const hidden = state.standing?.hidden
-    ? "The counts of this contest are hidden, and your API key may not see them (results:read_hidden)."
-    : undefined;
-  write("trouble", trouble ?? hidden ?? "");
-  element("trouble").hidden = !(trouble ?? hidden);
-  element("trouble").classList.toggle("bad", trouble !== undefined && state.link !== "stale");
-  document.body.classList.toggle("lost", trouble !== undefined);
-  document.body.classList.toggle("empty", state.link === "refused" && state.standing === null);
-  document.body.classList.toggle("counts-hidden", Boolean(state.standing?.hidden));
-}
-
-function showFigures() {
-  const { counts } = state;
+function showFigures(found) {
+  const { counts } = board;
+  const [first, second] = board.isReveal ? [] : found;
+  const unit = words.units(counts?.contest_type);
+  const isBallots = counts?.contest_type === "ordering";
   write("count", counts ? words.number(counts.count) : "–");
   write("unique", counts ? words.number(counts.unique_voter_count) : "–");
   write("anonymous", counts ? words.number(counts.anonymous_voter_count) : "–");
   if (counts) element("anonymous").title = words.share(counts.anonymous_voter_count, counts.unique_voter_count);
-  const [first, second] = places();
-  write("lead", first && second && first.count > 0 ? ahead(first, second) : "–");
-  const units = words.capital(unit()[1]);
-  write("count-unit", units);
-  write("rate-unit", `${units} per second`);
-  showTime();
+  const leads = first && second && first.count > 0;
+  write("lead", leads ? ahead(first, second, counts) : "–");
+  write("leader", leads ? (second.rank === 1 ? t("level") : people.of(first.key).name) : "");
+  write("count-unit", t(unit.name));
+  write("source-unit", t(unit.name));
+  write("rate-unit", t(unit.rate));
+  write("unique-unit", isBallots ? t("Ballots") : t("Voters"));
+  showClock();
 }
 
-/** Returns the counted participants in order, with ranks. */
-function places() {
-  if (!state.counts) return [];
-  const counted = Object.entries(state.counts.participants).map(([key, { count, rating }]) => ({
-    key,
-    count,
-    average: rating ? (rating.average ?? -1) : 0,
-  }));
-  return ranked(counted, (key) => people.of(key).order);
+function showClock() {
+  showTime(state, board.counts, now());
+  const isCounting = state.link === "live" && !isLate(state) && !board.heldAt;
+  const [second, minute] = isCounting ? [rate.perSecond, rate.perMinute] : [null, null];
+  write("rate", second === null ? "–" : words.decimal(second));
+  write("per-minute", minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }));
 }
 
-const isRated = () => state.counts?.contest_type === "rating";
-const unit = () => words.units(state.counts?.contest_type);
-
-/** Returns by how much the first place is ahead of the second: a difference of averages, or of counts. */
-const ahead = (first, second) =>
-  isRated() ? words.precise(first.average - Math.max(second.average, 0)) : words.number(first.count - second.count);
-
-/** Returns what a row of the ranking shows of a place: its main number, the one below it, and its bar. */
-function figures(place, best) {
-  if (isRated())
-    return {
-      figure: place.average < 0 ? "–" : words.precise(place.average),
-      note: words.plural(place.count, ...unit()),
-      part: best.average > 0 ? Math.max(place.average, 0) / best.average : 0,
-    };
-  return {
-    figure: words.number(place.count),
-    note: words.share(place.count, state.counts.count),
-    part: best.count > 0 ? Math.max(place.count, 0) / best.count : 0,
-  };
+/** Returns all rows of the ranking; while counts are hidden, participants by number without any. */
+function rowsOf(found) {
+  const { counts } = board;
+  if (!counts) return state.standing?.hidden ? people.all.map((person) => ({ ...person, colour: colourOf(person) })) : [];
+  if (!board.heldAt) movement.update(found);
+  return found.map((place, at) => {
+    const person = people.of(place.key);
+    if (board.isCovered(at, found.length)) return { key: `covered ${at}`, rank: place.rank, isCovered: true };
+    const isWinner = state.standing?.final && place.rank === 1 && place.count > 0;
+    const moved = isWinner || board.isReveal ? 0 : movement.of(place.key);
+    return { ...person, ...place, ...figures(place, found[0], counts), colour: colourOf(person), isWinner, moved, isPicked: panel.shows(place.key) };
+  });
 }
 
-function showRanking() {
+function showRanking(found) {
+  if (board.counts) panel.follow(found);
   const search = element("search").value.trim().toLocaleLowerCase();
-  const most = Number(element("top").value);
-  const all = state.counts
-    ? places().map((place, _, [best]) => ({ ...people.of(place.key), ...place, ...figures(place, best) }))
-    : state.standing?.hidden
-      ? people.all.filter((person) => person.approved).toSorted((a, b) => a.order - b.order)
-      : [];
-  if (state.counts) follow(all);
-  const found = search ? all.filter((row) => row.name.toLocaleLowerCase().includes(search)) : all;
-  const shown = found.slice(0, isWall() ? 10 : most);
-  const rows = shown.map((row) => ({ ...row, colour: colourOf(row.key), isPicked: colours.has(row.key) }));
-  ranking.show(rows);
-  write("ranking-title", state.standing?.hidden ? "Participants" : "Ranking");
-  const rest = found.length - shown.length;
-  const note =
-    !state.counts && !state.standing?.hidden
-      ? "Loading …"
-      : all.length === 0 && state.counts
-        ? "There are no participants yet."
-        : search && found.length === 0
-          ? "No participant matches."
-          : rest > 0
-            ? `and ${words.number(rest)} more`
-            : "";
-  write("ranking-note", note);
+  const all = rowsOf(found);
+  const matching = search ? all.filter((row) => row.name?.toLocaleLowerCase().includes(search)) : all;
+  const shown = wall.isOn ? wall.page(matching) : matching.slice(0, Number(element("top").value));
+  ranking.show(shown);
+  write("ranking-title", state.standing?.hidden ? t("Participants") : t("Ranking"));
+  write("page", wall.isOn ? wall.pageText : "");
+  write("ranking-note", note(all.length, matching.length, shown.length));
 }
 
-/** Updates the participants in the chart: the leaders or the picked ones. Each keeps its colour while in it. */
-function follow(rows) {
-  const wanted = followsLeaders ? rows.slice(0, LEADERS).map((row) => row.key) : [...picks];
-  for (const key of colours.keys()) if (!wanted.includes(key)) colours.delete(key);
-  for (const key of wanted)
-    if (!colours.has(key)) {
-      const taken = new Set(colours.values());
-      colours.set(key, Array.from({ length: COLOURS }, (_, at) => at + 1).find((slot) => !taken.has(slot)));
-    }
-  past.want(wanted);
+function note(all, matching, shown) {
+  if (!board.counts && !state.standing?.hidden) return t("Loading …");
+  if (all === 0 && board.counts) return t("There are no participants yet.");
+  if (matching === 0 && all > 0) return t("No participant matches.");
+  return matching > shown ? t("and {n} more", { n: words.number(matching - shown) }) : "";
 }
 
-const colourOf = (key) => (colours.has(key) ? `--series-${colours.get(key)}` : "--series-none");
-
-function pick(key) {
-  if (followsLeaders) for (const leader of colours.keys()) picks.add(leader);
-  followsLeaders = false;
-  if (!picks.delete(key)) {
-    if (picks.size === COLOURS) picks.delete(picks.values().next().value);
-    picks.add(key);
-  }
-  element("leaders").setAttribute("aria-pressed", "false");
-  showRanking();
-  drawChart();
-}
-
-function drawChart() {
-  const { counts } = state;
-  const series = counts && past.series((key) => (key ? counts.participants[key]?.count : counts.count), now());
-  if (!series) return state.standing?.hidden ? chart.clear() : undefined;
-  const isStepped = mode === "step";
-  const lines = [...colours.keys()]
-    .filter((key) => series.total.has(key))
-    .map((key) => ({
-      key,
-      name: people.of(key).name,
-      colour: colourOf(key),
-      values: (isStepped ? series.step : series.total).get(key),
-    }));
-  if (lines.length === 0 && counts.count > 0) return undefined;
-  chart.draw(series.times, lines, isStepped);
-  const step = series.interval < 3600 ? words.plural(series.interval / 60, "minute", "minutes") : words.plural(series.interval / 3600, "hour", "hours");
-  write("chart-says", `Votes of ${lines.map((line) => line.name).join(", ") || "nobody"} ${isStepped ? `in steps of ${step}` : "over time"}; the same as a table below.`);
-  element("chart-hint").title = `Steps of ${step}`;
-  if (element("chart-table").closest("details").open) chart.fillTable(isStepped);
-  return undefined;
-}
-
-/** Announces the lead to screen readers, at most every `SAY_MS`. */
-function say() {
-  const [first, second] = places();
-  if (!first || first.count === 0 || performance.now() - saidAt < SAY_MS) return;
-  const name = people.of(first.key).name;
-  const has = isRated()
-    ? `an average of ${words.precise(first.average)} from ${words.plural(first.count, ...unit())}`
-    : words.plural(first.count, ...unit());
-  const standing =
-    second?.rank === 1
-      ? `${name} and ${people.of(second.key).name} are level with ${has}.`
-      : `${name} leads with ${has}${second ? `, ${ahead(first, second)} ahead of ${people.of(second.key).name}` : ""}.`;
-  if (standing === said) return;
-  said = standing;
-  saidAt = performance.now();
-  element("said").textContent = standing;
-}
-
-function chip(id, text, kind) {
-  write(id, text);
-  element(id).className = `chip ${kind}`.trim();
-}
-
-function write(id, text) {
-  const found = element(id);
-  if (found.textContent !== text) found.textContent = text;
-}
-
-async function readContest() {
-  try {
-    const contest = await get(PATH);
-    state.title = contest.title || KEY;
-    state.image = contest.image?.key ? `/media/image/${encodeURIComponent(contest.image.key)}?size=thumb` : "";
-    render();
-  } catch (error) {
-    if (!(error instanceof Refused || error instanceof TypeError)) throw error; // the key stays its title
-  }
-}
+/** Returns what is exported: the title, and all rows of the ranking. */
+const shownResult = () => ({
+  title: people.title || KEY,
+  counts: board.counts,
+  time: board.heldAt || now(),
+  rows: rowsOf(places()).filter((row) => row.count !== undefined),
+  isFinal: Boolean(state.standing?.final),
+});
 
 element("search").addEventListener("input", render);
 for (const id of ["top", "sources-of"]) element(id).addEventListener("change", render);
-for (const button of document.querySelectorAll("[data-mode]"))
-  button.addEventListener("click", () => {
-    mode = button.dataset.mode;
-    for (const each of document.querySelectorAll("[data-mode]")) each.setAttribute("aria-pressed", each === button);
-    drawChart();
-  });
-for (const button of document.querySelectorAll("[data-zoom]"))
-  button.addEventListener("click", () => chart.zoom(button.dataset.zoom));
-element("leaders").addEventListener("click", () => {
-  followsLeaders = true;
-  picks.clear();
-  element("leaders").setAttribute("aria-pressed", "true");
-  render();
-});
-element("chart-table").closest("details").addEventListener("toggle", drawChart);
-for (const source of [root, matchMedia("(prefers-color-scheme: dark)")])
-  source.addEventListener(source === root ? "theme" : "change", () => (chart.repaint(), drawChart()));
 setInterval(() => {
-  if (state.counts) rate.add(state.counts.count);
-  showTime();
+  if (state.latest) rate.add(state.latest.count);
+  showClock();
 }, 500);
+setInterval(render, 10_000); // pages turn, arrows go
 
-startWall(element("wall"), () => (chart.repaint(), render()));
+startShow(board, {
+  places,
+  now,
+  csv: () => board.counts && saveCsv(shownResult()),
+  png: () => board.counts && savePng(shownResult()),
+  layoutChanged: () => (panel.redraw(), render()),
+});
+startCall();
 await start();
-readContest();
-people.start();
 past.start();
 try {
-  await listen(`${PATH}/vote_updates/stream?sources=true`, {
+  await listen(`${PATH}/vote_updates/stream?sources=true&details=true`, {
     received,
     alive() {
       if (state.link === "live") state.seen = now();
@@ -350,12 +213,12 @@ try {
     connected: () => rate.forget(),
     lost(why) {
       Object.assign(state, { link: "lost", why });
-      showLink();
-      showTime();
+      showLink(state);
+      showClock();
     },
   });
 } catch (error) {
   if (!(error instanceof Refused)) throw error;
   Object.assign(state, { link: "refused", why: error.message });
-  showLink();
+  showLink(state);
 }

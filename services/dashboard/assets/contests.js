@@ -1,68 +1,100 @@
-// The account's contests, newest first, with their totals.
+// The account's contests, newest first, with their totals; searched and filtered in this page.
 
-import { get, Refused } from "./session.js";
-import { element, start } from "./shell.js";
+import { element } from "./page.js";
+import { get, open, Refused } from "./session.js";
+import { start } from "./shell.js";
+import { t } from "./texts.js";
 import * as words from "./words.js";
 
 const REFRESH_MS = 10_000;
-const shown = new Map(); // key -> list item
+const TYPES = { voteonly: "Vote only", participation: "Participation", rating: "Rating", ordering: "Ordering" };
+const known = new Map(); // key -> {contest, item, votes, mark, state}
 let next = null;
+let isAll = false;
 
 const who = await start();
+for (const [id, event] of [["search", "input"], ["phase", "change"], ["type", "change"]]) element(id).addEventListener(event, filter);
 element("more").addEventListener("click", more);
 await more();
 setInterval(() => document.hidden || refresh(), REFRESH_MS);
 
 async function more() {
-  const note = element("contests-note");
-  if (!who.permissions.includes("content:read")) {
-    note.textContent = "This API key cannot list contests (content:read). Open one at /dashboard/contests/<its key>.";
-    return;
-  }
+  if (!who.permissions.includes("content:read"))
+    return say(t("This API key cannot list contests (content:read). Open one at /dashboard/contests/<its key>."));
   try {
     const page = await get(`/contests?limit=20${next ? `&next=${encodeURIComponent(next)}` : ""}`);
-    next = page.next;
-    element("more").hidden = !page.has_more;
-    for (const contest of page.data) if (!shown.has(contest.key)) add(contest);
-    note.textContent = shown.size ? "" : "There are no contests yet.";
+    [next, isAll] = [page.next, !page.has_more];
+    for (const contest of page.data) if (!known.has(contest.key)) add(contest);
+    show();
   } catch (error) {
-    note.textContent = error instanceof Refused ? error.message : "The service cannot be reached. Reload to try again.";
+    say(error instanceof Refused ? error.message : t("The service cannot be reached. Reload to try again."));
   }
 }
 
+/** Shows the contests that fit; a search covers all of them, not only those listed so far. */
+async function filter() {
+  show();
+  while (isFiltered() && !isAll) {
+    const before = next;
+    await more();
+    if (next === before) return;
+  }
+}
+
+const isFiltered = () => ["search", "phase", "type"].some((id) => element(id).value.trim());
+
+function show() {
+  const search = element("search").value.trim().toLocaleLowerCase();
+  const [phase, type] = [element("phase").value, element("type").value];
+  let shown = 0;
+  for (const { contest, item } of known.values()) {
+    const fits =
+      (contest.title || contest.key).toLocaleLowerCase().includes(search) &&
+      (!phase || phaseOf(contest, Date.now()) === phase) &&
+      (!type || contest.contest_type === type);
+    item.hidden = !fits;
+    shown += fits;
+  }
+  element("more").hidden = isAll;
+  say(shown ? "" : known.size ? t("No contest matches.") : t("There are no contests yet."));
+}
+
 function add(contest) {
-  const item = document.createElement("li");
-  item.className = "panel";
-  const link = document.createElement("a");
+  const item = part("li", "panel");
+  const link = part("a", "", contest.title || contest.key);
   link.href = `/dashboard/contests/${encodeURIComponent(contest.key)}`;
-  link.textContent = contest.title || contest.key;
-  const phase = document.createElement("span");
   const now = phaseOf(contest, Date.now());
-  phase.className = now === "running" ? "chip good" : "chip";
-  phase.textContent = words.PHASES[now];
-  const votes = document.createElement("span");
-  votes.className = "votes";
-  votes.textContent = "…";
-  const when = document.createElement("span");
-  when.className = "soft";
-  when.textContent = times(contest.contest_config);
-  item.append(link, phase, when, votes);
+  const mark = part("span", "chip good");
+  mark.hidden = true;
+  const phase = part("span", now === "running" ? "chip good" : "chip", t(words.PHASES[now]));
+  const marks = part("span", "marks");
+  marks.append(mark, phase);
+  const [when, votes] = [part("span", "soft", `${t(TYPES[contest.contest_type] ?? contest.contest_type)} · ${times(contest.contest_config)}`), part("span", "votes", "…")];
+  item.append(link, marks, when, votes);
   element("contests").append(item);
-  shown.set(contest.key, votes);
+  known.set(contest.key, { contest, item, votes, mark, state: "" });
   count(contest.key);
 }
 
 function refresh() {
-  for (const key of shown.keys()) count(key);
+  for (const [key, { item, state }] of known) if (!item.hidden && state !== "sealed") count(key);
 }
 
+/** Reads a contest's total, and whether it is final; of a final one, whether it is sealed. */
 async function count(key) {
+  const entry = known.get(key);
+  const path = `/contests/${encodeURIComponent(key)}/vote_updates`;
   try {
-    const counts = await get(`/contests/${encodeURIComponent(key)}/vote_updates`);
-    shown.get(key).textContent = words.plural(counts.count, "vote", "votes");
+    const answer = await open(path);
+    const counts = await answer.json();
+    entry.votes.textContent = words.plural(counts.count, words.units(counts.contest_type));
+    const isFinal = answer.headers.get("Tally-Final") === "final";
+    entry.state = !isFinal ? "" : (await get(`${path}?details=true`)).seal ? "sealed" : "final";
+    entry.mark.hidden = !entry.state;
+    entry.mark.textContent = entry.state === "sealed" ? t("Sealed") : t("Final");
   } catch (error) {
-    if (error instanceof Refused && error.code === "results_hidden") shown.get(key).textContent = "hidden";
-    else if (error instanceof Refused && error.status < 500) shown.get(key).textContent = "";
+    if (error instanceof Refused && error.code === "results_hidden") entry.votes.textContent = t("Hidden");
+    else if (error instanceof Refused && error.status < 500) entry.votes.textContent = "";
   }
 }
 
@@ -75,6 +107,14 @@ function phaseOf(contest, now) {
 }
 
 function times({ start, end }) {
-  if (!start) return "no start set";
-  return `${words.date(Date.parse(start))} – ${end ? words.date(Date.parse(end)) : "open end"}`;
+  if (!start) return t("no start set");
+  return `${words.dateShort(Date.parse(start))} – ${end ? words.dateShort(Date.parse(end)) : t("open end")}`;
+}
+
+function part(name, kind, text = "") {
+  return Object.assign(document.createElement(name), { className: kind, textContent: text });
+}
+
+function say(text) {
+  element("contests-note").textContent = text;
 }

@@ -1,79 +1,34 @@
-// Participants' titles and pictures, updated by requests for changed records.
+// Titles and pictures, from the stream's `details` events.
 
-import { get, Refused } from "./session.js";
+const picture = (image) => (image?.key ? `/media/image/${encodeURIComponent(image.key)}?size=thumb` : "");
 
-const REFRESH_MS = 15_000;
-const PAGE = 100;
-
-/** The participants of one contest. Calls `changed()` after each update. */
+/** The participants of one contest, and its own title and picture. */
 export class Participants {
-  #path;
-  #changed;
   #people = new Map();
-  #since = null;
-  #loading = null;
-  #missing = new Set();
+  title = "";
+  image = "";
+  seal = null;
 
-  constructor(contest, changed) {
-    this.#path = `/contests/${encodeURIComponent(contest)}/participants`;
-    this.#changed = changed;
+  /** Takes over the data of a `details` event. */
+  update({ title, image, seal, participants }) {
+    this.title = title ?? "";
+    this.image = picture(image);
+    this.seal = seal;
+    this.#people = new Map(
+      Object.entries(participants).map(([key, { title: name, image: face, running_number: order }]) => [
+        key,
+        { key, name: name || `No. ${order}`, image: picture(face), order },
+      ]),
+    );
   }
 
-  /** `{key, name, image, order, approved}` of all loaded participants. */
+  /** `{key, name, image, order}` of all, by number. */
   get all() {
-    return [...this.#people.values()];
+    return [...this.#people.values()].toSorted((a, b) => a.order - b.order);
   }
 
-  /** Returns the participant of this key; one not loaded yet is named by the key, and loaded. */
+  /** Returns the participant of this key; one that is not known is named by the key. */
   of(key) {
-    const found = this.#people.get(key);
-    if (found) return found;
-    if (!this.#missing.has(key)) {
-      this.#missing.add(key);
-      this.load();
-    }
-    return { key, name: key, image: "", order: Infinity, approved: true };
+    return this.#people.get(key) ?? { key, name: key, image: "", order: Infinity };
   }
-
-  /** Loads the participants, and their changes every `REFRESH_MS`. */
-  async start() {
-    await this.load();
-    setInterval(() => this.load(), REFRESH_MS);
-  }
-
-  load() {
-    this.#loading ??= this.#load().finally(() => (this.#loading = null));
-    return this.#loading;
-  }
-
-  async #load() {
-    const query = new URLSearchParams({ limit: PAGE });
-    if (this.#since) query.set("updated_since", this.#since);
-    try {
-      for (let more = true, changes = false; more; ) {
-        const page = await get(`${this.#path}?${query}`);
-        for (const record of page.data) {
-          changes = true;
-          this.#people.set(record.key, shown(record));
-          if (!this.#since || record.updated > this.#since) this.#since = record.updated;
-        }
-        more = page.has_more;
-        if (more) query.set("next", page.next);
-        if (changes) this.#changed();
-      }
-    } catch (error) {
-      // without content:read, or while the service is unavailable, participants keep their names, or are named by key
-      if (!(error instanceof Refused || error instanceof TypeError)) throw error;
-    }
-  }
-}
-
-function shown(record) {
-  return {
-    key: record.key,
-    name: record.title || `No. ${record.running_number}`,
-    image: record.image_key ? `/media/image/${encodeURIComponent(record.image_key)}?size=thumb` : "",
-    order: record.running_number,
-    approved: record.status === "approved",
-  };
 }

@@ -1,24 +1,10 @@
 // The ranking: an ordered list whose rows move to their new places.
 
-import { initials } from "./words.js";
+import { t } from "./texts.js";
+import { initials, number } from "./words.js";
 
 const MOVE_MS = 600;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-
-/**
- * Sorts `counts` (`[{key, count, average}]`) and adds ranks: by average where there is one (-1: no ratings), then by
- * count; equal ones share a rank, in the order of `order(key)`.
- */
-export function ranked(counts, order) {
-  const sorted = counts.toSorted((a, b) => b.average - a.average || b.count - a.count || order(a.key) - order(b.key));
-  let rank = 0;
-  let before = null;
-  return sorted.map((row, at) => {
-    if (row.count !== before?.count || row.average !== before.average) rank = at + 1;
-    before = row;
-    return { ...row, rank };
-  });
-}
 
 /** A list element with one item per participant. Calls `picked(key)` when a user picks one. */
 export class Ranking {
@@ -35,8 +21,10 @@ export class Ranking {
   }
 
   /**
-   * Shows `rows`: `{key, name, image, rank, count, figure, note, part, colour, isPicked}` each; without ranks and
-   * counts while these are hidden. `figure` is the main number, `note` stands below it, `part` is that of a full bar.
+   * Shows `rows`: `{key, name, image, rank, count, figure, note, part, colour, isPicked, isWinner, moved}` each; without
+   * ranks and counts while these are hidden, and with `rank` and `isCovered` alone while a reveal covers the place.
+   * `figure` is the main number, `note` stands below it, `part` is that of a full bar; with `values` (a distribution)
+   * each rated row shows them.
    */
   show(rows) {
     const before = this.#tops();
@@ -66,10 +54,12 @@ export class Ranking {
     const who = part("span", "who");
     const track = part("span", "track");
     track.append(part("span", "fill"));
-    who.append(part("span", "name"), track);
+    who.append(part("span", "name"), track, part("span", "values"));
     const votes = part("span", "votes");
     votes.append(part("span", "count"), part("span", "share"));
-    button.append(part("span", "rank"), part("span", "face"), who, votes);
+    const place = part("span", "rank");
+    place.append(part("span", "at"), part("span", "moved"));
+    button.append(place, part("span", "face"), who, votes);
     item.append(button);
     this.#items.set(key, item);
     return item;
@@ -108,29 +98,65 @@ function fill(item, row) {
   const [button] = item.children;
   const [rank, face, who, votes] = button.children;
   const isCounted = row.count !== undefined;
-  write(rank, isCounted ? String(row.rank) : "");
-  write(who.firstChild, row.name);
+  write(rank.firstChild, isCounted || row.isCovered ? String(row.rank) : "");
+  showMoved(rank.lastChild, row.moved ?? 0);
+  write(who.firstChild, row.isCovered ? "?" : row.name);
   write(votes.firstChild, isCounted ? row.figure : "");
   write(votes.lastChild, isCounted ? row.note : "");
+  showValues(who.lastChild, row.values);
   item.style.setProperty("--part", isCounted ? row.part : 0);
-  item.style.setProperty("--colour", `var(${row.colour})`);
+  item.style.setProperty("--colour", `var(${row.colour ?? "--series-none"})`);
   item.classList.toggle("first", row.rank === 1 && row.count > 0);
+  item.classList.toggle("winner", Boolean(row.isWinner));
   item.classList.toggle("hidden-count", !isCounted);
-  button.setAttribute("aria-pressed", row.isPicked);
+  item.classList.toggle("covered", Boolean(row.isCovered));
+  button.setAttribute("aria-pressed", Boolean(row.isPicked));
   button.disabled = !isCounted;
-  if (face.dataset.image === row.image && face.dataset.name === row.name) return;
-  face.dataset.image = row.image;
-  face.dataset.name = row.name;
-  face.textContent = initials(row.name);
+  showFace(face, row.isCovered ? { name: "?", image: "" } : row);
+}
+
+/** Shows by how many places a row rose or fell lately. */
+function showMoved(place, moved) {
+  const text = moved === 0 ? "" : `${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}`;
+  if (place.textContent === text) return;
+  place.textContent = text;
+  place.className = moved > 0 ? "moved up" : "moved down";
+  place.title = moved === 0 ? "" : t(moved > 0 ? "Up {n}" : "Down {n}", { n: Math.abs(moved) });
+}
+
+/** Shows a distribution of ratings as small bars, with its numbers as a text. */
+function showValues(place, values) {
+  const shown = values ? JSON.stringify(values) : "";
+  if (place.dataset.values === shown) return;
+  place.dataset.values = shown;
+  const most = Math.max(1, ...Object.values(values ?? {}));
+  const last = Math.max(5, ...Object.keys(values ?? {}).map(Number));
+  const bars = Array.from({ length: values ? last + 1 : 0 }, (_, value) => {
+    const bar = part("span", "value");
+    bar.style.setProperty("--part", (values[value] ?? 0) / most);
+    return bar;
+  });
+  place.replaceChildren(...bars);
+  place.title = values ? Object.entries(values).map(([value, count]) => `${value}: ${number(count)}`).join(", ") : "";
+  if (values) place.setAttribute("aria-label", t("Ratings by value: {list}", { list: place.title }));
+  else place.removeAttribute("aria-label");
+  place.role = values ? "img" : null;
+}
+
+/** Shows a picture; without one, or if it cannot be loaded, initials. */
+function showFace(face, { name, image }) {
+  if (face.dataset.image === image && face.dataset.name === name) return;
+  face.dataset.image = image;
+  face.dataset.name = name;
+  face.textContent = initials(name);
   face.setAttribute("aria-hidden", "true");
-  if (row.image) {
-    const image = part("img", "");
-    image.alt = "";
-    image.loading = "lazy";
-    image.addEventListener("error", () => image.remove());
-    image.src = row.image;
-    face.append(image);
-  }
+  if (!image) return;
+  const picture = part("img", "");
+  picture.alt = "";
+  picture.loading = "lazy";
+  picture.addEventListener("error", () => picture.remove());
+  picture.src = image;
+  face.append(picture);
 }
 
 function write(element, text) {

@@ -1,7 +1,7 @@
-// Votes per second over the last ten seconds.
+// Votes per second over the last ten seconds, and per minute over the last minute.
 
-const WINDOW_MS = 10_000;
-const LEAST_MS = 1_500;
+const SECOND = { window: 10_000, least: 1_500, unit: 1_000 };
+const MINUTE = { window: 60_000, least: 20_000, unit: 60_000 };
 
 export class Rate {
   #samples = []; // [ms, votes]
@@ -10,7 +10,7 @@ export class Rate {
   add(votes) {
     const at = performance.now();
     this.#samples.push([at, votes]);
-    while (this.#samples.length > 2 && this.#samples[1][0] < at - WINDOW_MS) this.#samples.shift();
+    while (this.#samples.length > 2 && this.#samples[1][0] < at - MINUTE.window) this.#samples.shift();
   }
 
   /** Discards the samples. */
@@ -18,10 +18,19 @@ export class Rate {
     this.#samples = [];
   }
 
-  /** The rate; null without enough samples. */
-  get value() {
-    const [first, last] = [this.#samples[0], this.#samples.at(-1)];
-    if (first === undefined || performance.now() - first[0] < LEAST_MS) return null;
-    return Math.max(0, (1000 * (last[1] - first[1])) / (performance.now() - first[0]));
+  /** The rates; null without enough samples. */
+  get perSecond() {
+    return this.#over(SECOND);
+  }
+
+  get perMinute() {
+    return this.#over(MINUTE);
+  }
+
+  #over({ window, least, unit }) {
+    const now = performance.now();
+    const first = this.#samples.findLast(([at]) => at < now - window) ?? this.#samples[0];
+    if (first === undefined || now - first[0] < least) return null;
+    return Math.max(0, (unit * (this.#samples.at(-1)[1] - first[1])) / (now - first[0]));
   }
 }

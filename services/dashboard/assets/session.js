@@ -1,5 +1,7 @@
 // API requests with the browser's session, and log-in if there is none.
 
+import { t } from "./texts.js";
+
 const SESSION = "/dashboard/session";
 
 /** An error response; `problem` is its body (RFC 9457), if any. */
@@ -12,6 +14,7 @@ export class Refused extends Error {
 }
 
 let asking = null;
+let hadSession = false;
 
 /** Returns the JSON of a GET; without a session, shows the log-in first. Throws `Refused`. */
 export async function get(path) {
@@ -24,7 +27,7 @@ export async function open(path, options = {}) {
     const answer = await fetch(path, options);
     if (answer.ok) return answer;
     if (answer.status !== 401) throw await refused(answer);
-    await logIn();
+    await logIn((await refused(answer)).message);
   }
 }
 
@@ -36,9 +39,12 @@ export async function session() {
       return await begin({ ticket });
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
+      if (!(await fetch(SESSION)).ok) await logIn(error.message);
     }
   }
-  return get(SESSION);
+  const found = await get(SESSION);
+  hadSession = true;
+  return found;
 }
 
 /** Logs out. */
@@ -46,19 +52,22 @@ export async function end() {
   await fetch(SESSION, { method: "DELETE" });
 }
 
-/** Shows the log-in until a session has begun; concurrent calls share it. */
-export function logIn() {
+/** Shows the log-in until a session has begun, with the reason why one is needed; concurrent calls share it. */
+export function logIn(reason = "") {
   asking ??= new Promise((resolve) => {
     const dialog = document.getElementById("log-in");
     const form = dialog.querySelector("form");
     const error = document.getElementById("log-in-error");
+    // the service cannot tell an expired cookie, which browsers do not send, from none at all
+    const isExpired = hadSession && reason.startsWith("Send the API key");
+    error.textContent = isExpired ? t("Your session has ended. Log in again.") : reason.startsWith("Send the API key") ? "" : reason;
     const submitted = async (event) => {
       event.preventDefault();
       error.textContent = "";
       try {
         await begin({ api_key: form.elements.api_key.value.trim() });
       } catch (failure) {
-        error.textContent = failure instanceof Refused ? failure.message : "The service does not answer. Try again.";
+        error.textContent = failure instanceof Refused ? failure.message : t("The service does not answer. Try again.");
         form.elements.api_key.select();
         return;
       }
@@ -82,6 +91,8 @@ async function begin(body) {
     body: JSON.stringify(body),
   });
   if (!answer.ok) throw await refused(answer);
+  hadSession = true;
+  document.dispatchEvent(new Event("session"));
   return answer.json();
 }
 

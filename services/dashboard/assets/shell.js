@@ -1,12 +1,17 @@
 // The common frame of all pages: account, theme and navigation. Each page imports it first.
 
-import { end, session } from "./session.js";
+import { element } from "./page.js";
+import { end, get, logIn, session } from "./session.js";
+import { choose, language, LANGUAGES, mark, t, translate } from "./texts.js";
+import { time } from "./words.js";
 
-const THEMES = ["auto", "light", "dark"];
+export { element };
+
+const THEMES = [mark("auto"), mark("light"), mark("dark")];
+const WARN_MS = 10 * 60_000;
+const CHECK_MS = 30_000;
 const root = document.documentElement;
-
-/** Returns the element with this id. */
-export const element = (id) => document.getElementById(id);
+let expires = 0;
 
 /** Shows the logged-in account, after a log-in if there is no session. */
 export async function start() {
@@ -17,11 +22,27 @@ export async function start() {
   element("log-out").hidden = false;
   for (const part of document.querySelectorAll("[data-needs]"))
     part.hidden = !who.permissions.includes(part.dataset.needs);
+  expires = Date.parse(who.expires ?? "") || 0;
+  setInterval(warn, CHECK_MS);
+  warn();
   return who;
 }
 
+/** Warns before the session ends. */
+function warn() {
+  const isNear = expires > 0 && expires - Date.now() < WARN_MS;
+  element("session-ends").hidden = !isNear;
+  if (isNear) element("session-time").textContent = t("Your session ends at {time}.", { time: time(expires) });
+}
+
+async function renew() {
+  await logIn();
+  expires = Date.parse((await get("/dashboard/session")).expires ?? "") || 0;
+  warn();
+}
+
 function showTheme() {
-  element("theme").textContent = `Theme: ${root.dataset.theme ?? "auto"}`;
+  element("theme").textContent = t("Theme: {name}", { name: t(root.dataset.theme ?? "auto") });
 }
 
 element("theme").addEventListener("click", () => {
@@ -41,4 +62,8 @@ element("log-out").addEventListener("click", async () => {
   await end();
   location.assign("/dashboard");
 });
+element("renew").addEventListener("click", renew);
+for (const [value, name] of Object.entries(LANGUAGES)) element("language").append(new Option(name, value, false, value === language));
+element("language").addEventListener("change", ({ target }) => choose(target.value));
+if (root.dataset.page !== "operations") translate();
 showTheme();

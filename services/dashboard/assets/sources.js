@@ -1,6 +1,9 @@
 // Votes by source, of all participants or of one.
 
+import { mark, t } from "./texts.js";
 import { number, share } from "./words.js";
+
+const INTERNAL = { "c-free": mark("Free votes"), "c-paid": mark("Paid votes") };
 
 /** A table with `body`, and `of`, the selection of a participant; `nameOf(key)` returns a participant's name. */
 export class Sources {
@@ -27,7 +30,7 @@ export class Sources {
       return { ...source, count, unique, anonymous };
     });
     const total = rows.reduce((all, row) => all + (row.is_in_total ? row.count : 0), 0);
-    return this.#body.replaceChildren(...rows.map((row) => line(row, total)));
+    return this.#body.replaceChildren(...rows.flatMap((row) => [line(row, total), ...heldLines(row)]));
   }
 
   #choices(participants) {
@@ -47,15 +50,28 @@ function line(row, total) {
   name.scope = "row";
   const kind = document.createElement("span");
   kind.className = "chip";
-  kind.textContent = row.is_internal ? "internal" : "external";
-  name.append(row.title || row.source, " ", kind);
+  kind.textContent = row.is_internal ? t("internal") : t("external");
+  name.append(INTERNAL[row.source] ? t(INTERNAL[row.source]) : row.title || row.source, " ", kind);
   made.append(name);
   const part = row.is_in_total ? share(row.count, total) : "–";
-  const figures = [row.is_in_total ? "yes" : "no", number(row.count), part, number(row.unique), number(row.anonymous)];
+  const figures = [row.is_in_total ? t("yes") : t("no"), number(row.count), part, number(row.unique), number(row.anonymous)];
   for (const [at, text] of figures.entries()) {
     const cell = made.insertCell();
     cell.textContent = text;
     if (at > 0) cell.className = "number";
   }
   return made;
+}
+
+/** Returns a line for counts of an external source that were reported and do not count. */
+function heldLines({ held = [] }) {
+  if (held.length === 0) return [];
+  const made = document.createElement("tr");
+  const cell = made.insertCell();
+  cell.colSpan = 6;
+  cell.className = "held";
+  const reasons = { unmapped: t("no participant has this id"), decrease: t("lower than before") };
+  const list = held.map((each) => `${each.mapped_id}: ${number(each.count)} (${reasons[each.reason] ?? each.reason})`);
+  cell.textContent = t("Held, not counted: {list}", { list: list.join(", ") });
+  return [made];
 }

@@ -2,6 +2,7 @@
 // dead connections by missing pings.
 
 import { open, Refused } from "./session.js";
+import { t } from "./texts.js";
 
 const SILENCE_MS = 22_000; // pings come every 15 s
 const LONGEST_WAIT_MS = 5_000;
@@ -33,10 +34,10 @@ export async function listen(path, { received, alive, connected, lost }) {
         if (data?.hidden) version = null; // the counts are discarded, so all must be sent again
         if (data) received(event.name, data);
       }
-      lost("The service has ended the connection.");
+      lost(t("The service has ended the connection."));
     } catch (error) {
       if (error instanceof Refused && error.status < 500 && error.status !== 429) throw error;
-      lost(navigator.onLine ? "The service cannot be reached." : "This device is offline.");
+      lost(navigator.onLine ? t("The service cannot be reached.") : t("This device is offline."));
     } finally {
       removeEventListener("offline", cut);
       attempt.abort();

@@ -1,0 +1,29 @@
+// Elements of the page.
+
+/** Returns the element with this id. */
+export const element = (id) => document.getElementById(id);
+
+/** Sets the text of the element with this id if it differs. */
+export function write(id, text) {
+  const found = element(id);
+  if (found.textContent !== text) found.textContent = text;
+}
+
+/** Downloads `blob` as a file. */
+export function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Returns and sets a parameter of the page's address, so that a link shows the same view. */
+export const parameter = (name) => new URLSearchParams(location.search).get(name) ?? "";
+
+export function setParameter(name, value) {
+  const address = new URL(location.href);
+  if (value) address.searchParams.set(name, value);
+  else address.searchParams.delete(name);
+  history.replaceState(null, "", address);
+}

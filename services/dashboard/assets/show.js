@@ -1,0 +1,50 @@
+// The controls of a show: hold and reveal, layout, link to this view, and exports; also by keys, and by a presenter.
+
+import { element, parameter, setParameter } from "./page.js";
+import { t } from "./texts.js";
+import { isCommand } from "./wall.js";
+
+const SAID_MS = 2_000;
+
+/** `actions` has `places()`, `now()`, `csv()`, `png()` and `layoutChanged()`. */
+export function startShow(board, actions) {
+  const commands = {
+    hold: () => board.hold(actions.now()),
+    reveal: () => board.reveal(actions.now()),
+    "reveal-next": () => board.open(actions.places()),
+    "reveal-all": () => board.open(actions.places(), true),
+  };
+  for (const [id, command] of Object.entries(commands)) element(id).addEventListener("click", command);
+  addEventListener("keydown", (event) => {
+    for (const [id, command] of Object.entries(commands)) if (isCommand(event, element(id).getAttribute("aria-keyshortcuts"))) command();
+    if (board.isReveal && ["PageDown", "ArrowRight"].includes(event.key)) {
+      event.preventDefault();
+      commands["reveal-next"]();
+    }
+  });
+  element("save-csv").addEventListener("click", actions.csv);
+  element("save-png").addEventListener("click", actions.png);
+  element("copy-link").addEventListener("click", copyLink);
+  element("has-chart").addEventListener("click", () => {
+    showLayout(parameter("chart") === "no");
+    actions.layoutChanged();
+  });
+  showLayout(parameter("chart") !== "no");
+}
+
+function showLayout(hasChart) {
+  setParameter("chart", hasChart ? "" : "no");
+  element("has-chart").setAttribute("aria-pressed", hasChart);
+  document.body.classList.toggle("no-chart", !hasChart);
+}
+
+async function copyLink({ target }) {
+  const before = t("Copy link");
+  try {
+    await navigator.clipboard.writeText(location.href);
+    target.textContent = t("Copied");
+  } catch {
+    target.textContent = t("Copy the address from the browser");
+  }
+  setTimeout(() => (target.textContent = before), SAID_MS);
+}

@@ -1,0 +1,60 @@
+"""Texts of the pages in other languages than English."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+
+import services.dashboard
+
+HERE: Final = Path(services.dashboard.__file__).parent
+ENGLISH_ONLY: Final = {"operations.html", "operations.js", "operations-parts.js", "advice.js"}
+USED: Final = re.compile(r'\b(?:t|mark)\(\s*"((?:[^"\\]|\\.)*)"')
+CHOSEN: Final = re.compile(r'\bt\([^"()]*\? "([^"]+)" : "([^"]+)"')
+KEY: Final = re.compile(r'^  (?:"((?:[^"\\]|\\.)*)"|([A-Za-z]\w*)):', re.MULTILINE)
+SAME: Final = {"Tallykeeper", "CSV", "PNG", "kbd", "results:read", "JavaScript", "Top 10", "Top 25", "Top 100"}
+
+
+class Texts(HTMLParser):
+    """Collects the texts and the attributes that the pages translate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open.append(tag)
+        self.found |= {value for name, value in attrs if name in ("aria-label", "placeholder", "title") and value}
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if not {"kbd", "title", "noscript"} & set(self._open):
+            self.found.add(data.strip())
+
+
+def used() -> set[str]:
+    found: set[str] = set()
+    for path in HERE.glob("assets/*.js"):
+        if path.name not in ENGLISH_ONLY:
+            text = path.read_text()
+            found |= set(USED.findall(text)) | {each for pair in CHOSEN.findall(text) for each in pair}
+    for path in HERE.glob("html/*.html"):
+        if path.name not in ENGLISH_ONLY:
+            parser = Texts()
+            parser.feed(path.read_text())
+            found |= parser.found
+    return {
+        text for text in found if re.search(r"[A-Za-z]{2}", text) and not text.startswith(("http", "tk_", "$"))
+    }
+
+
+def test_every_text_of_the_pages_has_a_german_one_and_none_is_left_over() -> None:
+    file = (HERE / "assets" / "texts.js").read_text()
+    block = file[file.index("const GERMAN") : file.index("const TEXTS")]
+    german = {quoted or plain for quoted, plain in KEY.findall(block)}
+    assert not used() - SAME - german
+    assert not german - used()
