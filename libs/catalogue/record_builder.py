@@ -1,7 +1,7 @@
 """Turns request bodies into events, in one direction and without I/O: body → document → draft → event."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,8 @@ from libs.contracts.catalogue_events import (
 from libs.contracts.validation import Problem, ValidationFailed
 
 KEY_BYTES: Final = 12
+TITLED: Final = ("contests", "participants")
+"""Resources that audiences see by their title."""
 REF_KEY: Final = re.compile(REF_KEY_PATTERN)
 
 Fits = Callable[[Stored], bool]
@@ -85,7 +87,7 @@ class RecordBuilder:
         """
         row, above = target.row, target.above
         old = None if target.before is None else target.before.document
-        document = validated(row, body, others)
+        document = validated(row, body, [*others, *_blank_title(row, old, body)])
         document |= {name: old[name] for name in row.schema.owned if name in old} if old is not None else {}
         document |= owned or {}
         if old is None and row.parent is not None:
@@ -123,6 +125,13 @@ class RecordBuilder:
 def validated(row: Resource, body: Any, others: Iterable[Problem] = ()) -> Document:
     """Return the canonical document. Raises `ValidationFailed`, also for any problems in `others`."""
     return checked(row.schema, body, others).stored()
+
+
+def _blank_title(row: Resource, old: Document | None, body: Any) -> Iterator[Problem]:
+    """Yield a problem for a new title without a visible character; one stored earlier may be sent back."""
+    title = body.get("title") if isinstance(body, dict) and row.name in TITLED else None
+    if isinstance(title, str) and not title.strip() and (old is None or old.get("title") != title):
+        yield Problem("/title", "must not be blank")
 
 
 def contest_of(row: Resource, key: str, parent: str) -> str | None:

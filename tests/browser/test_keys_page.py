@@ -29,6 +29,7 @@ async def test_a_key_is_made_shown_once_and_revoked(stack: Supervisor, visit: Vi
     await page.get_by_label("content:read").check()
     await page.get_by_label("Requests per second").fill("7")
     await page.get_by_role("button", name="Create the key").click()
+    await expect(page.locator("#text")).not_to_be_empty()
     text = await page.locator("#text").text_content()
     assert text is not None
     assert await status_of(stack, text) == 200

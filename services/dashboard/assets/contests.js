@@ -41,7 +41,9 @@ async function filter() {
   }
 }
 
-const isFiltered = () => ["search", "phase", "type"].some((id) => element(id).value.trim());
+function isFiltered() {
+  return ["search", "phase", "type"].some((id) => element(id).value.trim());
+}
 
 function show() {
   const search = element("search").value.trim().toLocaleLowerCase();

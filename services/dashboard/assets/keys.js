@@ -69,7 +69,7 @@ function item(key) {
     key.last_used ? `last used ${words.date(Date.parse(key.last_used))}` : "not used yet",
     key.expires ? `expires ${words.date(Date.parse(key.expires))}` : "",
     key.networks.length ? `from ${key.networks.join(", ")}` : "",
-    key.rate === null ? "" : key.rate === 0 ? "no rate limit" : `${words.plural(key.rate, "request", "requests")} a second`,
+    key.rate === null ? "" : key.rate === 0 ? "no rate limit" : `${words.plural(key.rate, { one: "{n} request", many: "{n} requests" })} a second`,
   ].filter(Boolean);
   const own = key.key_id === who.key_id;
   const about = make(

@@ -2,7 +2,7 @@
 
 import { element } from "./page.js";
 import { end, get, logIn, session } from "./session.js";
-import { choose, language, LANGUAGES, mark, t, translate } from "./texts.js";
+import { choose, isTranslated, language, LANGUAGES, mark, t, translate } from "./texts.js";
 import { time } from "./words.js";
 
 export { element };
@@ -65,5 +65,6 @@ element("log-out").addEventListener("click", async () => {
 element("renew").addEventListener("click", renew);
 for (const [value, name] of Object.entries(LANGUAGES)) element("language").append(new Option(name, value, false, value === language));
 element("language").addEventListener("change", ({ target }) => choose(target.value));
-if (root.dataset.page !== "operations") translate();
+element("language").hidden = !isTranslated;
+translate();
 showTheme();

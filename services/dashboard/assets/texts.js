@@ -35,6 +35,7 @@ const GERMAN = {
   Announced: "Angekündigt",
   Anonymous: "Anonym",
   "Anonymous voters": "Anonyme Abstimmende",
+  "API keys": "API-Schlüssel",
   "API key": "API-Schlüssel",
   "As a table": "Als Tabelle",
   "As of {time}, {ago}": "Stand {time}, {ago}",
@@ -189,8 +190,12 @@ export const LANGUAGES = { en: "English", de: "Deutsch" };
 
 const ATTRIBUTES = ["aria-label", "placeholder", "title"];
 
+const ENGLISH_PAGES = ["keys", "operations"];
+export const isTranslated = !ENGLISH_PAGES.includes(document.documentElement.dataset.page);
+
 /** The chosen language: of the address, of this browser, of the deployment, or the browser's own. */
 export const language = [
+  ...(isTranslated ? [] : ["en"]),
   new URLSearchParams(location.search).get("lang"),
   stored(),
   document.documentElement.dataset.language,

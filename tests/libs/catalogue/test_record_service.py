@@ -59,6 +59,19 @@ async def test_a_whole_write_names_members_of_the_server_beside_all_other_faults
         assert {each["pointer"] for each in caught.value.data["errors"]} == {f"/{name}" for name in body}
 
 
+async def test_blank_titles_of_contests_and_participants_are_refused(catalogue: Catalogue, account: str) -> None:
+    contest = await catalogue.create("contests", account, {"title": "Final"})
+    for write in (
+        catalogue.create("contests", account, {"title": " \u2003"}),
+        catalogue.create("participants", account, {"title": ""}, contest.key),
+        catalogue.record_service.patch(CONTESTS, account, contest.key, {"title": "\t"}),
+    ):
+        with pytest.raises(ValidationFailed) as caught:
+            await write
+        assert caught.value.data["errors"] == [{"pointer": "/title", "message": "must not be blank"}]
+    assert (await catalogue.create("contests", account, {"title": None})).document.get("title") is None
+
+
 async def test_a_patch_merges_objects_replaces_arrays_and_clears_by_null(
     catalogue: Catalogue, account: str
 ) -> None:

@@ -8,7 +8,14 @@ from typing import Final
 import services.dashboard
 
 HERE: Final = Path(services.dashboard.__file__).parent
-ENGLISH_ONLY: Final = {"operations.html", "operations.js", "operations-parts.js", "advice.js"}
+ENGLISH_ONLY: Final = {
+    "keys.html",
+    "keys.js",
+    "operations.html",
+    "operations.js",
+    "operations-parts.js",
+    "advice.js",
+}
 USED: Final = re.compile(r'\b(?:t|mark)\(\s*"((?:[^"\\]|\\.)*)"')
 CHOSEN: Final = re.compile(r'\bt\([^"()]*\? "([^"]+)" : "([^"]+)"')
 KEY: Final = re.compile(r'^  (?:"((?:[^"\\]|\\.)*)"|([A-Za-z]\w*)):', re.MULTILINE)
