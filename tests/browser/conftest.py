@@ -16,6 +16,7 @@ from playwright.async_api import (
     Request,
     ViewportSize,
     async_playwright,
+    expect,
 )
 
 from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key
@@ -27,6 +28,9 @@ from tests.support.browser_types import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visi
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.http_clients import http_client
 from tests.support.voting import Api
+
+expect.set_options(timeout=20_000)
+"""A page takes several seconds to load while other tests use all processors."""
 
 
 @pytest.fixture(scope="package")
