@@ -1,7 +1,5 @@
 """The page of a contest before an audience: wall, hold, reveal, exports, languages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
