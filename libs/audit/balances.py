@@ -19,7 +19,7 @@ from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoterLedger, VoteStatus
 
-NOBODY: Final = ""
+UNNAMED: Final = ""
 OUTCOMES: Final = {status: status.name.lower() for status in VoteStatus}
 UNKNOWN: Final = SourceConfig("", is_in_total=False, mode="cumulative", mapping={}, retired=False, registered=0)
 """Stands for a source that reported, but is no longer in the catalogue."""
@@ -62,7 +62,7 @@ class VoteIds:
         for name, (removal, offset) in removals.items():
             waits = name in tally.waiting and tally.waiting[name][1] == offset
             if not waits and (name not in casts or _is_used_up(tally, name)):
-                yield removal, (NOBODY,)
+                yield removal, (UNNAMED,)
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class SourceRow:
 
 
 Rows = defaultdict[tuple[str, str], VotesRow]
-"""Rows by (participant or NOBODY, source)."""
+"""Rows by (participant or UNNAMED, source)."""
 
 
 def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> int:
@@ -106,7 +106,7 @@ def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> in
             rows[participant, used.source].ids += 1
     for standing in tally.voters.values():
         for vote in standing.votes.values():
-            for participant, _ in vote.cast.choices or ((NOBODY, 0),):
+            for participant, _ in vote.cast.choices or ((UNNAMED, 0),):
                 rows[participant, vote.cast.source].outcomes[OUTCOMES[vote.status]] += 1
     return distinct
 
@@ -114,15 +114,15 @@ def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> in
 def source_rows(
     config: SourceConfig, latest: Mapping[str, int], reported: Reported, participants: Collection[str]
 ) -> dict[str, SourceRow]:
-    """Return rows by participant or NOBODY that compare the log's `latest` counts with the fold's `reported`."""
+    """Return rows by participant or UNNAMED that compare the log's `latest` counts with the fold's `reported`."""
     rows: defaultdict[str, SourceRow] = defaultdict(SourceRow)
     mapping, found = mapped(config, participants), split(config, reported, participants)
     for mapped_id, votes in latest.items():
-        rows[mapping.get(mapped_id, NOBODY)].reported += votes
+        rows[mapping.get(mapped_id, UNNAMED)].reported += votes
     for (participant, _), figures in found.counted.items():
         rows[participant].counted += figures.count
     for held in found.held:
-        rows[mapping.get(held.mapped_id, NOBODY)].held[held.reason] += held.reported.count - held.counted.count
+        rows[mapping.get(held.mapped_id, UNNAMED)].held[held.reason] += held.reported.count - held.counted.count
     return dict(sorted(rows.items()))
 
 

@@ -54,7 +54,7 @@ class ContestTotals:
     """One contest by the fold of the log: votes by participant and source, its distinct voters, and the reports of
     its external `sources`.
 
-    `ids` are the distinct vote ids; `internal` and `external` the equations by participant (or NOBODY) and source.
+    `ids` are the distinct vote ids; `internal` and `external` the equations by (participant or UNNAMED, source).
     """
 
     unique_voter_count: int = 0

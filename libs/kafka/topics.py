@@ -268,7 +268,7 @@ async def _described(
 
 
 async def _wait_until_known(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
-    """Wait until the brokers know the new topics, shortly after the controller has created them."""
+    """Wait until the brokers have the new topics, shortly after the controller has created them."""
     deadline = time.monotonic() + CREATION_TIMEOUT_S
     while len(await _described(admin, topics)) < len(topics):
         if time.monotonic() > deadline:

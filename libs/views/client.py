@@ -70,7 +70,7 @@ class Router(Protocol):
 
 
 def connect(settings: ValkeySettings, timeout_s: float = TIMEOUT_S) -> Redis:
-    """Create a client that never retries a command: only its callers know which ones are idempotent.
+    """Create a client that never retries a command: only its callers can decide which ones are idempotent.
 
     A user and password in the URL take precedence over the other settings.
     """

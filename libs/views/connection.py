@@ -55,7 +55,7 @@ class Call(NamedTuple):
 class Connection(asyncio.Protocol):
     """An open connection, with at most one batch in flight.
 
-    A reply always belongs to the oldest unanswered command, also if nobody waits for that any more. When the
+    A reply always belongs to the oldest unanswered command, also if its caller no longer waits. When the
     connection is lost, the outcome of each unanswered command is unknown: none is sent again.
     """
 

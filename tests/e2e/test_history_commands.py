@@ -163,7 +163,7 @@ async def test_asking_for_a_voter_makes_no_secret(api: Api, stack: Supervisor) -
     contest = await api.contest()
     result = await run(stack, "log", contest.key, "--voter", "ann")
     assert result.exit_code == 2
-    assert "nobody has voted" in result.stderr
+    assert "it has no votes yet" in result.stderr
     assert not list(stack.data_dir.rglob(contest.key))
 
 

@@ -311,7 +311,7 @@ async def test_mistakes_are_named_with_the_way_out(api: Api, stack: Supervisor) 
         ((key, "--source", "sms"), "allow_decrease"),
         ((key, "--platform", "tv"), "ios"),
         ((key, "--address", "nowhere"), "nowhere"),
-        ((key, "--address", BOTS), "nobody has voted"),
+        ((key, "--address", BOTS), "it has no votes yet"),
         ((key, "--participant", "p"), "no participant"),
         ((key, "--from", "yesterday"), "--from"),
         ((key, "--all", "--void", "v"), "omit --void"),

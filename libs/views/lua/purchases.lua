@@ -70,7 +70,7 @@ function folds.PurchaseCountedAgain(p, _, now)
 end
 
 function folds.PurchaseRefused(p, e, now)
-  -- of a cast and a refusal the first holds: a purchase that was cast looks open again while its log is folded anew
+  -- of a cast and a refusal the first holds: a purchase that was cast looks open again while its log is folded again
   if not p or p[VOTES] == 0 or p[STATUS] ~= RECORDED then return nil end
   p[STATUS], p[UPDATED], p[CODE], p[REASON] = REFUSED, now, e.code, e.reason
   return p

@@ -29,17 +29,17 @@ end
 local function open_pending(base, fields)
   local packed = read_fields(base .. ':pending', fields)
   local lists, changed, added, dropped = {}, {}, {}, {}
-  local book = {}
+  local reservations = {}
 
-  function book.list(field)
+  function reservations.list(field)
     if not lists[field] then lists[field] = packed[field] and unpack_one(packed[field]) or {} end
     return lists[field]
   end
 
-  function book.touch(field) changed[field] = true end
+  function reservations.touch(field) changed[field] = true end
 
-  function book.add(field, p)
-    local list = book.list(field)
+  function reservations.add(field, p)
+    local list = reservations.list(field)
     list[#list + 1] = p
     added[#added + 1] = string.format('%.0f', p[P_AT])
     added[#added + 1] = field .. '\0' .. p[P_DIGEST]
@@ -47,8 +47,8 @@ local function open_pending(base, fields)
   end
 
   -- with one_attempt, only when no other attempt to record it is left
-  function book.drop(field, digest, one_attempt)
-    local list = book.list(field)
+  function reservations.drop(field, digest, one_attempt)
+    local list = reservations.list(field)
     for i = 1, #list do
       if list[i][P_DIGEST] == digest then
         changed[field] = true
@@ -64,7 +64,7 @@ local function open_pending(base, fields)
     return 0
   end
 
-  function book.close()
+  function reservations.close()
     local kept, gone = {}, {}
     for field in pairs(changed) do
       if #lists[field] == 0 then
@@ -80,7 +80,7 @@ local function open_pending(base, fields)
     if #added > 0 then call('ZADD', base .. ':due', unpack(added)) end
   end
 
-  return book
+  return reservations
 end
 
 local R_RESERVED, R_JOINED, R_KNOWN, R_REUSED, R_SHUT, R_STALE, R_NOT_RUNNING, R_REFUSED, R_PARTICIPANT_LIMIT,

@@ -32,7 +32,7 @@ redis.register_function('votes_raise', function(keys, args)
 end)
 
 -- ARGV: the incarnation under which the caller saw doubt, '1' where the clock is to be forgotten: it goes back to the
--- server's once the fence is folded and nothing is pending, since what is in doubt is told by its order. Shuts the gate and returns the fence to append as
+-- server's once the fence is folded and nothing is pending, since its order shows what is in doubt. Shuts the gate and returns the fence to append as
 -- {incarnation, the fence that it follows, run}, the same again until any fence was folded; {'0'} when the gate has
 -- been opened under another incarnation since.
 redis.register_function('votes_shut', function(keys, args)

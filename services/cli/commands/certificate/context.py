@@ -1,4 +1,4 @@
-"""One contest as the commands about seals see it."""
+"""Context of the commands about seals: one contest, its closing and its log."""
 
 from dataclasses import dataclass
 

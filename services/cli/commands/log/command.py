@@ -157,7 +157,7 @@ async def _partition_and_voter(
     if found is None:
         await deployment.catalogue.owner_of(contest)
         raise NotFound(
-            f"No secret of contest {contest} is in the object store: nobody has voted in it yet, or "
+            f"No secret of contest {contest} is in the object store: it has no votes yet, or "
             "TALLY_STORAGE_URL names another store."
         )
     return found.partition, found.pseudonym

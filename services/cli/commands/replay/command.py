@@ -22,7 +22,7 @@ app = command_group("Rebuild views from the log while voting and reading continu
 
 @dataclass(frozen=True, slots=True)
 class Rebuilds:
-    """Results of replays that readers shall see."""
+    """Results of replays whose generation is to become the live one."""
 
     rebuilt: list[Rebuilt]
 

@@ -107,7 +107,7 @@ async def _secret(deployment: Deployment, contest: str) -> bytes:
     secret = await find_contest_secret(deployment.store, contest)
     if secret is None:
         raise NotFound(
-            f"No secret of contest {contest} is in the object store: nobody has voted in it yet, or "
+            f"No secret of contest {contest} is in the object store: it has no votes yet, or "
             "TALLY_STORAGE_URL names another store. Without it votes cannot be found by voter or address."
         )
     return secret
