@@ -25,6 +25,7 @@ from libs.views.ledger_scan import (
     has_details,
     read_record,
     read_share,
+    read_spilled,
     record_of,
 )
 from libs.views.serialization import FORMS, SOURCES, digest, raw, text, unpack
@@ -83,8 +84,16 @@ def missing_fields(
             yield Difference(fold.partition, stored.label(field), str(log), "nothing", contest)
 
 
-VoteValue = Callable[[LogFold, str, int, FoldedVote], Any]
-"""Returns a vote's value in a hash, given the number of later votes of its voter; None if the hash lacks it."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of a vote among those of its voter: the number of later ones, and the id of the one before it."""
+
+    later: int
+    before: str | None
+
+
+VoteValue = Callable[[LogFold, str, _Place, FoldedVote], Any]
+"""Returns a vote's value in a hash, given its place; None if the hash lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ class _VoteFields:
     def __iter__(self) -> Iterator[bytes]:
         for voter, ledger in tally_of(self.fold, self.contest).voters.items():
             for at, vote in enumerate(ledger.votes.values(), 1):
-                if self.value(self.fold, self.contest, len(ledger.votes) - at, vote) is not None:
+                if self.value(self.fold, self.contest, _Place(len(ledger.votes) - at, None), vote) is not None:
                     yield raw(voter) + digest(vote.cast.vote_id)
 
     def get(self, field: bytes) -> Any:
@@ -108,18 +117,22 @@ class _VoteFields:
             return None
         at, vote = found
         later = len(tally_of(self.fold, self.contest).voters[voter].votes) - at - 1
-        return self.value(self.fold, self.contest, later, vote)
+        place = _Place(later, self.fold.vote_id(self.contest, voter, at - 1))
+        return self.value(self.fold, self.contest, place, vote)
 
 
 def _votes(value: VoteValue) -> Callable[[LogFold, str], Fields]:
     return lambda fold, contest: _VoteFields(fold, contest, value)
 
 
-def _spilled(fold: LogFold, contest: str, later: int, vote: FoldedVote) -> Any:
-    return read_record(record_of(vote, index_of(fold, contest, vote))) if later >= INLINE else None
+def _spilled(fold: LogFold, contest: str, place: _Place, vote: FoldedVote) -> Any:
+    if place.later < INLINE:
+        return None
+    before = b"" if place.before is None else digest(place.before)
+    return read_record(record_of(vote, index_of(fold, contest, vote))), before
 
 
-def _details(fold: LogFold, contest: str, _: int, vote: FoldedVote) -> Any:
+def _details(fold: LogFold, contest: str, _: _Place, vote: FoldedVote) -> Any:
     if not has_details(vote):
         return None
     indexes = fold.indexes[contest]
@@ -133,7 +146,7 @@ def _details(fold: LogFold, contest: str, _: int, vote: FoldedVote) -> Any:
     return [vote.epoch, choices, rating]
 
 
-def _voids(_: LogFold, __: str, ___: int, vote: FoldedVote) -> Any:
+def _voids(_: LogFold, __: str, ___: _Place, vote: FoldedVote) -> Any:
     return [its.void.encode() for its in vote.voids] or None
 
 
@@ -306,7 +319,7 @@ HASHES: Final = (
         read_share,
         lambda field: f"voter {text(field[:-SHARE_NUMBER_SIZE])}: votes used for further participants",
     ),
-    Hash("spill", _votes(_spilled), read_record, _of_vote("older vote id")),
+    Hash("spill", _votes(_spilled), read_spilled, _of_vote("older vote id")),
     Hash("details", _votes(_details), unpack, _of_vote("choices, rating and period of a vote")),
     Hash("voids", _votes(_voids), unpack, _of_vote("operations that voided a vote")),
     Hash("waiting", _waiting, unpack, _of_vote("change that waits for a reopening")),

@@ -1,6 +1,6 @@
 """Compares a view's state, counts and voters with a fold; yields a row per difference."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from libs.audit.balances import OUTCOMES
 from libs.audit.contest_hashes import index_of, own_participants
@@ -9,7 +9,7 @@ from libs.audit.log_fold import LogFold
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
-from libs.tally.voter_ledger import VoterLedger
+from libs.tally.voter_ledger import FoldedVote, VoterLedger
 from libs.views.ledger_scan import INLINE, SumKey, VoterRow, VotersPage, read_record, record_of
 from libs.views.reply_types import ContestCounts, PartitionState, SourceCounts
 from libs.views.serialization import SOURCES, digest
@@ -107,6 +107,12 @@ def _figures(tally: ContestTally, participant: str, source: str) -> VoteSums:
     return VoteSums(count, figures.unique, figures.anonymous)
 
 
+def _last_spilled(votes: Sequence[FoldedVote]) -> bytes:
+    """Return the digest of the latest vote id that is not stored with the voter; empty if there is none."""
+    older = votes[:-INLINE]
+    return digest(older[-1].cast.vote_id) if older else b""
+
+
 def _voter_differences(
     fold: LogFold, contest: str, row: VoterRow, standing: VoterLedger, indexes: dict[str, int]
 ) -> Iterator[Difference]:
@@ -133,6 +139,7 @@ def _voter_differences(
     }
     for name, log, view in (
         ("older vote ids", max(0, len(votes) - INLINE), row.spilled),
+        ("the latest of them", _last_spilled(votes), row.last_spilled),
         ("votes used, with their limit, and those that count", used, row.used),
         ("anonymous", standing.anonymous, row.anonymous),
         ("allowance period", standing.epoch, row.epoch),

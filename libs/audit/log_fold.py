@@ -41,6 +41,7 @@ class LogFold:
         self.minutes = TimelineFold(self.tally, self.indexes)
         self.reported: dict[tuple[str, str], dict[str, int]] = {}
         self._votes: dict[tuple[str, str], dict[bytes, tuple[int, FoldedVote]]] = {}
+        self._ids: dict[tuple[str, str], list[str]] = {}
 
     def take(self, records: Sequence[LogRecord]) -> None:
         """Fold the next records, decoded in one batch."""
@@ -70,7 +71,13 @@ class LogFold:
         votes = self._votes.setdefault((contest, voter), {})
         for vote_id, vote in islice(standing.votes.items(), len(votes), None):
             votes[digest(vote_id)] = len(votes), vote
+            self._ids.setdefault((contest, voter), []).append(vote_id)
         return votes.get(name)
+
+    def vote_id(self, contest: str, voter: str, at: int) -> str | None:
+        """Return the vote id at an index that `vote` has counted; None before the first."""
+        known = self._ids.get((contest, voter), [])
+        return known[at] if 0 <= at < len(known) else None
 
     def _number(self, cast: VoteCast, offset: int) -> None:
         contest = self.tally.contests.get(cast.contest)

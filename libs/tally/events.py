@@ -83,6 +83,8 @@ class VoteCast:
     receipt: str
     form: Form = "plain"
     rating: Rating | None = None
+    positions: tuple[tuple[str, str], ...] | None = None
+    """A ballot's participants by position id, sorted by id: `choices` lack the ids. No fold reads them."""
     platform: Platform | None = None
     address: str | None = None
     type: Literal["VoteCast"] = "VoteCast"

@@ -172,6 +172,7 @@ def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:
         receipt=receipt,
         form=granted.form,
         rating=command.rating,
+        positions=command.positions,
         platform=command.platform,
         address=command.address,
     )

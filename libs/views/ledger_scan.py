@@ -29,6 +29,8 @@ SumKey = tuple[int, str, int]
 class VoterRow(NamedTuple):
     """One voter: latest records as bytes, number of spilled older ones, and sums as (votes used, limit, active).
 
+    `last_spilled` is the digest of the latest spilled one; empty without any.
+
     `epoch` and `latest` (us) are 0 unless allowances renew; `slots` are vote id digests by (participant's index,
     source).
     """
@@ -36,6 +38,7 @@ class VoterRow(NamedTuple):
     voter: str
     records: list[bytes]
     spilled: int
+    last_spilled: bytes
     used: dict[SumKey, tuple[int, int, int]]
     anonymous: bool
     epoch: int
@@ -207,12 +210,18 @@ def read_record(record: bytes) -> StoredRecord:
     )
 
 
+def read_spilled(value: bytes) -> tuple[StoredRecord, bytes]:
+    """Decode a value of the hash `spill`: the record, and the digest of the one spilled before it."""
+    return read_record(value), value[ROW_SIZE:]
+
+
 def _voter_row(field: bytes, value: bytes) -> VoterRow:
     stored: list[Any] = unpack(value)
-    records, spilled, sums, anonymous = stored[:4]
+    records, spills, sums, anonymous = stored[:4]
+    spilled, last = (int.from_bytes(spills[:4], "big"), spills[4:]) if spills else (0, b"")
     epoch, latest, slots = stored[4:] + [0, 0, []][len(stored) - 4 :]
     rows = [records[at : at + ROW_SIZE] for at in range(0, len(records), ROW_SIZE)]
-    return VoterRow(text(field), rows, spilled, _used(sums), anonymous == 1, epoch, latest, _slots(slots))
+    return VoterRow(text(field), rows, spilled, last, _used(sums), anonymous == 1, epoch, latest, _slots(slots))
 
 
 def read_share(value: bytes) -> Share:

@@ -243,6 +243,19 @@ class VoteViews:
         progress = Progress(Position(log.decode(), offset), is_open == 1, incarnation)
         return progress, [vote_state(progress, row) for row in rows]
 
+    async def votes_of(
+        self, partition: int, contest: str, voter: str, after: bytes, most: int
+    ) -> tuple[Progress, list[tuple[bytes, VoteState]]]:
+        """Return up to `most` of a voter's folded votes, newest first, with the digests of their ids.
+
+        They come after the vote with the digest `after`, empty for the first ones.
+        """
+        args = contest, raw(voter), after, most
+        log, offset, is_open, incarnation, *rows = unpack(await self._read("votes_of_voter", partition, *args))
+        progress = Progress(Position(log.decode(), offset), is_open == 1, incarnation)
+        pairs = zip(rows[::2], rows[1::2], strict=True)
+        return progress, [(name, vote_state(progress, row)) for name, row in pairs]
+
     async def allowance(self, partition: int, contest: str, voter: str) -> VoterAllowance:
         """Return what a voter has used, of many participants read in short calls between which nothing changed.
 

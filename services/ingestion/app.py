@@ -26,6 +26,8 @@ from libs.views.key_uses import KeyUses
 from libs.views.purchase_views import PurchaseViews
 from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
+from libs.voting.cast_cache import CastCache
+from libs.voting.record_reader import cast_reader
 from libs.voting.source_reports import SourceReporter
 from libs.voting.wiring import SINGLE_RECORD_BYTES, assemble
 from libs.web.auth import Authenticator
@@ -71,6 +73,7 @@ async def _open_guarded(
         AccountCiphers(partial(account_secret, store)),
         PackageBounds(catalogue, settings.purchase_package_check == "refuse"),
     )
+    casts = CastCache(cast_reader(reader, topic))
     keys = ApiKeyCache(catalogue, KeyUses(valkey, settings.namespace))
     proxies = settings.proxies()
     auth = Authenticator(keys, proxies, Sessions(SecretRing(store, "sessions")))
@@ -90,7 +93,7 @@ async def _open_guarded(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 hot=hot_routes(voting),
                 routers=[
-                    voter_router(auth, VoterReads(topic, views, votes, catalogue), votes),
+                    voter_router(auth, VoterReads(topic, views, votes, catalogue, casts), votes),
                     purchase_router(auth, register, requests),
                     source_router(auth, SourceReporter(topic, views, catalogue, log), requests),
                 ],

@@ -22,7 +22,8 @@ from libs.web.openapi import (
     response_header,
     takes,
 )
-from libs.web.parameters import IdempotencyKey
+from libs.web.parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
+from libs.web.requests import integer_parameter
 from services.ingestion.batches import NDJSON
 from services.ingestion.vote_forms import (
     VOTE_ID,
@@ -31,6 +32,7 @@ from services.ingestion.vote_forms import (
     BatchForm,
     BatchResult,
     VoteForm,
+    VotesOfVoter,
     VoteStatusAnswer,
 )
 from services.ingestion.voter_reads import VoterReads
@@ -150,6 +152,34 @@ def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -
     ) -> VoteStatusAnswer:
         """Read a vote's status."""
         return await reads.status(key.account, contest_key, vote_id, voter_id, anonymous_id)
+
+    @router.get(
+        "/contests/{contest_key}/votes",
+        responses=answers(
+            "not_found",
+            "validation_failed",
+            "gone",
+            "log_unavailable",
+            "ledger_catching_up",
+            success={200: {"description": "The voter's votes."}},
+        ),
+        openapi_extra=needs("votes:write"),
+    )
+    async def list_votes_of_voter(
+        key: Key,
+        contest_key: str,
+        voter_id: VoterId = None,
+        anonymous_id: AnonymousId = None,
+        limit: Limit = LISTED,
+        next: Next = None,
+    ) -> VotesOfVoter:
+        """List a voter's own votes in a contest.
+
+        Also those that do not count any more, with the reason. A vote appears once it is counted, within a second
+        of its acceptance, and finds its lost id again.
+        """
+        most = integer_parameter(limit, "limit", 1, MOST_LISTED)
+        return await reads.votes(key.account, contest_key, voter_id, anonymous_id, most, next)
 
     @router.delete(
         "/contests/{contest_key}/votes/{vote_id}",

@@ -212,7 +212,19 @@ class VoteStatusAnswer(BaseModel):
     choices: list[Choice] | None = Field(
         description="The participants voted for; null while pending, or if the log holds no such vote."
     )
+    rating: RatingForm | None = Field(description="The rating; null in other contests, and as `choices`.")
+    positions: dict[str, str] | None = Field(
+        description="The ballot: participant keys by position id; null in other contests, and as `choices`."
+    )
     position: str | None = Field(description="The vote's Tally-Position; null until it is counted.")
+
+
+class VotesOfVoter(BaseModel):
+    """A page of one voter's votes."""
+
+    data: list[VoteStatusAnswer] = Field(description="Newest first, in the order of the log.")
+    has_more: bool = Field(description="Whether there is another page.")
+    next: str | None = Field(description="Send it as `?next=` to read the next page.")
 
 
 class Allowance(BaseModel):

@@ -1,31 +1,39 @@
-"""Reads for a voter's client: a vote's status and the remaining allowance."""
+"""Reads for a voter's client: votes, their status, and the remaining allowance."""
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Final
 
 from libs.catalogue.contests.contest_mapper import status_of
 from libs.contracts.position_token import encode_positions
 from libs.contracts.topics import Topic
-from libs.tally.contest import UNLIMITED, Contest
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.contracts.vote_states import VoteState
+from libs.tally.contest import MILLION, UNLIMITED, Contest
 from libs.tally.errors import RECOVERING, LedgerCatchingUp, NotFound
-from libs.tally.events import Source
+from libs.tally.events import Rating, Source, VoteCast
 from libs.tally.rules import remaining, voting_limits
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.vote_views import VoteViews
+from libs.voting.cast_cache import CastCache
 from libs.voting.service import VotingService
 from services.ingestion.vote_forms import (
     Allowance,
     AllowanceAnswer,
     Choice,
     ParticipantAllowance,
+    RatingForm,
     SourceAllowance,
+    VotesOfVoter,
     VoteStatusAnswer,
 )
 from services.ingestion.voters import find_voter
 
+TOKEN: Final = re.compile(r"[0-9a-f]{24}")
 SOURCES: tuple[Source, ...] = "c-free", "c-paid"
 REASONS = {
     VoteStatus.OVERRULED: "It exceeded the limits that applied to it.",
@@ -39,7 +47,10 @@ REASONS = {
 class VoterReads:
     """Reads of one voter, identified by a pseudonym made with the contest's secret."""
 
-    def __init__(self, topic: Topic, views: VoteViews, votes: VotingService, catalogue: CatalogueViews) -> None:
+    def __init__(
+        self, topic: Topic, views: VoteViews, votes: VotingService, catalogue: CatalogueViews, casts: CastCache
+    ) -> None:
+        self._casts = casts
         self._catalogue = catalogue
         self._topic = topic
         self._views = views
@@ -58,34 +69,76 @@ class VoterReads:
         voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
         partition = self._topic.partition_of(voter)
         state = await self._views.lookup(partition, contest, voter, vote_id)
-        if state.status is None:
-            if not state.pending and not state.progress.open:
-                raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
-            if not state.pending:
-                raise NotFound(f"This voter has no accepted vote {vote_id}.", vote_id=vote_id)
-            return VoteStatusAnswer(
-                vote_id=vote_id,
-                contest_key=contest,
-                status="accepted",
-                counts=False,
-                reason="It is recorded and will be counted shortly.",
-                accepted_at=timestamp(state.accepted_at),
-                source=None,
-                choices=None,
-                position=None,
-            )
-        counts, reason = False, REASONS.get(state.status)
-        if state.status is VoteStatus.COUNTED:
-            counts, reason = await self._counts(configured, [participant for participant, _ in state.choices])
+        if state.status is not None:
+            is_detailed = configured.contest_type in ("rating", "ordering") and bool(state.choices)
+            cast = await self._casts.read(partition, state.offset or 0) if is_detailed else None
+            return await self._shown(configured, partition, vote_id, state, cast)
+        if not state.pending and not state.progress.open:
+            raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
+        if not state.pending:
+            raise NotFound(f"This voter has no accepted vote {vote_id}.", vote_id=vote_id)
         return VoteStatusAnswer(
             vote_id=vote_id,
             contest_key=contest,
+            status="accepted",
+            counts=False,
+            reason="It is recorded and will be counted shortly.",
+            accepted_at=timestamp(state.accepted_at),
+            source=None,
+            choices=None,
+            rating=None,
+            positions=None,
+            position=None,
+        )
+
+    async def votes(
+        self,
+        account: str,
+        contest: str,
+        voter_id: str | None,
+        anonymous_id: str | None,
+        limit: int,
+        next: str | None,
+    ) -> VotesOfVoter:
+        """Return a page of a voter's votes that are counted or were, newest first.
+
+        The ledger holds digests of their ids; the ids are read from the log. Raises `ValidationFailed` for a
+        broken token, `LedgerCatchingUp` while the ledger is being recovered, and `LogUnavailable`.
+        """
+        configured = await self._contests.current(account, contest)
+        voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
+        partition = self._topic.partition_of(voter)
+        progress, found = await self._views.votes_of(partition, contest, voter, _digest(next), limit + 1)
+        if not progress.open:
+            raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
+        data = []
+        for _, state in found[:limit]:
+            cast = await self._casts.read(partition, state.offset or 0)
+            if cast is not None:  # else an id that a refund used up, which was never cast
+                data.append(await self._shown(configured, partition, cast.vote_id, state, cast))
+        has_more = len(found) > limit
+        return VotesOfVoter(data=data, has_more=has_more, next=found[limit - 1][0].hex() if has_more else None)
+
+    async def _shown(
+        self, contest: Contest, partition: int, vote_id: str, state: VoteState, cast: VoteCast | None
+    ) -> VoteStatusAnswer:
+        """Return a folded vote; its rating and positions are in its event."""
+        assert state.status is not None
+        counts, reason = False, REASONS.get(state.status)
+        if state.status is VoteStatus.COUNTED:
+            counts, reason = await self._counts(contest, [participant for participant, _ in state.choices])
+        rating, positions = (None, None) if cast is None else (cast.rating, cast.positions)
+        return VoteStatusAnswer(
+            vote_id=vote_id,
+            contest_key=contest.key,
             status=state.status.name.lower(),
             counts=counts,
             reason=reason,
             accepted_at=timestamp(state.accepted_at),
             source=state.source,
             choices=[Choice(participant_key=participant, count=count) for participant, count in state.choices],
+            rating=None if rating is None else _rating(rating),
+            positions=None if positions is None else dict(positions),
             position=encode_positions({partition: (state.offset or 0) + 1}),
         )
 
@@ -138,6 +191,20 @@ class VoterReads:
             sources=[_of_source(contest, source, used) for source in SOURCES],
             next_free_vote_at=None if renewed else timestamp(renews_at),
         )
+
+
+def _rating(rating: Rating) -> RatingForm:
+    subs = {name: value / MILLION for name, value in rating.sub_ratings}
+    return RatingForm(value=rating.value / MILLION, sub_ratings=subs)
+
+
+def _digest(token: str | None) -> bytes:
+    """Return the digest of the last vote of the page before. Raises `ValidationFailed`."""
+    if token is None:
+        return b""
+    if TOKEN.fullmatch(token) is None:
+        raise ValidationFailed([Problem("", "next is not a token of this list")])
+    return bytes.fromhex(token)
 
 
 def _of_source(contest: Contest, source: Source, used: dict[tuple[str, str], int]) -> SourceAllowance:

@@ -181,6 +181,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/public/contests/{contest_key}": "a contest and its participants by number",
     "/contests/{contest_key}/certificate": "sealed counts, refused to those whom they are hidden from",
     "/contests/{contest_key}/allowance": "what one voter used",
+    "/contests/{contest_key}/votes": "one voter's votes",
     "/contests/{contest_key}/votes/{vote_id}": "one vote",
     "/contests/{contest_key}/vote_sources": "registrations",
     "/contests/{contest_key}/vote_sources/{source}": "a registration",

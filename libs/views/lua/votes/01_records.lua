@@ -13,9 +13,10 @@
 --   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, fences (a hash: history, a hash
 --                   over all fences folded and their offsets), quarantine, stats, contests (a zset, in the order of
 --                   their names: of which anything is held), and per contest
---     voters:<contest>   hash  voter -> packed {records, spilled, sums, anonymous, epoch, latest free vote (us), slots}
+--     voters:<contest>   hash  voter -> packed {records, spilled (I4, digest of the latest; 0: none), sums, anonymous, epoch, latest free vote (us), slots}
 --     shares:<contest>   hash  voter, number (I3) -> packed {sums, slots}, of participants that are not with the voter
---     spill:<contest>    hash  voter digest -> record, of voters with more than INLINE votes
+--     spill:<contest>    hash  voter digest -> record and digest of the one spilled before it (none: ''), of voters with more
+--                              than INLINE votes: from the latest one, all are found
 --     details:<contest>  hash  voter digest -> packed {epoch, choices (index, votes, ...) or false, rating or false}
 --     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row
 --     names:<contest>    hash  index -> participant
@@ -65,7 +66,7 @@ local ROW_MINUTE = 10
 -- while it is being reopened), last one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
-local SCHEMA = 8  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 9  -- raised with every change of what is stored that the code before could not read
 local generations
 
 local function view(base, number) return generations.view(base, number) end
@@ -93,16 +94,19 @@ end
 local function unpack_voter(packed)
   if packed then
     local v = unpack_one(packed)
-    return { records = v[1], spilled = v[2], sums = v[3], anonymous = v[4], epoch = v[5] or 0, latest = v[6] or 0,
-      slots = v[7] or {} }
+    local spilled, last = 0, ''
+    if v[2] ~= 0 then spilled, last = struct.unpack('>I4', v[2]), string.sub(v[2], 5) end
+    return { records = v[1], spilled = spilled, last_spilled = last, sums = v[3], anonymous = v[4], epoch = v[5] or 0,
+      latest = v[6] or 0, slots = v[7] or {} }
   end
-  return { records = '', spilled = 0, sums = {}, epoch = 0, latest = 0, slots = {} }
+  return { records = '', spilled = 0, last_spilled = '', sums = {}, epoch = 0, latest = 0, slots = {} }
 end
 
 local function pack_voter(s)
-  if #s.slots > 0 then return pack({ s.records, s.spilled, s.sums, s.anonymous, s.epoch, s.latest, s.slots }) end
-  if s.latest > 0 then return pack({ s.records, s.spilled, s.sums, s.anonymous, s.epoch, s.latest }) end
-  return pack({ s.records, s.spilled, s.sums, s.anonymous })
+  local spilled = s.spilled > 0 and struct.pack('>I4', s.spilled) .. s.last_spilled or 0
+  if #s.slots > 0 then return pack({ s.records, spilled, s.sums, s.anonymous, s.epoch, s.latest, s.slots }) end
+  if s.latest > 0 then return pack({ s.records, spilled, s.sums, s.anonymous, s.epoch, s.latest }) end
+  return pack({ s.records, spilled, s.sums, s.anonymous })
 end
 
 -- index of a vote id in the records stored with the voter, or nil

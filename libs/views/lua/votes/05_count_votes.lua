@@ -137,8 +137,8 @@ local function keep(c, voter, standing, status, record)
   standing.records = standing.records .. record
   if #standing.records > INLINE * ROW_SIZE then
     local oldest = string.sub(standing.records, 1, ROW_SIZE)
-    c.spilling[voter .. string.sub(oldest, 1, DIGEST_SIZE)] = oldest
-    standing.records = string.sub(standing.records, ROW_SIZE + 1)
+    c.spilling[voter .. string.sub(oldest, 1, DIGEST_SIZE)] = oldest .. standing.last_spilled
+    standing.records, standing.last_spilled = string.sub(standing.records, ROW_SIZE + 1), string.sub(oldest, 1, DIGEST_SIZE)
     standing.spilled = standing.spilled + 1
   end
 end

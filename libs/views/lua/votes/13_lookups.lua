@@ -1,33 +1,73 @@
 -- Look-ups of votes by their ids, many in one call; without any it is the cheapest way to watch a partition.
 
+local lookups = {}  -- functions: a chunk has 200 locals at most
+
 -- {state, ...}: 0 unknown; 1 pending, then accepted_at; 2 folded, then status, accepted_at, offset, source, content hash,
 -- remaining for participant and contest, next_free_vote_at, choices as participant, votes, ..., and 1 where a removal
 -- waits for a reopening.
-local function look_up(base, views, contest, voter, digest)
+function lookups.folded(views, contest, voter, record)
+  local digest, content, at, where, index, count, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
+  local choices = {}
+  if index > 0 then
+    choices = { names_of(views, contest, { index })[index], count }
+  elseif flags >= DETAILED then
+    choices = with_choices(choices, views, contest, voter .. digest)
+  end
+  local waits = call('HEXISTS', views .. ':waiting:' .. contest, voter .. digest)
+  return { 2, status_of(flags), at, where, flags % 2, content, rem_p, rem_c, next_at, choices, waits }
+end
+
+function lookups.one(base, views, contest, voter, digest)
   local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
   local record = find_record(views, contest, voter, standing, digest)
-  if record then
-    local _, content, at, where, index, count, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
-    local choices = {}
-    if index > 0 then
-      choices = { names_of(views, contest, { index })[index], count }
-    elseif flags >= DETAILED then
-      choices = with_choices(choices, views, contest, voter .. digest)
-    end
-    local waits = call('HEXISTS', views .. ':waiting:' .. contest, voter .. digest)
-    return { 2, status_of(flags), at, where, flags % 2, content, rem_p, rem_c, next_at, choices, waits }
-  end
+  if record then return lookups.folded(views, contest, voter, record) end
   local field = pending_field(contest, voter)
   local its = find_pending(open_pending(base, { field }).list(field), digest)
   return its and { 1, its[P_AT] } or { 0 }
 end
 
--- ARGV[1]: packed list of {contest, voter, digest}. {log, offset, open, n, and a list for each as of look_up}.
+-- ARGV[1]: packed list of {contest, voter, digest}. {log, offset, open, n, and a list for each as of lookups.one}.
 read('votes_lookup', function(keys, args)
   local base = keys[1]
   local views, gate, votes = view(base), load_gate(base), unpack_one(args[1])
   local log, offset = position(views)
   local reply = { log, offset, gate.open and 1 or 0, gate.n }
-  for i = 1, #votes do reply[i + 4] = look_up(base, views, votes[i][1], votes[i][2], votes[i][3]) end
+  for i = 1, #votes do reply[i + 4] = lookups.one(base, views, votes[i][1], votes[i][2], votes[i][3]) end
+  return pack(reply)
+end)
+
+-- a voter's folded records, newest first, from behind the digest `after` ('' to begin): those with the voter, then those
+-- that spilled, each of which names the one before it
+function lookups.newest(views, contest, voter, after, most)
+  local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
+  local records, found, before = standing.records, {}, standing.last_spilled
+  local at = after ~= '' and inline_at(records, after)
+  if after == '' or at then
+    for from = (at or #records + 1) - ROW_SIZE, 1, -ROW_SIZE do
+      if #found == most then return found end
+      found[#found + 1] = string.sub(records, from, from + ROW_SIZE - 1)
+    end
+  else
+    before = string.sub(call('HGET', views .. ':spill:' .. contest, voter .. after) or '', ROW_SIZE + 1)
+  end
+  while #found < most and before ~= '' do
+    local record = call('HGET', views .. ':spill:' .. contest, voter .. before) or ''
+    if record == '' then return found end
+    found[#found + 1], before = record, string.sub(record, ROW_SIZE + 1)
+  end
+  return found
+end
+
+-- ARGV: contest, voter, digest of the last vote of the page before ('' to begin), most. {log, offset, open, n, and for each
+-- vote, newest first, its digest and what lookups.one says}.
+read('votes_of_voter', function(keys, args)
+  local base = keys[1]
+  local views, gate = view(base), load_gate(base)
+  local log, offset = position(views)
+  local reply = { log, offset, gate.open and 1 or 0, gate.n }
+  for _, record in ipairs(lookups.newest(views, args[1], args[2], args[3], tonumber(args[4]))) do
+    reply[#reply + 1] = string.sub(record, 1, DIGEST_SIZE)
+    reply[#reply + 1] = lookups.folded(views, args[1], args[2], record)
+  end
   return pack(reply)
 end)
