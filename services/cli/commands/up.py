@@ -2,8 +2,9 @@
 
 import asyncio
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +14,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.commands.dashboard import open_dashboard
+from services.cli.voting_page.server import serve_voting_page
 
 
 def up(
@@ -39,8 +41,21 @@ def up(
 ) -> None:
     """Start everything on this machine and stay in the foreground; Ctrl-C stops it cleanly."""
     report = Report()
-    ready = open_dashboard if not no_browser and sys.stdout.isatty() else None
+    is_interactive = not no_browser and sys.stdout.isatty()
     supervisor = Supervisor(
         StackSettings(data_dir=data_dir), bootstrap, port=port, any_port=any_port, fresh=fresh, report=report
     )
-    raise typer.Exit(asyncio.run(foreground.run(supervisor, report, as_json=as_json, ready=ready)))
+    raise typer.Exit(asyncio.run(_run(supervisor, report, as_json=as_json, opens_browser=is_interactive)))
+
+
+async def _run(supervisor: Supervisor, report: Report, *, as_json: bool, opens_browser: bool) -> int:
+    """Run the stack, and the voting page as long as the stack."""
+    async with AsyncExitStack() as opened:
+
+        async def ready(stack: dict[str, Any]) -> None:
+            page = await opened.enter_async_context(serve_voting_page(stack))
+            report.line(f"voting page: {page}")
+            if opens_browser:
+                await open_dashboard(stack)
+
+        return await foreground.run(supervisor, report, as_json=as_json, ready=ready)

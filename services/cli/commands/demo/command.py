@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -30,6 +30,7 @@ from services.cli.commands.demo.voters import VoterPopulation
 from services.cli.discovery import DATA_DIR, addresses_in
 from services.cli.execution import ExitCode
 from services.cli.runner import command
+from services.cli.voting_page.server import serve_voting_page
 
 SETTLE_S: Final = 60.0
 """Time for the last responses after the voting, and then again for the fold."""
@@ -77,14 +78,16 @@ async def demo(
     try:
         if await interrupts.run_unless_interrupted(supervisor.start()) is None:
             return
-        async with _Demo.open(supervisor, console, voters, seed, rate, seconds) as run:
-            introduce(console, supervisor.stack, run.sample, data_dir)
+        async with AsyncExitStack() as opened:
+            run = await opened.enter_async_context(_Demo.open(supervisor, console, voters, seed, rate, seconds))
+            page = await opened.enter_async_context(serve_voting_page(supervisor.stack))
+            introduce(console, supervisor.stack, run.sample, data_dir, page)
             if not no_browser and console.is_terminal:
                 await open_dashboard(supervisor.stack, run.sample.key)
             yield await run.play(interrupts, seconds)
-        if keep:
-            console.print("The stack keeps running; Ctrl-C stops it.")
-            await interrupts.wait()
+            if keep:
+                console.print("The stack keeps running; Ctrl-C stops it.")
+                await interrupts.wait()
     except asyncio.CancelledError:
         console.print("Stopped without the check.")
         for part in PARTS:

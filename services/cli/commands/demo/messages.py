@@ -32,7 +32,7 @@ class DemoResult:
     titles: dict[str, str] = field(metadata=HIDDEN)
 
 
-def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir: Path) -> None:
+def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir: Path, page: str) -> None:
     """Print the URLs, the key, and commands to paste into another terminal; lines are not wrapped."""
     base, contest = stack["base_url"], f"{stack['base_url']}/contests/{sample.key}"
     where = "" if data_dir == DATA_DIR else f" --data-dir {shlex.quote(str(data_dir))}"
@@ -40,6 +40,7 @@ def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir:
     bearer = '-H "Authorization: Bearer $TALLY_API_KEY"'
     lines = [
         f"[bold]Tallykeeper[/] runs at [bold]{escape(base)}[/]",
+        f"Vote yourself: [bold]{escape(page)}/?contest={sample.key}[/]",
         f"Dashboard: [bold]{escape(stack['dashboard_url'])}/contests/{sample.key}[/]",
         f"  [dim]log in with the key below, or by[/] tally dashboard {sample.key}{escape(where)}",
         "",

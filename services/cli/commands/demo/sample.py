@@ -38,8 +38,8 @@ class Sample:
     titles: dict[str, str]
 
 
-async def create_sample(client: httpx.AsyncClient) -> Sample:
-    """Create the contest and its participants. Raises `DemoFailed`."""
+async def create_sample(client: httpx.AsyncClient, renewal: dict[str, int] | None = None) -> Sample:
+    """Create the contest and its participants, with this renewal of free votes. Raises `DemoFailed`."""
     now = datetime.now(UTC)
     contest = await _post(
         client,
@@ -53,6 +53,7 @@ async def create_sample(client: httpx.AsyncClient) -> Sample:
                 "free": {"max_participant": FREE_PER_PARTICIPANT, "max_contest": FREE_IN_CONTEST},
                 "is_anonymous_voting_enabled": True,
                 "ip_restriction_per_participant": PER_ADDRESS,
+                "renew_free_vote": renewal,
             },
         },
     )
