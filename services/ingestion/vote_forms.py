@@ -190,6 +190,13 @@ class BatchResult(BaseModel):
     results: list[BatchItem] = Field(description="Results in the order of the votes.")
 
 
+class CastRating(BaseModel):
+    """A rating on the contest's scale."""
+
+    value: float = Field(description="The overall rating.")
+    sub_ratings: dict[str, float] = Field(description="Values by id of the contest's `sub_rating_configs`.")
+
+
 class VoteStatusAnswer(BaseModel):
     """The status of an accepted vote: first `accepted`, then `counted` or another status with its reason."""
 
@@ -212,7 +219,7 @@ class VoteStatusAnswer(BaseModel):
     choices: list[Choice] | None = Field(
         description="The participants voted for; null while pending, or if the log holds no such vote."
     )
-    rating: RatingForm | None = Field(description="The rating; null in other contests, and as `choices`.")
+    rating: CastRating | None = Field(description="The rating; null in other contests, and as `choices`.")
     positions: dict[str, str] | None = Field(
         description="The ballot: participant keys by position id; null in other contests, and as `choices`."
     )

@@ -24,9 +24,9 @@ from libs.voting.service import VotingService
 from services.ingestion.vote_forms import (
     Allowance,
     AllowanceAnswer,
+    CastRating,
     Choice,
     ParticipantAllowance,
-    RatingForm,
     SourceAllowance,
     VotesOfVoter,
     VoteStatusAnswer,
@@ -193,9 +193,9 @@ class VoterReads:
         )
 
 
-def _rating(rating: Rating) -> RatingForm:
+def _rating(rating: Rating) -> CastRating:
     subs = {name: value / MILLION for name, value in rating.sub_ratings}
-    return RatingForm(value=rating.value / MILLION, sub_ratings=subs)
+    return CastRating(value=rating.value / MILLION, sub_ratings=subs)
 
 
 def _digest(token: str | None) -> bytes:
