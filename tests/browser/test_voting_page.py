@@ -110,7 +110,7 @@ async def test_without_a_contest_it_lists_those_that_run(api: Api, visitor: Visi
 async def test_a_sample_contest_can_be_made_to_try_it(visitor: Visitor) -> None:
     page = await visitor.open("/")
     await page.get_by_role("button", name="Create a sample contest").click()
-    await expect(page.locator("#participants li")).to_have_count(8)
+    await expect(page.locator("#participants li")).to_have_count(8, timeout=30_000)
     await page.get_by_role("button", name="Vote for Juno Okafor", exact=True).click()
     await expect(page.locator("#own li")).to_contain_text("Juno Okafor")
     await expect(page.locator("#renews")).to_contain_text("All renew in 00:")
