@@ -17,7 +17,7 @@ Place = int | str
 """Position of a record in a list of one order: `ListReader.page`."""
 
 SCAN_SIZE: Final = 100
-"""Records per read with a filter."""
+"""Records per read of a long page, or with a filter."""
 MAX_SCANNED: Final = 2_000
 """Maximum number of records scanned for a page; then it ends, possibly short, with a token to continue."""
 _NUMBER: Final = re.compile(r"[0-9]{1,16}")
@@ -86,7 +86,7 @@ async def read_page(reader: ListReader, account: str, row: Resource, parent: str
     found: list[Stored] = []
     scanned = 0
     while True:
-        most = SCAN_SIZE if request.tags or request.fits else request.limit
+        most = SCAN_SIZE if request.tags or request.fits else min(request.limit, SCAN_SIZE)
         batch = await reader.page(
             account,
             row.name,
@@ -167,4 +167,4 @@ def _text(token: str, order: str) -> str:
 
 
 def _broken() -> ValidationFailed:
-    return ValidationFailed([Problem("", "next is not a token of this list")])
+    return ValidationFailed([Problem("", "next is not a token of this list; start without it", "next")])

@@ -14,15 +14,28 @@ MAX_PROBLEMS: Final = 20
 MAX_FAULTS: Final = 1_000
 """A body with more faults is rejected without a list: each entry takes microseconds, and a caller can send
 hundreds of thousands."""
+PATTERN: Final = "String should match pattern '"
+"""Start of pydantic's message for a value that does not match; the pattern and an apostrophe follow."""
+_EXPLAINED: Final[dict[str, str]] = {}
+"""Messages by regular expression."""
 LEAST_INTEGER: Final = -(2**63)
 LARGEST_INTEGER: Final = 2**64 - 1
 
 
 class Problem(NamedTuple):
-    """One problem. `pointer` is an RFC 6901 pointer into the body ("" for the whole body)."""
+    """One problem. `pointer` is an RFC 6901 pointer into the body ("" for the whole body).
+
+    A problem of a query parameter or header has its name as `parameter` instead.
+    """
 
     pointer: str
     message: str
+    parameter: str = ""
+
+    def shown(self) -> dict[str, str]:
+        """Return the members of the response."""
+        place = {"parameter": self.parameter} if self.parameter else {"pointer": self.pointer}
+        return place | {"message": self.message}
 
 
 class ValidationFailed(TallyError):
@@ -37,10 +50,11 @@ class ValidationFailed(TallyError):
             if len(found) == MAX_PROBLEMS:
                 break
             found.setdefault(problem.pointer or problem.message, problem)
-        listed = [problem._asdict() for problem in found.values()]
-        first = listed[0] if listed else {"pointer": "", "message": "not acceptable"}
-        where = f"{first['pointer']}: " if first["pointer"] else ""
-        super().__init__(message or f"{where}{first['message']}", errors=listed)
+        first = next(iter(found.values()), Problem("", "not acceptable"))
+        where = f"{first.pointer}: " if first.pointer else ""
+        super().__init__(
+            message or f"{where}{first.message}", errors=[problem.shown() for problem in found.values()]
+        )
 
 
 def pointer(*steps: str | int) -> str:
@@ -52,7 +66,17 @@ def faults(error: ValidationError) -> Sequence[ErrorDetails]:
     """Return the errors of a body, without its values. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
     if error.error_count() > MAX_FAULTS:
         raise ValidationFailed([Problem("", f"more than {MAX_FAULTS:,} members are not acceptable")])
-    return error.errors(include_url=False, include_input=False, include_context=False)
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    for each in found:
+        if each["type"] == "string_pattern_mismatch":
+            each["msg"] = _EXPLAINED.get(each["msg"].partition(PATTERN)[2][:-1], each["msg"])
+    return found
+
+
+def explained(pattern: str, text: str) -> str:
+    """Return `pattern`, after noting the message for values that it does not match."""
+    _EXPLAINED[pattern] = text
+    return pattern
 
 
 def wide_integers(value: Any) -> list[Problem]:

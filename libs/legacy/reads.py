@@ -11,7 +11,7 @@ from libs.catalogue.pagination import ListReader, ListRequest, read_page
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.errors import NoPermission, Owners, missing_record
-from libs.legacy.parameters.contests import ContestPage, contest_read
+from libs.legacy.parameters.contests import ContestPage, contest_read, is_listed
 from libs.legacy.parameters.participants import Images, Totals, images_of, participant_read
 from libs.legacy.records import PAGE
 from libs.tally.contest import Phase
@@ -74,10 +74,11 @@ class LegacyReads:
                 shape.update(await self.participant(key, shape["participant_key"]))
 
     async def contests(self, key: ApiKey, brand_id: str, token: str | None) -> dict[str, Any]:
-        """Return a page of the brand's contests, newest first, without those deleted meanwhile."""
+        """Return a page of the brand's listed contests, newest first, without those deleted meanwhile."""
         if brand_id != key.account:
             raise NoPermission("brand not found or no permission")
-        page = await read_page(self.catalogue, key.account, CONTESTS, "", _asked(token))
+        request = ListRequest(PAGE, token, fits=is_listed)
+        page = await read_page(self.catalogue, key.account, CONTESTS, "", request)
         found = await asyncio.gather(
             *(self.snapshots.get(key.account, stored.key) for stored in page.records), return_exceptions=True
         )

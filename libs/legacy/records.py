@@ -17,7 +17,9 @@ from libs.legacy.parameters.translator import Translator
 from libs.tally.errors import NotFound
 
 PAGE: Final = 20
-"""Records per page of all legacy lists."""
+"""Records per page of the lists with a `next`."""
+WHOLE: Final = 1_000
+"""Records of the lists without a documented `next`; it follows only after so many."""
 Filter = Callable[[Stored], bool]
 Change = Callable[[Document | None], Document]
 """Returns the new, not yet validated, document for the old one (None: new record); raises to reject the write."""
@@ -42,10 +44,13 @@ class LegacyRecords:
         async with self._legacy_errors(self._row, key):
             return await self._record_service.get(self._row, account, key)
 
-    async def page(self, account: str, token: str | None, parent: str = "", fits: Filter | None = None) -> Page:
+    async def page(
+        self, account: str, token: str | None, parent: str = "", fits: Filter | None = None, limit: int = PAGE
+    ) -> Page:
         """Return a page, newest first, after the previous page's `token`; `fits` filters the records."""
         async with self._legacy_errors(self._above(), parent):
-            return await self._record_service.page(self._row, account, ListRequest(PAGE, token, fits=fits), parent)
+            request = ListRequest(limit, token, fits=fits)
+            return await self._record_service.page(self._row, account, request, parent)
 
     async def create(self, account: str, change: Change, parent: str = "") -> Stored:
         async with self._legacy_errors(self._above(), parent):

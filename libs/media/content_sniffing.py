@@ -47,8 +47,8 @@ class TypeCheck:
 
 
 def _plain(media_type: str) -> str:
-    """Normalize synonymous media types."""
-    lower = media_type.lower()
+    """Drop parameters, and normalize synonymous media types."""
+    lower = media_type.partition(";")[0].strip().lower()
     kind, _, name = MEANT.get(lower, lower).partition("/")
     return f"{kind}/{name.removeprefix('x-')}"
 

@@ -9,6 +9,7 @@ from libs.tally.errors import TallyError
 from libs.tally.events import Actor
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import Forbidden, Scope, Unauthorized
+from libs.web.query_parameters import refuse_unknown_parameters
 from libs.web.rate_limits import limits_of
 from libs.web.sessions import COOKIE, Sessions
 
@@ -77,7 +78,7 @@ class Authenticator:
         """Return the caller's Bearer key if it is cached: a few microseconds, for hot paths.
 
         Returns None also if the key is near its rate limit or its rules refuse it: call `authenticate` then.
-        Raises `RateLimited`.
+        Raises `RateLimited`, and `ValidationFailed` as `authenticate`.
         """
         token = bearer_token(scope["headers"])
         key = None if token is None else self._keys.get(token)
@@ -85,12 +86,16 @@ class Authenticator:
             return None
         self._keys.mark_used(key.key_id)
         limits = limits_of(scope)
-        return key if limits is None or limits.take_for_key(scope, key) else None
+        if limits is not None and not limits.take_for_key(scope, key):
+            return None
+        refuse_unknown_parameters(scope)
+        return key
 
     async def authenticate(self, scope: Scope) -> ApiKey:
         """Return the caller's key by `Authorization: Bearer`, or by its session.
 
-        Raises `Unauthorized`, `AddressRefused` and `RateLimited`.
+        Raises `Unauthorized`, `AddressRefused` and `RateLimited`, and `ValidationFailed` for query parameters that
+        the route does not have.
         """
         token = bearer_token(headers_of(scope))
         if token is None:
@@ -98,6 +103,7 @@ class Authenticator:
         else:
             key = await self.by_token(scope, token)
         await _charge(scope, key)
+        refuse_unknown_parameters(scope)
         return key
 
     async def by_token(self, scope: Scope, token: str) -> ApiKey:
@@ -171,6 +177,7 @@ class Authenticator:
         if key.account != brand:
             raise Unauthorized("This brand and key do not belong together, or are not known here.")
         await _charge(scope, key)
+        refuse_unknown_parameters(scope)
         return key
 
 

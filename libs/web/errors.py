@@ -20,7 +20,8 @@ Scope = MutableMapping[str, Any]
 
 logger = logging.getLogger(__name__)
 
-LEGACY_PREFIXES: Final = ("/legacy/", "/legacy-test/")
+LEGACY_PREFIXES: Final = ("/legacy/", "/legacy-test/", "/media/")
+"""Paths of the legacy API and of its media host."""
 PROBLEM_JSON: Final = "application/problem+json"
 
 

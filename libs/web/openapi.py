@@ -34,9 +34,16 @@ PROBLEM: Final[Schema] = {
             "description": "Invalid fields of the body, or parameters.",
             "items": {
                 "type": "object",
-                "required": ["pointer", "message"],
+                "required": ["message"],
                 "properties": {
-                    "pointer": {"type": "string", "description": "JSON Pointer into the body (RFC 6901)."},
+                    "pointer": {
+                        "type": "string",
+                        "description": "JSON Pointer into the body (RFC 6901); empty: the whole body.",
+                    },
+                    "parameter": {
+                        "type": "string",
+                        "description": "Name of a query parameter or header, instead of a pointer.",
+                    },
                     "message": {"type": "string", "description": "Human-readable text."},
                 },
             },
@@ -69,7 +76,7 @@ def needs(permission: str) -> Schema:
 
 def answers(*codes: str, success: Mapping[int | str, Schema]) -> dict[int | str, Schema]:
     """Return the responses of an operation that needs a key: `success`, and a problem for each of `codes`."""
-    return dict(success) | problems("unauthorized", "forbidden", *codes, "views_unavailable")
+    return dict(success) | problems("unauthorized", "forbidden", "validation_failed", *codes, "views_unavailable")
 
 
 def problems(*codes: str) -> dict[int | str, Schema]:

@@ -131,7 +131,9 @@ async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
 def parse_idempotency_key(key: str | None) -> str | None:
     """Return the value of an `Idempotency-Key`. Raises `ValidationFailed` for a malformed one."""
     if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
-        raise ValidationFailed([Problem("", "Idempotency-Key must be 1 to 255 visible ASCII characters")])
+        raise ValidationFailed(
+            [Problem("", "Idempotency-Key must be 1 to 255 visible ASCII characters", "Idempotency-Key")]
+        )
     return key
 
 
@@ -143,7 +145,7 @@ def integer_parameter(given: str | int, name: str, least: int, most: int) -> int
     if isinstance(given, int):
         return given
     if not re.fullmatch(r"-?[0-9]{1,18}", given) or not least <= int(given) <= most:
-        raise ValidationFailed([Problem("", f"{name} must be an integer from {least} to {most}")])
+        raise ValidationFailed([Problem("", f"{name} must be an integer from {least} to {most}", name)])
     return int(given)
 
 

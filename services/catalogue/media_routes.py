@@ -18,8 +18,9 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import Authenticator, header, headers_of, require
 from libs.web.byte_ranges import SAFE
 from libs.web.etags import etag, not_modified
-from libs.web.openapi import UNCHANGED, answers
+from libs.web.openapi import LEGACY_ANSWERS, UNCHANGED
 from libs.web.parameters import TEXT, IfNoneMatch
+from libs.web.query_parameters import refuse_unknown_parameters
 from services.catalogue.openapi import BEARER
 
 DEFAULT: Final = "default"
@@ -69,23 +70,20 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
     @router.get(
         "/media/image/{image_id}",
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "validation_failed",
-            success={
-                200: {
-                    "description": "The picture.",
-                    "headers": {
-                        "ETag": {"schema": {"type": "string"}, "description": "Identifies this picture and size."}
-                    },
-                    "content": {
-                        made.media_type: {"schema": {"type": "string", "format": "binary"}}
-                        for made in FORMATS.values()
-                    },
+        responses=LEGACY_ANSWERS
+        | {
+            200: {
+                "description": "The picture.",
+                "headers": {
+                    "ETag": {"schema": {"type": "string"}, "description": "Identifies this picture and size."}
                 },
-                **UNCHANGED,
+                "content": {
+                    made.media_type: {"schema": {"type": "string", "format": "binary"}}
+                    for made in FORMATS.values()
+                },
             },
-        ),
+            **UNCHANGED,
+        },
     )
     async def get_picture(
         request: Request,
@@ -99,10 +97,11 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
         It is the current picture, also with the `v` of an earlier one.
 
         Public images need no API key. Private images need a key of the account that has `content:read`, as Bearer
-        or as `service-brand` and `service-key`.
+        or as `service-brand` and `service-key`. Errors have the legacy API's form.
         """
+        refuse_unknown_parameters(request.scope)
         if size not in SIZES:
-            raise ValidationFailed([Problem("", f"size must be one of {', '.join(SIZES)}")])
+            raise ValidationFailed([Problem("", f"size must be one of {', '.join(SIZES)}", "size")])
         environment, account, image = await _find(environments, image_id)
         is_public = image.document["access"]["access"] == "public"
         if not is_public:
@@ -119,7 +118,7 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
         data = await environment.image_store.show(account, image.key, kept, size)
         if data is None:  # deleted, or replaced meanwhile
             if (await _find(environments, image_id)).image.version == image.version:
-                raise _unknown(image_id)
+                raise _unknown()
             return await get_picture(request, image_id, size, v, if_none_match)
         return Response(data, headers=headers, media_type=FORMATS[kept.format].media_type)
 
@@ -132,7 +131,7 @@ async def _find(environments: Sequence[MediaEnvironment], key: str) -> Found:
         image = None if account is None else await environment.views.get(account, IMAGES.name, key)
         if account is not None and image is not None:
             return Found(environment, account, image)
-    raise _unknown(key)
+    raise _unknown()
 
 
 async def _admit(request: Request, environment: MediaEnvironment, account: str) -> None:
@@ -146,8 +145,8 @@ async def _admit(request: Request, environment: MediaEnvironment, account: str) 
     key = await (auth.authenticate_legacy(request.scope) if is_legacy else auth.authenticate(request.scope))
     require(key, "content:read")
     if key.account != account:
-        raise _unknown(request.path_params["image_id"])
+        raise _unknown()
 
 
-def _unknown(key: str) -> NotFound:
-    return NotFound(f"Image {key} not found.")
+def _unknown() -> NotFound:
+    return NotFound("image not found")

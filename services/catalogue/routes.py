@@ -275,7 +275,7 @@ def _time(given: str | None) -> int | None:
     try:
         return microseconds(parse_timestamp(given.replace(" ", "+")))
     except ValueError as error:
-        raise ValidationFailed([Problem("", f"updated_since {error}")]) from None
+        raise ValidationFailed([Problem("", f"updated_since {error}", "updated_since")]) from None
 
 
 def _json(body: object, status: int, headers: dict[str, str]) -> Response:

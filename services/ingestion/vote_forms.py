@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError, from_json
 
 from libs.contracts.person_ids import Identity
 from libs.contracts.pseudonyms import is_ipv4
-from libs.contracts.validation import Problem, ValidationFailed, faults, pointer
+from libs.contracts.validation import Problem, ValidationFailed, explained, faults, pointer
 from libs.tally.errors import TallyError
 from libs.tally.events import Platform, Source
 from libs.web.errors import MalformedJson
@@ -34,7 +34,8 @@ MAX_RATING = 1_000
 """The highest value of a contest's rating scale."""
 ADDRESS = {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
 ONE_VOTER: Final = "exactly one of voter_id and anonymous_id must be given"
-VOTE_ID = r"^[A-Za-z0-9_.:\-]{1,64}$"
+VOTE_ID_TEXT: Final = "must be 1 to 64 of A-Z a-z 0-9 _ . : -, and not . or .."
+VOTE_ID = explained(r"^[A-Za-z0-9_.:\-]{1,64}$", VOTE_ID_TEXT)
 
 
 def _address(value: str) -> str:

@@ -34,7 +34,7 @@ async def find_voter(
     form = {"participant_key": "p", "voter_id": voter_id, "anonymous_id": anonymous_id}
     if isinstance(check_vote(form), TallyError):
         message = "send exactly one of voter_id and anonymous_id, of 1 to 256 bytes without control characters"
-        raise ValidationFailed([Problem("", message)])
+        raise ValidationFailed([Problem("", message, "voter_id")])
     return voter_pseudonym(await contests.secret(account, contest), voter_id, anonymous_id)
 
 

@@ -22,7 +22,7 @@ from libs.web.client_address import Proxies
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
 from libs.web.requests import declared_size, read_body, require_json
 from services.ingestion.batches import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
-from services.ingestion.vote_forms import MAX_VOTE_BYTES, VOTE_ID, VoteForm, check_vote, parse_vote
+from services.ingestion.vote_forms import MAX_VOTE_BYTES, VOTE_ID_TEXT, VoteForm, check_vote, parse_vote
 from services.ingestion.voters import command, new_vote_id
 
 REFUSED = HTTP_REFUSALS.labels("in_flight")
@@ -173,7 +173,7 @@ def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:
         raise IdempotencyKeyReused("The header Idempotency-Key and the body's vote_id differ.")
     checked = check_vote({"vote_id": idempotency_key, "participant_key": "p", "voter_id": "v"})
     if isinstance(checked, TallyError):
-        raise ValidationFailed([Problem("", f"Idempotency-Key must match {VOTE_ID}, and not be . or ..")])
+        raise ValidationFailed([Problem("", f"Idempotency-Key {VOTE_ID_TEXT}", "Idempotency-Key")])
     return idempotency_key
 
 

@@ -9,6 +9,7 @@ from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
 from libs.web.auth import header
 from libs.web.etags import not_modified
+from libs.web.query_parameters import refuse_unknown_parameters
 from services.query.public_results_record import hidden, shown
 from services.query.responses import Answer
 from services.query.snapshot import Snapshot
@@ -41,6 +42,7 @@ class PublicResults:
         self._known: dict[str, str] = {}
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        refuse_unknown_parameters(scope)
         contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
         snapshot = await self.published(contest)
         moment = now()

@@ -206,7 +206,7 @@ def public_route(serve: PublicResults) -> AsgiRoute:
         serve,
         methods=["GET"],
         response_model=PublicResultsRecord,
-        responses=problems("not_found", "views_unavailable")
+        responses=problems("not_found", "validation_failed", "views_unavailable")
         | {200: {"description": "The results.", "headers": PUBLIC_HEADERS}, **UNCHANGED},
         tags=["results"],
         summary="Read a contest's public results",

@@ -131,13 +131,15 @@ def parse(query: bytes) -> Asked:
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
     begin, end = (_seconds(name, given[name][-1]) if name in given else None for name in ("from", "to"))
     if begin is not None and end is not None and begin >= end:
-        raise ValidationFailed([Problem("", "from must be before to")])
+        raise ValidationFailed([Problem("", "from must be before to", "from")])
     interval = None
     if "interval" in given:
         text = given["interval"][-1]
         interval = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
         if interval % MINUTE_S or not MINUTE_S <= interval <= DAY_S:
-            raise ValidationFailed([Problem("", "interval must be a multiple of 60 (seconds), up to 86400")])
+            raise ValidationFailed(
+                [Problem("", "interval must be a multiple of 60 (seconds), up to 86400", "interval")]
+            )
     return Asked(interval, begin, end, frozenset(given["participant"]) if "participant" in given else None)
 
 
@@ -178,7 +180,7 @@ def _seconds(name: str, given: str) -> int:
     try:
         moment = parse_timestamp(given)
     except ValueError as error:
-        raise ValidationFailed([Problem("", f"{name} {error}")]) from error
+        raise ValidationFailed([Problem("", f"{name} {error}", name)]) from error
     if moment.year not in YEARS:
-        raise ValidationFailed([Problem("", f"{name} must be in the years from 0002 to 9998")])
+        raise ValidationFailed([Problem("", f"{name} must be in the years from 0002 to 9998", name)])
     return microseconds(moment) // MILLION

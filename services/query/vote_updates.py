@@ -90,9 +90,10 @@ def parse(query: bytes, partitions: int) -> Asked:
     try:
         positions = decode_positions(given["min_position"][-1])
     except ValueError as error:
-        raise ValidationFailed([Problem("", f"min_position: {error}")]) from error
+        raise ValidationFailed([Problem("", f"min_position: {error}", "min_position")]) from error
     if any(partition >= partitions for partition in positions):
-        raise ValidationFailed([Problem("", "min_position has a partition that the votes log does not have")])
+        message = "min_position is not a token of this service"
+        raise ValidationFailed([Problem("", message, "min_position")])
     return Asked(sources, details, positions, minute)
 
 
@@ -110,7 +111,7 @@ def is_complete(present: Snapshot, minute: int) -> bool:
 def _flag(given: Mapping[str, list[str]], name: str) -> bool:
     value = BOOLEANS.get(given.get(name, ["false"])[-1].lower())
     if value is None:
-        raise ValidationFailed([Problem("", f"{name} must be true or false")])
+        raise ValidationFailed([Problem("", f"{name} must be true or false", name)])
     return value
 
 
@@ -118,4 +119,4 @@ def _minute(at: str) -> int:
     try:
         return microseconds(parse_timestamp(at)) // (1000 * MINUTE_MS)
     except ValueError as error:
-        raise ValidationFailed([Problem("", f"at {error}")]) from error
+        raise ValidationFailed([Problem("", f"at {error}", "at")]) from error

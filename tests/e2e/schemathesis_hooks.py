@@ -12,9 +12,9 @@ INEXPRESSIBLE: Final = {
     r"exactly one": "one of two parameters",
     r"there is no|has no participant": "a reference to another record",
     r"must be unique|occurs twice|must name each": "distinct by one member of the items",
-    r"before start|before to|without allow_decrease|must not be above": "one member in relation to another",
+    r"before start|before to|without allow_decrease|must not be above|must be the same time": "one member in "
+    "relation to another",
     r"intervals, more than": "parameters and records together",
-    r"is not a placeholder here": "placeholders within a text",
     r"is required if url is not given": "one of two parameters",
     r"is no picture|a broken picture": "what bytes are",
     r"Too many fields": "how many parts a form has, where lists become several",
@@ -24,7 +24,7 @@ INEXPRESSIBLE: Final = {
     r"valid integer": "JSON Schema takes 1.0 for an integer",
     r"(start|end): is required": "null in an update, which a record without the member takes",
     r"and not allowed otherwise": "members that belong together",
-    r"in the future": "what time it is",
+    r"in the future|between 1970 and now": "what time it is",
     r"control characters": "which characters a text may have, where a pattern would have to name them all",
 }
 """Rules that JSON Schema cannot say, by what the refusal says."""
@@ -54,7 +54,8 @@ def what_fits_is_taken(ctx: Any, response: Any, case: Any) -> None:
         problem = problem["error"]
     if problem["code"] not in OF_THE_FORM:
         return
-    messages = [f"{error['pointer']}: {error['message']}" for error in problem.get("errors", [])]
+    errors = problem.get("errors", [])
+    messages = [f"{error.get('pointer', error.get('parameter'))}: {error['message']}" for error in errors]
     messages = messages or problem.get("detail", problem.get("message")).split("; ")
     unknown = [message for message in messages if not any(re.search(rule, message) for rule in rules)]
     assert not unknown, f"fits the description and is refused: {unknown}"

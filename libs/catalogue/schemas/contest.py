@@ -163,7 +163,11 @@ class ContestConfig(Members):
     renew_free_vote: RenewFreeVote | None = Field(
         None, description="Renewal of a voter's allowance of free votes."
     )
-    contest_visibility: ContestVisibility = Field("listed", description="Legacy.")
+    contest_visibility: ContestVisibility = Field(
+        "listed",
+        description="With `not_listed` the legacy list of the brand's contests, and public pages, leave the "
+        "contest out; it can be read by its key.",
+    )
     participant_default_status: Status = Field("approved", description="Legacy: the status of new participants.")
     show_video_play_button: bool = Field(False, description="Legacy.")
 
@@ -181,7 +185,9 @@ class Contest(Record):
 
     title: Title = None
     description: Description = None
-    publish: Timestamp | None = Field(None, description="Publication time; unset: not published.")
+    publish: Timestamp | None = Field(
+        None, description="Publication time; until then, and if unset, the contest is in setup."
+    )
     contest_type: Literal["voteonly", "participation", "rating", "ordering"] = Field(
         "voteonly", description="The kind of vote that the contest accepts."
     )

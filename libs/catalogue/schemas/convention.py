@@ -18,13 +18,14 @@ from libs.catalogue.schemas.base import (
     require_order,
     require_unique,
 )
+from libs.contracts.validation import explained
 
 PartId = Annotated[
     str,
     Field(
         min_length=1,
         max_length=64,
-        pattern=r"^[^\x00-\x1f\x7f]+$",
+        pattern=explained(r"^[^\x00-\x1f\x7f]+$", "must not contain control characters"),
         description="Chosen by the account; unique in the list. Timeslots refer to it.",
     ),
 ]

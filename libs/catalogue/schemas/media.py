@@ -6,9 +6,21 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from libs.catalogue.schemas.base import CustomData, Description, Members, Record, ServerTime, Tags, Title
+from libs.contracts.validation import explained
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
-MediaType = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+$", max_length=255)]
+NAME = "[A-Za-z0-9!#$&^_.+-]+"
+MediaType = Annotated[
+    str,
+    Field(
+        pattern=explained(
+            rf'^{NAME}/{NAME}( ?; ?{NAME}=({NAME}|"[ !#-\[\]-~]*"))*$',
+            "must be a media type, such as text/plain or text/plain; charset=utf-8",
+        ),
+        max_length=255,
+        examples=["text/plain; charset=utf-8"],
+    ),
+]
 Readers = Annotated[
     Literal["private", "public"], Field(description="Read access to the bytes: `private` or `public`.")
 ]
@@ -76,7 +88,7 @@ class File(Record):
 
     filename: Name = Field(description="The file's name.")
     file_extension: Annotated[str, Field(max_length=32)] = Field(description="The file name's extension.")
-    file_type: MediaType = Field(description="The media type of the response with the bytes.")
+    file_type: MediaType = Field(description="The media type of the bytes, also with parameters.")
     description: Description = None
     access: Access = Field(default_factory=Access, description="Read access; private by default.")
     custom_data: CustomData = Field({})

@@ -1,9 +1,8 @@
 """Schema of a shop or master shop, and of the packages that it sells."""
 
-import re
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from libs.catalogue.schemas.base import (
     Count,
@@ -18,25 +17,6 @@ from libs.catalogue.schemas.base import (
     Style,
     Title,
 )
-
-
-def allow_placeholders(*placeholders: str) -> AfterValidator:
-    """Return a validator that rejects texts with other names than `placeholders` in braces."""
-
-    def check(value: str) -> str:
-        unknown = [name for name in re.findall(r"\{([^{}]*)\}", value) if name not in placeholders]
-        if unknown:
-            known = ", ".join(f"{{{name}}}" for name in placeholders)
-            raise ValueError(f"{{{unknown[0]}}} is not a placeholder here; allowed: {known}")
-        return value
-
-    return AfterValidator(check)
-
-
-CurrencyTemplate = Annotated[str, allow_placeholders("currency_symbol", "price")]
-TitleTemplate = Annotated[str, allow_placeholders("participant_title")]
-DescriptionTemplate = Annotated[str, allow_placeholders("user_name")]
-ReceiptTemplate = Annotated[str, allow_placeholders("get_votes_count")]
 
 
 class Button(Members):
@@ -68,13 +48,17 @@ class Shop(Record):
     article: str | None = Field(None, description="Key of an article.")
     currency: str | None = Field(None, description="A currency code.")
     currency_symbol: str | None = Field(None, description="The currency's displayed symbol.")
-    currency_template: CurrencyTemplate | None = Field(
-        None, description="Placeholders: `{currency_symbol}`, `{price}`."
+    currency_template: str | None = Field(
+        None, description="Placeholders: `{currency_symbol}`, `{price}`; other text in braces is kept."
     )
-    title_template: TitleTemplate | None = Field(None, description="Placeholder: `{participant_title}`.")
-    description_template: DescriptionTemplate | None = Field(None, description="Placeholder: `{user_name}`.")
-    receipt_description_template: ReceiptTemplate | None = Field(
-        None, description="Placeholder: `{get_votes_count}`."
+    title_template: str | None = Field(
+        None, description="Placeholder: `{participant_title}`; other text in braces is kept."
+    )
+    description_template: str | None = Field(
+        None, description="Placeholder: `{user_name}`; other text in braces is kept."
+    )
+    receipt_description_template: str | None = Field(
+        None, description="Placeholder: `{get_votes_count}`; other text in braces is kept."
     )
     is_login_required: bool = Field(False, description="Only users who are logged in can buy.")
     shop_type: str | None = Field(None, description="Type, such as `participant_vote`.")

@@ -5,12 +5,16 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from libs.catalogue.schemas.base import Members
+from libs.contracts.validation import explained
 
 Colour = Annotated[
     str,
     Field(
-        pattern=r"^#([0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})$",
-        description="`#` and 3, 4, 6 or 8 hex digits.",
+        pattern=explained(
+            r"^#?([0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})$",
+            "must be a colour of 3, 4, 6 or 8 hex digits, such as #ff8800",
+        ),
+        description="3, 4, 6 or 8 hex digits, with or without `#`.",
         examples=["#ff8800"],
     ),
 ]

@@ -99,15 +99,18 @@ OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
     "published": {
         "type": "boolean",
         "default": False,
-        "description": "True without `publish`: publish now, unless already published. False: do not publish now; "
-        "a `publish` in the future is kept, one in the past is rejected.",
+        "description": "True without `publish`: publish now, unless already published. True with a `publish` in "
+        "the future is rejected, unless `start` is not before it: then the contest is in setup until `publish`, "
+        "and announced until `start`. False: do not publish now; a `publish` in the future is kept, one in the "
+        "past is rejected, and a contest published before is in setup again.",
     },
     "add_participants": {
         "anyOf": [
             {"type": "array", "items": {"anyOf": [{"type": "object", "properties": PARTICIPANT_PARAMETERS}, {}]}},
             {},
         ],
-        "description": "New participants. Items that are not participants are ignored, as is any other value.",
+        "description": "New participants. Items that are not participants are ignored, as are images that cannot "
+        "be used, and any other value.",
     },
 }
 
@@ -131,7 +134,7 @@ SHAPE: Final = shape(
 
 def contest_written(body: Mapping[str, Any], before: Document | None, now: int) -> Document:
     """Apply the parameters to a contest at `now` (us), as `Translator.written`."""
-    document = CONTEST.written(body, before, _published_problems(body, now))
+    document = CONTEST.written(body, before, _published_problems(body, before, now))
     published, is_past = body.get("published"), _is_past(document.get("publish"), now)
     if published is False and is_past:
         document.pop("publish")
@@ -140,13 +143,31 @@ def contest_written(body: Mapping[str, Any], before: Document | None, now: int) 
     return document
 
 
-def _published_problems(body: Mapping[str, Any], now: int) -> list[Problem]:
+def _published_problems(body: Mapping[str, Any], before: Document | None, now: int) -> list[Problem]:
+    """Report a `published` that contradicts the `publish` of the same request."""
     published = body.get("published")
     if not isinstance(published, bool | None):
         return [Problem("/published", "must be true or false")]
     if published is False and _is_past(body.get("publish"), now):
         return [Problem("/published", "must be true if publish is not in the future")]
+    start = body.get("start") if "start" in body else ((before or {}).get("contest_config") or {}).get("start")
+    if published is True and _is_between(now, body.get("publish"), start):
+        message = "must be false if publish is in the future, except with a start that is not before publish"
+        return [Problem("/published", message)]
     return []
+
+
+def _is_between(now: int, publish: object, start: object) -> bool:
+    """Return whether `publish` is a timestamp after `now` (us), and `start` none at or after `publish`."""
+    try:
+        publishes = microseconds(parse_timestamp(publish))
+    except ValueError:
+        return False
+    try:
+        starts = microseconds(parse_timestamp(start))
+    except ValueError:
+        return publishes > now
+    return publishes > now and starts < publishes
 
 
 def _is_past(publish: object, now: int) -> bool:
@@ -155,6 +176,12 @@ def _is_past(publish: object, now: int) -> bool:
         return microseconds(parse_timestamp(publish)) <= now
     except ValueError:
         return False
+
+
+def is_listed(stored: Stored) -> bool:
+    """Return whether the brand's list contains the contest; one that is not listed is read by its id."""
+    visibility = (stored.document.get("contest_config") or {}).get("contest_visibility")
+    return visibility != "not_listed"
 
 
 @dataclass(frozen=True, slots=True)

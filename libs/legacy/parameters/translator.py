@@ -117,7 +117,10 @@ class Translator:
         return []
 
     def _renamed_problems(self, error: ValidationFailed) -> list[Problem]:
-        return [Problem(self._legacy(each["pointer"]), each["message"]) for each in error.data["errors"]]
+        return [
+            Problem(self._legacy(each.get("pointer", "")), each["message"], each.get("parameter", ""))
+            for each in error.data["errors"]
+        ]
 
     def renamed(self, error: ValidationFailed) -> ValidationFailed:
         """Return the error with legacy member names; pointers of a batch start with the item's index."""

@@ -48,13 +48,13 @@ class Articles(ResourceHandlers):
         kind, now = call.query("type"), self.environment.now()
         flags = [BOOLEANS.get(call.query(name) or "false") for name in FLAGS]
         problems = [
-            Problem("", f"{name} must be true or false")
+            Problem("", f"{name} must be true or false", name)
             for name, flag in zip(FLAGS, flags, strict=True)
             if flag is None
         ]
         scheduled, is_template = (flag is True for flag in flags)
         if kind is not None and kind not in TYPES and not scheduled:
-            problems.append(Problem("", f"type must be one of {', '.join(TYPES)}"))
+            problems.append(Problem("", f"type must be one of {', '.join(TYPES)}", "type"))
         if problems:
             raise ValidationFailed(problems, "; ".join(problem.message for problem in problems))
         return lambda stored: is_listed(stored, now, scheduled, is_template, kind)

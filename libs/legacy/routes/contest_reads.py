@@ -23,7 +23,7 @@ def contest_reads_router(base: str, reads: LegacyReads) -> APIRouter:
         return await reads.contest(call.key, call.path("contest_id"))
 
     async def list_contests(call: Call) -> Document:
-        """The brand's contests, 20 a page, newest first."""
+        """The brand's contests, 20 a page, newest first, except those with `contest_visibility` `not_listed`."""
         return await reads.contests(call.key, call.path("brand_id"), call.query("next"))
 
     async def list_participants(call: Call) -> Document:

@@ -15,6 +15,8 @@ from libs.tally.errors import LogUnavailable, NotFound, TallyError, ViewsUnavail
 
 AT_ONCE: Final = 500
 """Participants added in one round of writes."""
+IMAGE: Final = ("image_id", "image")
+"""Members of a participant that name its image."""
 
 
 class Contests:
@@ -56,7 +58,7 @@ class Contests:
         return shape
 
     async def _enter(self, account: str, contest: str, items: Any) -> None:
-        """Add the valid new participants; invalid ones are skipped silently.
+        """Add the valid new participants; invalid ones, and images that cannot be used, are skipped silently.
 
         Raises `LogUnavailable` and `ViewsUnavailable`.
         """
@@ -67,14 +69,17 @@ class Contests:
             )
 
     async def _enter_one(self, account: str, contest: str, item: Document) -> None:
-        try:
-            document = PARTICIPANT.written(item, None)
-            await self._environment.record_service.create(
-                PARTICIPANTS, account, document, WriteRequest.once(), parent=contest
-            )
-        except (LogUnavailable, ViewsUnavailable):
-            raise
-        except TallyError:
+        """Add a participant, without its image if that cannot be used."""
+        for given in (item, {name: value for name, value in item.items() if name not in IMAGE}):
+            try:
+                document = PARTICIPANT.written(given, None)
+                await self._environment.record_service.create(
+                    PARTICIPANTS, account, document, WriteRequest.once(), parent=contest
+                )
+            except (LogUnavailable, ViewsUnavailable):
+                raise
+            except TallyError:
+                continue
             return
 
 

@@ -8,6 +8,7 @@ from libs.catalogue.resource_table import CONVENTIONS
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.parameters.conventions import CONVENTION, REQUIRED, SHAPE, convention_read, convention_written
 from libs.legacy.parameters.participants import images_at
+from libs.legacy.records import WHOLE
 from libs.legacy.routes.resource_handlers import UPDATE, ResourceHandlers
 from libs.legacy.routes.route_builder import Call
 
@@ -16,6 +17,7 @@ class Conventions(ResourceHandlers):
     name, several, one = "convention", "/dev/v2/conventions", "/dev/v2/conventions/{convention_key}"
     row, translator, shape, required = CONVENTIONS, CONVENTION, SHAPE, REQUIRED
     written = staticmethod(convention_written)
+    page_size = WHOLE
     docs: ClassVar[Mapping[str, str]] = {
         "create": "`start` and `end` are required.",
         "get": "Includes its days and venues; timeslots have their own list.",

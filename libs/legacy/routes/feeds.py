@@ -25,6 +25,7 @@ from libs.legacy.parameters.feeds import (
     split_key,
 )
 from libs.legacy.parameters.translator import JsonSchema
+from libs.legacy.records import WHOLE
 from libs.legacy.routes.embedding import shown_articles
 from libs.legacy.routes.resource_handlers import ResourceHandlers
 from libs.legacy.routes.route_builder import Call, LegacyEnvironment, LegacyRoutes
@@ -32,6 +33,8 @@ from libs.tally.errors import NotFound
 
 AT_ONCE: Final = 200
 """Articles looked up in one round."""
+FEEDS_AT_ONCE: Final = 20
+"""Feeds of a list that are read concurrently."""
 INDEX: Final[dict[str, JsonSchema]] = {
     "index": {
         "type": "integer",
@@ -53,6 +56,7 @@ class Feeds(ResourceHandlers):
     name, several, one = "articlefeed", "/dev/v2/articlefeeds", "/dev/v2/articlefeeds/{feed_key}"
     row, translator, shape = FEEDS, FEED, SHAPE
     written = staticmethod(feed_written)
+    page_size = WHOLE
     docs: ClassVar[Mapping[str, str]] = {
         "create": "All parameters are optional. Unknown ones are ignored.",
         "get": "Returns a feed with its first page.",
@@ -83,7 +87,12 @@ class Feeds(ResourceHandlers):
         return body
 
     async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
-        return [await self._shown(call, await self._laid(call.account, stored)) for stored in records]
+        shapes: list[Document] = []
+        for start in range(0, len(records), FEEDS_AT_ONCE):
+            some = records[start : start + FEEDS_AT_ONCE]
+            laid = await asyncio.gather(*(self._laid(call.account, stored) for stored in some))
+            shapes += await asyncio.gather(*(self._shown(call, each) for each in laid))
+        return shapes
 
     async def add_article_to_feed(self, call: Call) -> Document:
         """Inserts the article at the top of the first page and returns that page with the new item's id.

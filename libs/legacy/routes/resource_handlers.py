@@ -9,10 +9,10 @@ from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.parameters.read_shapes import page
 from libs.legacy.parameters.translator import JsonSchema, Translator
-from libs.legacy.records import Filter
+from libs.legacy.records import PAGE, Filter
 from libs.legacy.routes.route_builder import NEXT, Call, LegacyEnvironment, LegacyRoutes
 
-LIST: Final = "The brand's {}, 20 a page, newest first."
+LIST: Final = "The brand's {}, {:,} a page, newest first."
 UPDATE: Final = "Takes the parameters of create; those left out keep their value."
 
 
@@ -32,6 +32,7 @@ class ResourceHandlers:
     required: ClassVar[Sequence[str]] = ()
     query: ClassVar[Mapping[str, JsonSchema]] = {"next": NEXT}
     docs: ClassVar[Mapping[str, str]] = {}
+    page_size: ClassVar[int] = PAGE
 
     def __init__(self, environment: LegacyEnvironment) -> None:
         self.environment = environment
@@ -55,7 +56,7 @@ class ResourceHandlers:
         return None
 
     def add_to(self, routes: LegacyRoutes) -> None:
-        docs = {"list": LIST.format(f"{self.name}s"), "update": UPDATE} | dict(self.docs)
+        docs = {"list": LIST.format(f"{self.name}s", self.page_size), "update": UPDATE} | dict(self.docs)
         parameters = self.translator.parameters
         shaped: dict[str, Any] = {"shape": self.shape}
         operations: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -73,7 +74,7 @@ class ResourceHandlers:
 
     async def list(self, call: Call) -> Document:
         fits, parent = self.filter(call), _key(call, self.several)
-        found = await self.records.page(call.account, call.query("next"), parent, fits)
+        found = await self.records.page(call.account, call.query("next"), parent, fits, self.page_size)
         shapes = await self.shown(call, found.records)
         return {f"{self.name}s": shapes} | ({} if found.next is None else {"next": found.next})
 

@@ -177,4 +177,6 @@ class LegacyRoutes:
             openapi_extra=extra,
         )
         other = documented if documented != path else f"/dev{path}"
-        self.router.add_api_route(self._base + other, endpoint, methods=[method], include_in_schema=False)
+        self.router.add_api_route(
+            self._base + other, endpoint, methods=[method], include_in_schema=False, openapi_extra=extra
+        )

@@ -3,6 +3,7 @@
 from starlette.types import Receive, Scope, Send
 
 from libs.web.auth import Authenticator, require
+from libs.web.query_parameters import refuse_unknown_parameters
 from services.query.public_results import PublicResults, receipt_of
 from services.query.snapshot_cache import SnapshotCache
 from services.query.streams.hub import StreamHub
@@ -37,6 +38,7 @@ class PublicStream:
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refuse_unknown_parameters(scope)
         contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
         snapshot = await self._results.published(contest)
         view = PublicView(receipt is not None and await self._results.admits(contest, receipt))

@@ -92,7 +92,8 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
         end,
         methods=["GET"],
         response_class=EventSourceResponse,
-        responses=problems("not_found", "views_unavailable", "overloaded") | {200: _stream("results")},
+        responses=problems("not_found", "validation_failed", "views_unavailable", "overloaded")
+        | {200: _stream("results")},
         tags=["results"],
         summary="Follow a contest's public results",
         description=EVENTS % "results" + "\nPublic: no key is needed.",

@@ -84,7 +84,7 @@ def one_of(unset: str, other: str) -> Kind:
 
 def template(*placeholders: str) -> Kind:
     both = " ".join(f"{{{name}}}" for name in placeholders)
-    return Kind("plain", both, (5, "{nobody}", f"{both}{{}}"))
+    return Kind(f"{both}{{}} {{nobody}}", both, (5,))
 
 
 def key_of(resource: str) -> Kind:

@@ -1,0 +1,107 @@
+"""A query parameter that a route does not have is refused by name, in both API generations."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.support.voting import Api, code
+
+KEY = "x" * 24
+
+
+def parameters(answer: httpx.Response) -> list[str]:
+    return [error["parameter"] for error in answer.json()["errors"]]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/shops"),
+        ("GET", f"/shops/{KEY}"),
+        ("POST", "/shops"),
+        ("PATCH", f"/shops/{KEY}"),
+        ("DELETE", f"/shops/{KEY}"),
+        ("GET", f"/contests/{KEY}/participants"),
+        ("GET", f"/contests/{KEY}/vote_updates"),
+        ("GET", f"/contests/{KEY}/vote_updates/stream"),
+        ("GET", f"/contests/{KEY}/timeline"),
+        ("POST", f"/contests/{KEY}/votes"),
+        ("POST", f"/contests/{KEY}/votes/batch"),
+        ("GET", f"/contests/{KEY}/votes/v1"),
+        ("GET", f"/contests/{KEY}/allowance"),
+        ("GET", f"/contests/{KEY}/vote_sources"),
+        ("POST", "/images"),
+        ("POST", "/files"),
+        ("GET", "/api/users/u/purchases"),
+        ("GET", "/operations/purchases/refunds"),
+        ("GET", f"/public/contests/{KEY}/results"),
+        ("GET", f"/public/contests/{KEY}/results/stream"),
+    ],
+)
+async def test_an_unknown_query_parameter_is_refused_by_name(api: Api, method: str, path: str) -> None:
+    answer = await api.client.request(method, path, params={"limt": "1", "odd name": ""}, json={})
+    assert code(answer) == (422, "validation_failed"), answer.text
+    assert parameters(answer) == ["limt", "odd name"]
+    assert "limt is not a query parameter" in answer.json()["detail"]
+
+
+async def test_a_missing_key_is_reported_first(api: Api) -> None:
+    answer = await api.client.get("/shops", params={"limt": "1"}, headers={"Authorization": ""})
+    assert code(answer) == (401, "unauthorized")
+
+
+async def test_known_parameters_are_taken_and_a_wrong_value_is_named(api: Api) -> None:
+    contest = await api.contest()
+    for path, query in [
+        ("/shops", {"limit": "1", "tags": "a", "updated_since": "2026-05-01T18:00:00Z"}),
+        (f"{contest.path}/vote_updates", {"sources": "true", "at": "2026-05-01T18:00:00Z"}),
+        (f"{contest.path}/timeline", {"interval": "86400", "from": "2026-05-01T18:00:00Z"}),
+        (f"/public/contests/{contest.key}/results", {"receipt": "none"}),
+    ]:
+        assert (await api.client.get(path, params=query)).status_code == 200
+    for path, name in [
+        ("/shops", "limit"),
+        ("/shops", "next"),
+        ("/shops", "updated_since"),
+        (f"{contest.path}/vote_updates", "sources"),
+        (f"{contest.path}/vote_updates", "min_position"),
+        (f"{contest.path}/timeline", "interval"),
+    ]:
+        assert parameters(await api.client.get(path, params={name: "?"})) == [name]
+
+
+@pytest.mark.parametrize("prefix", ["", "/dev"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v2/articles"),
+        ("GET", "/v2/conventions"),
+        ("POST", "/v2/articlefeeds"),
+        ("GET", f"/contests/{KEY}"),
+        ("POST", "/contests"),
+        ("DELETE", f"/images/{KEY}"),
+    ],
+)
+async def test_legacy_refuses_it_in_its_own_form(
+    legacy: httpx.AsyncClient, legacy_test: httpx.AsyncClient, prefix: str, method: str, path: str
+) -> None:
+    for client in (legacy, legacy_test):
+        answer = await client.request(method, prefix + path, params={"limt": "1"})
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["code"] == "validation_failed"
+        assert "limt is not a query parameter" in answer.json()["error"]["message"]
+        known = await client.get(f"{prefix}/v2/articles", params={"scheduled": "true", "is_template": "false"})
+        assert known.status_code == 200
+
+
+async def test_the_media_host_answers_in_legacys_form(api: Api) -> None:
+    base = str(api.client.base_url)
+    for path, said in [
+        (f"/media/image/{KEY}", "image not found"),
+        (f"/media/image/{KEY}?size=huge", "size must be one of"),
+        (f"/media/image/{KEY}?sice=thumb", "sice is not a query parameter"),
+    ]:
+        answer = await api.client.get(base + path)
+        assert answer.status_code == 400, answer.text
+        assert said in answer.json()["error"]["message"]
