@@ -13,7 +13,7 @@ Only the references in this table are enforced. All others are neither checked n
 
 from typing import Final
 
-from libs.catalogue import nested_items
+from libs.catalogue import nested_items, search_terms
 from libs.catalogue.contests import closing_record
 from libs.catalogue.contests.phase import phase_of
 from libs.catalogue.errors import StatusTransition
@@ -115,6 +115,7 @@ CONVENTIONS: Final = Resource(
     references=(Reference("/venues/*/article_key", "articles"), Reference("/search_helps/*/icon_id", "images")),
     offers=(Offer("/days/*/id", "conventions/days"), Offer("/venues/*/id", "conventions/venues")),
     kept={"days": ("top_text",), "venues": ("article_key", "navigation")},
+    arrange=search_terms.shared("search_help"),
 )
 
 TIMESLOTS: Final = Resource(
@@ -131,6 +132,7 @@ TIMESLOTS: Final = Resource(
         Reference("/search_helps/*/icon_id", "images"),
     ),
     sort_key=_by_start,
+    arrange=search_terms.shared("search_terms"),
 )
 
 CONTESTS: Final = Resource(

@@ -11,6 +11,7 @@ INEXPRESSIBLE: Final = {
     r"is not a token of this list|position token|min_position": "tokens are made by the server",
     r"exactly one": "one of two parameters",
     r"there is no|has no participant": "a reference to another record",
+    r"has other terms than": "the same terms in two members",
     r"must be unique|occurs twice|must name each": "distinct by one member of the items",
     r"before start|before to|without allow_decrease|must not be above|must be the same time": "one member in "
     "relation to another",

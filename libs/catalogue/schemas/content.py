@@ -75,7 +75,11 @@ class Article(Record):
     title: Title = None
     description: Description = None
     origin_template: str | None = Field(None, description="Key of the article that is the template of this one.")
-    content: Items = Field([], description="The parts of the page; free-form.")
+    content: Items = Field(
+        [],
+        description="The parts of the page; free-form. Apart from the legacy `fields`: a change of one does not "
+        "change the other.",
+    )
     thumbnail: Items = Field([], description="The parts of the thumbnail; free-form.")
     navigation: Navigation = Field({})
     style: Style = Field({})
@@ -84,7 +88,11 @@ class Article(Record):
     custom_data: CustomData = Field({})
     tags: Tags = Field([])
     type: ArticleType = Field("normal", description="Legacy: form of display.")
-    fields: list[ArticleField] = Field([], description="Legacy: the parts of the article.")
+    fields: list[ArticleField] = Field(
+        [],
+        description="Legacy: the parts of the article. Apart from the current `content`: a change of one does not "
+        "change the other.",
+    )
     draft: ArticleDraft | None = Field(None, description="Legacy: the unpublished draft.")
     is_template: bool = Field(False, description="Legacy: the article is a template for others.")
     publish: Timestamp | None = Field(None, description="Legacy: publication time; unset: at once.")
@@ -109,8 +117,12 @@ class Feed(Record):
 
     title: Title = None
     divider_height: int | None = Field(None, description="Height of the lines between articles.")
-    header: FreeForm = Field({}, description="Shown above the articles; free-form.")
-    footer: FreeForm = Field({}, description="Shown below the articles; free-form.")
+    header: FreeForm = Field(
+        {}, description="Shown above the articles; free-form. Apart from the legacy `header_article_key`."
+    )
+    footer: FreeForm = Field(
+        {}, description="Shown below the articles; free-form. Apart from the legacy `footer_article_key`."
+    )
     style: Style = Field({})
     custom_data: CustomData = Field({})
     tags: Tags = Field([])
@@ -119,8 +131,12 @@ class Feed(Record):
     )
     is_followable: bool = Field(False, description="Legacy.")
     is_push_enabled: bool = Field(False, description="Legacy.")
-    header_article_key: str | None = Field(None, description="Legacy: key of the article above the others.")
-    footer_article_key: str | None = Field(None, description="Legacy: key of the article below the others.")
+    header_article_key: str | None = Field(
+        None, description="Legacy: key of the article above the others. Apart from the current `header`."
+    )
+    footer_article_key: str | None = Field(
+        None, description="Legacy: key of the article below the others. Apart from the current `footer`."
+    )
     topic_key: str | None = Field(None, description="Legacy.")
     app_keys: list[str] = Field([], description="Legacy.")
     sups: Items = Field([], description="Legacy; free-form.")

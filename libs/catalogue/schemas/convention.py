@@ -60,7 +60,13 @@ class SearchHelp(Members):
     icon_id: str | None = Field(None, description="Legacy: key of an image.")
 
 
-SearchHelps = Annotated[list[SearchHelp], Field(description="Legacy: suggested searches.")]
+SearchHelps = Annotated[
+    list[SearchHelp],
+    Field(
+        description="Legacy: suggested searches. Their terms are those of `search_terms` in a timeslot and of "
+        "`search_help` in a schedule: a change of one changes the other, and terms that stay keep their icons."
+    ),
+]
 
 
 class ScheduleStyle(Members):
@@ -83,7 +89,11 @@ class Convention(Record):
     end: Timestamp | None = Field(None, description="End of the schedule.")
     days: list[Day] = Field([], description="The days. A day with timeslots cannot be removed.")
     venues: list[Venue] = Field([], description="The venues. A venue with timeslots cannot be removed.")
-    search_help: Items = Field([], description="Suggested searches; free-form.")
+    search_help: Items = Field(
+        [],
+        description="Suggested searches: texts, or objects with a `term`; otherwise free-form. The terms are "
+        "those of the legacy `search_helps`.",
+    )
     style: ScheduleStyle = Field(default_factory=ScheduleStyle, description="The style.")
     custom_data: CustomData = Field({})
     search_helps: SearchHelps = Field([])
@@ -109,7 +119,9 @@ class Timeslot(Record):
     start: Timestamp | None = Field(None, description="Start of the timeslot.")
     end: Timestamp | None = Field(None, description="End of the timeslot.")
     navigation: Navigation = Field({})
-    search_terms: list[str] = Field([], description="Search terms that find the timeslot.")
+    search_terms: list[str] = Field(
+        [], description="Search terms that find the timeslot; the same as those of the legacy `search_helps`."
+    )
     style: Style = Field({})
     custom_data: CustomData = Field({})
     search_helps: SearchHelps = Field([])

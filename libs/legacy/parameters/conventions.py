@@ -47,7 +47,7 @@ FIELDS: Final = (
     Field(
         "search_helps",
         "search_helps",
-        "legacy only: the current `search_help` is free-form, so they cannot be converted",
+        "the terms of the current `search_help`, with icons",
         items=SEARCH_HELP,
     ),
 )

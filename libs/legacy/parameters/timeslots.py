@@ -24,7 +24,7 @@ FIELDS: Final = (
     Field("image_id", "image", "the same key; reads show the image itself", reads=False, names_record=True),
     Field("navigation", "navigation"),
     Field(
-        "search_helps", "search_helps", "legacy only: the current `search_terms` have no icons", items=SEARCH_HELP
+        "search_helps", "search_helps", "the terms of the current `search_terms`, with icons", items=SEARCH_HELP
     ),
 )
 REQUIRED: Final = ("start", "end")
