@@ -157,6 +157,20 @@ class RecordService:
         written = await self._writer.write(row, account, key, compose, parent=parent)
         return written.stored, before
 
+    async def merge(
+        self, row: Resource, account: str, key: str, patch: Document, fits: Fits | None = None
+    ) -> Stored:
+        """Merge `patch` into the record as `patch`, or into an empty one if there is none. Raises as `put`."""
+        unknown = _owned(row, patch) + unknown_members(row.schema, patch)
+
+        def compose(target: Target) -> Document:
+            if fits is not None and (target.before is None or not fits(target.before)):
+                raise has_changed(row, key)
+            before = {} if target.before is None else target.before.document
+            return self._builder.document(target, merge_patch(before, patch), others=unknown)
+
+        return (await self._writer.write(row, account, key, compose)).stored
+
     async def place(self, row: Resource, account: str, key: str, body: Document, request: WriteRequest) -> Written:
         """Create or replace the record at a key chosen by the account, also without changes.
 

@@ -20,6 +20,7 @@ from libs.catalogue.errors import StatusTransition
 from libs.catalogue.examples import EXAMPLES
 from libs.catalogue.pictures import SIZES, picture_url, picture_urls
 from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
+from libs.catalogue.schemas.account import AccountSettings
 from libs.catalogue.schemas.app import App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
 from libs.catalogue.schemas.contest import Contest
@@ -187,7 +188,7 @@ PARTICIPANTS: Final = Resource(
             "type": ["integer", "null"],
             "description": "Distinct voters; null whenever `vote_count` is.",
         },
-        "message_count": {"type": "integer", "description": "Always 0."},
+        "message_count": {"type": "integer", "description": "Always 0: this service does not keep it."},
     },
 )
 
@@ -292,6 +293,17 @@ IMAGES: Final = Resource(
 )
 
 
+ACCOUNT_KEY: Final = "account"
+"""Key of the one record with an account's settings."""
+ACCOUNTS: Final = Resource(
+    name="accounts",
+    singular="account",
+    schema=AccountSettings,
+    example=EXAMPLES["accounts"],
+    references=(Reference("/image_key", "images"), Reference("/looks/logo_key", "images")),
+    operations=frozenset(),
+)
+
 RESOURCES: Final = Table(
     SHOPS,
     MASTER_SHOPS,
@@ -306,4 +318,5 @@ RESOURCES: Final = Table(
     ARTICLES,
     FILES,
     IMAGES,
+    ACCOUNTS,
 )

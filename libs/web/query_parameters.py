@@ -19,7 +19,7 @@ SHOWN: Final = 100
 
 def refuse_unknown_parameters(scope: MutableMapping[str, Any]) -> None:
     """Raise `ValidationFailed` for query parameters that the request's route does not have."""
-    query, route = scope["query_string"], scope.get("route")
+    query, route = scope.get("query_string"), scope.get("route")
     if not query or not isinstance(route, APIRoute):
         return
     known = _known_of(route)

@@ -39,6 +39,7 @@ from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
 from libs.web.service import ByVotes, Complete, HttpModule
 from libs.web.sessions import Sessions
+from services.catalogue.account_routes import account_router
 from services.catalogue.closed_contest_guard import ClosedContests
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
@@ -193,6 +194,7 @@ async def _open_guarded(
                     ),
                     legacy_router(production.legacy("/legacy", enrichers, images, largest)),
                     legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),
+                    account_router(production.auth, production.record_service),
                     file_router(production.auth, production.views, files, urls, settings.file_max_bytes),
                     media_router(media),
                     vote_source_router(production.auth, VoteSources(production.record_service, production.views)),

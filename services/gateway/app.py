@@ -39,6 +39,7 @@ TAGS: Final = {
     "files": "Files: their metadata, and upload and download of their content.",
     "images": "Images, served in several renditions.",
     "keys": "API keys of the account.",
+    "account": "Settings of the caller's account: the brand of legacy records, and the looks of its pages.",
     "legacy": "The legacy API over the same records, for production and the test environment. Its writes do not "
     "support `Idempotency-Key`: check whether a create succeeded before sending it again.",
     "dashboard": "Log-in of browsers for the pages below `/dashboard`.",

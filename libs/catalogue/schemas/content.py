@@ -52,6 +52,14 @@ class ArticleField(Members):
     video_id: str | None = Field(None, description="Id in another system; not checked.")
     web_data_key: str | None = Field(None, description="Id in another system; not checked.")
     simple_web_data: Any = Field(None, description="Free-form.")
+    ad: Any = Field(None, description="An advertisement: free-form, stored and shown as written.")
+    subfields: Items = Field([], description="Parts of this part: free-form, stored and shown as written.")
+    video: FreeForm | None = Field(
+        None, description="A video: free-form, stored and shown as written, with `video_id`."
+    )
+    web_data: FreeForm | None = Field(
+        None, description="Web data: free-form, stored and shown as written, with `web_data_key`."
+    )
 
 
 ArticleType = Literal["content_only", "header", "normal", "splash", "thumbnail"]

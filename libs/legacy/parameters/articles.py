@@ -35,6 +35,10 @@ FIELD: Final = (
     Field("from_template_key", "from_template_key"),
     Field("navigation", "navigation"),
     Field("simple_web_data", "simple_web_data"),
+    Field("ad", "ad"),
+    Field("subfields", "subfields"),
+    Field("video", "video", "reads add video_id", reads=False),
+    Field("web_data", "web_data", "reads add web_data_key", reads=False),
     *(
         Field(
             name,
@@ -91,10 +95,8 @@ FIELD_SHAPE: Final = shape(
         "contest": or_null(CONTEST),
         "participants": array(PARTICIPANT),
         "survey": described(OBJECT_OR_NULL, "The survey, as in the current API."),
-        "video": described(OBJECT_OR_NULL, "{video_id}"),
-        "web_data": described(OBJECT_OR_NULL, "{web_data_key}"),
-        "ad": {"type": "null"},
-        "subfields": described(array({}), "Always empty."),
+        "video": described(OBJECT_OR_NULL, "As written, with its `video_id`."),
+        "web_data": described(OBJECT_OR_NULL, "As written, with its `web_data_key`."),
     },
 )
 SHAPE: Final = shape(
@@ -181,18 +183,20 @@ def _shape(
 
 
 def _field(account: str, part: ArticleField, embedded: Embedded) -> Document:
-    """Return the shape of a part. Videos and web data show only their ids; there are no subfields and ads."""
+    """Return the shape of a part. Videos and web data are of other systems: shown as written, with their ids."""
     shown = part.model_dump(mode="json")
     shape = {each.legacy: shown[each.canonical] for each in FIELD if each.reads}
     return shape | {
         "image": image_read(part.image_id, account, embedded.images),
         "contest": embedded.contests.get(part.contest_key or ""),
         "survey": embedded.surveys.get(part.survey_key or ""),
-        "video": {"video_id": part.video_id} if part.video_id else None,
-        "web_data": {"web_data_key": part.web_data_key} if part.web_data_key else None,
-        "ad": None,
+        "video": _with_id(part.video, "video_id", part.video_id),
+        "web_data": _with_id(part.web_data, "web_data_key", part.web_data_key),
         "participants": [
             embedded.participants[key] for key in part.participant_keys if key in embedded.participants
         ],
-        "subfields": [],
     }
+
+
+def _with_id(written: Document | None, name: str, key: str | None) -> Document | None:
+    return {**(written or {}), name: key} if key else written

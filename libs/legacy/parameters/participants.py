@@ -1,11 +1,13 @@
 """Legacy API: mapping of participants, with images and brands, which contests use too."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar
 
 from libs.catalogue.cross_account_refs import OwnerReader, find_usable
-from libs.catalogue.resource_table import IMAGES
+from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS, IMAGES
+from libs.catalogue.schemas.account import AccountSettings
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.parameters.read_shapes import (
@@ -30,6 +32,10 @@ Totals = Mapping[str, VoteSums] | None
 Images = Mapping[str, Mapping[str, Any]]
 """Existing image records by key, each with its `account`."""
 
+T = TypeVar("T")
+_BRANDS: Final[ContextVar[dict[str, dict[str, Any]] | None]] = ContextVar("legacy_brands", default=None)
+"""Brands in the shapes of the current request, by account."""
+
 FIELDS: Final = (
     Field("title", "title"),
     Field("story", "story"),
@@ -39,13 +45,21 @@ FIELDS: Final = (
 """Members of a participant that legacy writes, in `add_participants`. Reads show more."""
 
 PARTICIPANT: Final = Translator(Participant, FIELDS)
-BRAND: Final = shape("Brand", {"brand_id": TEXT, "brand_name": TEXT, "image_id": TEXT_OR_NULL})
+BRAND: Final = shape(
+    "Brand",
+    {
+        "brand_id": TEXT,
+        "brand_name": described(TEXT, "`brand_name` of the account's settings; by default the brand's id."),
+        "image_id": described(TEXT_OR_NULL, "`image_key` of the account's settings."),
+    },
+)
+NOT_KEPT: Final = described(INTEGER, "Always 0: this service does not keep it.")
 IMAGE_OR_NULL: Final = or_null(
     shape(
         "Image",
         {"image_id": TEXT, "brand": BRAND, "ratio": {"type": ["number", "null"]}, "tags": array(TEXT)}
         | of(TEXT_OR_NULL, "title", "story", "created")
-        | of(INTEGER, "love_count", "message_count"),
+        | of(NOT_KEPT, "love_count", "message_count"),
     )
 )
 """An image inside another record."""
@@ -53,7 +67,7 @@ SHAPE: Final = shape(
     "Participant",
     of(TEXT, "participant_key", "status", "contest_id", "contest_key", "number_string")
     | of(TEXT_OR_NULL, "title", "story")
-    | of(INTEGER, "message_count", "running_number")
+    | {"message_count": NOT_KEPT, "running_number": INTEGER}
     | {"vote_count": COUNT, "rater_count": described(COUNT, f"Distinct voters. {COUNT['description']}")}
     | {"participated": TIME, "user": OBJECT_OR_NULL, "image": OBJECT_OR_NULL},
 )
@@ -101,8 +115,26 @@ def sums_of_participant(totals: Totals, participant: str) -> VoteSums | None:
 
 
 def brand_of(account: str) -> dict[str, Any]:
-    """Return the brand of an account: its name serves as id and name; there is no image."""
-    return {"brand_id": account, "brand_name": account, "image_id": None}
+    """Return the brand of an account, which `with_brands` completes by its settings: here only its id."""
+    brand = {"brand_id": account, "brand_name": account, "image_id": None}
+    shown = _BRANDS.get()
+    return brand if shown is None else shown.setdefault(account, brand)
+
+
+async def with_brands(reader: OwnerReader, read: Awaitable[T]) -> T:
+    """Return the shapes from `read`, whose brands have the names and images of their accounts' settings."""
+    brands: dict[str, dict[str, Any]] = {}
+    token = _BRANDS.set(brands)
+    try:
+        shapes = await read
+    finally:
+        _BRANDS.reset(token)
+    found = await asyncio.gather(*(reader.get(account, ACCOUNTS.name, ACCOUNT_KEY) for account in brands))
+    for brand, stored in zip(brands.values(), found, strict=True):
+        if stored is not None:
+            settings = AccountSettings.model_validate(stored.document)
+            brand |= {"brand_name": settings.brand_name or brand["brand_id"], "image_id": settings.image_key}
+    return shapes
 
 
 def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] | None:

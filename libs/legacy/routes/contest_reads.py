@@ -16,7 +16,7 @@ QUERY: Final = {"next": NEXT}
 
 def contest_reads_router(base: str, reads: LegacyReads) -> APIRouter:
     """Return the reads of one environment under `base`."""
-    routes = LegacyRoutes(base, reads.auth)
+    routes = LegacyRoutes(base, reads.auth, reads.catalogue)
 
     async def get_contest(call: Call) -> Document:
         """Includes its counts and approved participants."""

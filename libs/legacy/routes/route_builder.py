@@ -11,11 +11,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.cross_account_refs import OwnerReader
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
+from libs.legacy.parameters.participants import with_brands
 from libs.legacy.parameters.translator import JsonSchema, Translator
 from libs.legacy.records import LegacyRecords
 from libs.legacy.routes.body_schemas import request_body
@@ -119,10 +121,12 @@ Handler = Callable[[Call], Awaitable[Document | None]]
 class LegacyRoutes:
     """Routes of one environment: each answers with and without `/dev`, and is documented once."""
 
-    def __init__(self, base: str, auth: Authenticator) -> None:
+    def __init__(self, base: str, auth: Authenticator, records: OwnerReader) -> None:
+        """`records` has the accounts' settings."""
         self.router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
         self._base = base
         self._auth = auth
+        self._records = records
 
     def add(
         self,
@@ -151,7 +155,7 @@ class LegacyRoutes:
         async def endpoint(request: Request) -> Response:
             key = await self._auth.authenticate_legacy(request.scope)
             require(key, permission)
-            shape = await handler(Call(key, request))
+            shape = await with_brands(self._records, handler(Call(key, request)))
             if shape is None:
                 return Response(status_code=204)
             return Response(orjson.dumps(shape), 200, {"Cache-Control": "private, no-cache"}, "application/json")

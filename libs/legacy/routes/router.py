@@ -16,7 +16,7 @@ HANDLERS: Final = (Contests, Articles, Conventions, Timeslots, Feeds, ImageHandl
 
 
 def legacy_router(environment: LegacyEnvironment) -> APIRouter:
-    routes = LegacyRoutes(environment.base, environment.auth)
+    routes = LegacyRoutes(environment.base, environment.auth, environment.views)
     for handlers in HANDLERS:
         handlers(environment).add_to(routes)
     return routes.router

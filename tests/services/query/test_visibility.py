@@ -183,6 +183,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/contests/{contest_key}/allowance": "what one voter used",
     "/contests/{contest_key}/votes": "one voter's votes",
     "/contests/{contest_key}/votes/{vote_id}": "one vote",
+    "/account": "settings",
     "/contests/{contest_key}/vote_sources": "registrations",
     "/contests/{contest_key}/vote_sources/{source}": "a registration",
     "/api/users/{user_id}/purchases": "what one user bought",

@@ -1,0 +1,32 @@
+"""Schema of an account's settings, of which there is one record."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from libs.catalogue.schemas.base import Members, Record
+from libs.catalogue.schemas.style import Colour
+
+BrandName = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Looks(Members):
+    """The looks of the account's pages."""
+
+    logo_key: str | None = Field(None, description="Key of an image: the logo.")
+    primary_color: Colour | None = Field(None, description="Colour of what users act on.")
+    secondary_color: Colour | None = Field(None, description="Second colour, beside the primary one.")
+    background_color: Colour | None = Field(None, description="Colour of the pages.")
+    text_color: Colour | None = Field(None, description="Colour of the text.")
+
+
+class AccountSettings(Record):
+    """The settings of an account, which the legacy API calls a brand."""
+
+    ignored: ClassVar[frozenset[str]] = Record.ignored | {"account"}
+
+    brand_name: BrandName | None = Field(
+        None, description="Name of the account's brand, as legacy records show it; unset: the account's own name."
+    )
+    image_key: str | None = Field(None, description="Key of an image: the brand's, as legacy records show it.")
+    looks: Looks = Field(default_factory=Looks, description="The looks of the account's pages.")

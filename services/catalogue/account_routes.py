@@ -1,0 +1,101 @@
+"""Routes of the settings of the caller's account."""
+
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from libs.catalogue.record_service import RecordService
+from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
+from libs.catalogue.schemas.account import AccountSettings, Looks
+from libs.contracts.catalogue_events import Stored
+from libs.tally.errors import NotFound
+from libs.tally.time import timestamp
+from libs.web.auth import Authenticator, require
+from libs.web.etags import etag, not_modified
+from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers, needs, takes
+from libs.web.parameters import IfMatch, IfNoneMatch
+from libs.web.requests import read_object
+from services.catalogue.openapi import BEARER
+from services.catalogue.routes import fits
+
+PATH: Final = "/account"
+
+
+class AccountShown(BaseModel):
+    """The settings of the caller's account."""
+
+    account: str = Field(description="The account; in the legacy API the brand's id.")
+    brand_name: str = Field(description="Name of the account's brand; by default the account's own name.")
+    image_key: str | None = Field(description="Key of an image: the brand's.")
+    looks: Looks = Field(description="The looks of the account's pages.")
+    created: str | None = Field(description="Time of the first change; null before it.")
+    updated: str | None = Field(description="Time of the last change; null before the first.")
+
+
+def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
+    """Build the routes."""
+    router = APIRouter(tags=["account"], dependencies=[Depends(BEARER)])
+
+    async def account_of(request: Request, permission: str) -> str:
+        key = await auth.authenticate(request.scope)
+        require(key, permission)
+        return key.account
+
+    @router.get(
+        PATH,
+        response_class=Response,
+        responses=answers(success={200: _answer("The settings."), **UNCHANGED}),
+        openapi_extra=needs("content:read"),
+    )
+    async def get_account(request: Request, if_none_match: IfNoneMatch = None) -> Response:
+        """Read the account's settings: those that were never set have their defaults."""
+        account = await account_of(request, "content:read")
+        try:
+            stored = await records.get(ACCOUNTS, account, ACCOUNT_KEY)
+        except NotFound:
+            return _shown(account, None)
+        if not_modified(if_none_match, etag(stored.version)):
+            return Response(status_code=304, headers={"ETag": etag(stored.version)})
+        return _shown(account, stored)
+
+    @router.patch(
+        PATH,
+        response_class=Response,
+        responses=answers(
+            *BAD_BODY, "version_conflict", "log_unavailable", success={200: _answer("The changed settings.")}
+        ),
+        openapi_extra=needs("content:write") | takes(AccountSettings),
+    )
+    async def patch_account(request: Request, if_match: IfMatch = None) -> Response:
+        """Change the account's settings.
+
+        A JSON merge patch (RFC 7396): null resets a member. Legacy reads of production show the brand's name and
+        image; the legacy test environment has no settings.
+        """
+        account = await account_of(request, "content:write")
+        _, changes = await read_object(request)
+        return _shown(account, await records.merge(ACCOUNTS, account, ACCOUNT_KEY, changes, fits(if_match)))
+
+    return router
+
+
+def _shown(account: str, stored: Stored | None) -> Response:
+    settings = AccountSettings.model_validate({} if stored is None else stored.document)
+    shown = AccountShown(
+        account=account,
+        brand_name=settings.brand_name or account,
+        image_key=settings.image_key,
+        looks=settings.looks,
+        created=None if stored is None else timestamp(stored.created),
+        updated=None if stored is None else timestamp(stored.updated),
+    )
+    headers = {} if stored is None else {"ETag": etag(stored.version)}
+    return Response(orjson.dumps(shown.model_dump(mode="json")), 200, headers, "application/json")
+
+
+def _answer(description: str) -> Schema:
+    answer: dict[str, Any] = {"model": AccountShown, "description": description, "headers": ETAG}
+    return answer
