@@ -59,9 +59,10 @@ LEGACY_ERROR: Final[Schema] = {
     "properties": {
         "error": {
             "type": "object",
+            "description": "The error.",
             "required": ["code", "message"],
             "properties": {
-                "code": {"type": "string", "enum": sorted(TABLE)},
+                "code": {"type": "string", "enum": sorted(TABLE), "description": "Machine-readable code; stable."},
                 "message": {"type": "string", "description": "Human-readable text."},
             },
         }

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
-from libs.catalogue.schemas.account import AccountSettings, Looks
+from libs.catalogue.schemas.account import AccountSettings
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from libs.tally.time import timestamp
@@ -24,13 +24,23 @@ from services.catalogue.routes import fits
 PATH: Final = "/account"
 
 
+class LooksShown(BaseModel):
+    """The looks of the account's pages; null: the pages' own."""
+
+    logo_key: str | None = Field(description="Key of an image: the logo.")
+    primary_color: str | None = Field(description="Colour of what users act on.")
+    secondary_color: str | None = Field(description="Second colour, beside the primary one.")
+    background_color: str | None = Field(description="Colour of the pages.")
+    text_color: str | None = Field(description="Colour of the text.")
+
+
 class AccountShown(BaseModel):
     """The settings of the caller's account."""
 
     account: str = Field(description="The account; in the legacy API the brand's id.")
     brand_name: str = Field(description="Name of the account's brand; by default the account's own name.")
     image_key: str | None = Field(description="Key of an image: the brand's.")
-    looks: Looks = Field(description="The looks of the account's pages.")
+    looks: LooksShown = Field(description="The looks of the account's pages.")
     created: str | None = Field(description="Time of the first change; null before it.")
     updated: str | None = Field(description="Time of the last change; null before the first.")
 
@@ -88,7 +98,7 @@ def _shown(account: str, stored: Stored | None) -> Response:
         account=account,
         brand_name=settings.brand_name or account,
         image_key=settings.image_key,
-        looks=settings.looks,
+        looks=LooksShown(**settings.looks.model_dump()),
         created=None if stored is None else timestamp(stored.created),
         updated=None if stored is None else timestamp(stored.updated),
     )

@@ -2,8 +2,9 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
+from libs.catalogue.examples import EXAMPLES
 from libs.catalogue.schemas.base import Members, Record
 from libs.catalogue.schemas.style import Colour
 
@@ -23,6 +24,7 @@ class Looks(Members):
 class AccountSettings(Record):
     """The settings of an account, which the legacy API calls a brand."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["accounts"]]})
     ignored: ClassVar[frozenset[str]] = Record.ignored | {"account"}
 
     brand_name: BrandName | None = Field(
