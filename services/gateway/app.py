@@ -5,16 +5,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import Final
 
-import orjson
-from fastapi import APIRouter, FastAPI
-from starlette.responses import Response
+from fastapi import FastAPI
 
-from libs.contracts.asyncapi import asyncapi_document
 from libs.deployment.guard import open_guard
 from libs.telemetry.tracing import Tracing
 from libs.web.service import HttpModule, build_app
 from services.catalogue.app import open_surface as open_catalogue
 from services.dashboard.app import open_surface as open_dashboard
+from services.gateway.asyncapi_page import asyncapi_module
 from services.gateway.index_page import index_module
 from services.gateway.settings import Settings
 from services.ingestion.app import open_surface as open_ingestion
@@ -22,16 +20,16 @@ from services.query.app import open_surface as open_query
 
 TITLE = "Tallykeeper"
 TAGS: Final = {
+    "votes": "Casting votes, their status, and voters' remaining votes.",
+    "results": "Counts and results.",
+    "contests": "A contest collects votes for participants.",
+    "participants": "The choices of a contest: people or things to vote for.",
+    "vote sources": "Votes counted elsewhere: by SMS, in a social network, in a television show.",
+    "purchases": "Users' purchases, the origin of `c-paid` votes.",
     "shops": "A shop sells vote packages or subscriptions.",
     "master_shops": "Shops that apps refer to.",
     "conventions": "Schedules: days and venues.",
     "timeslots": "Entries of a schedule, with time and venue.",
-    "contests": "A contest collects votes for participants.",
-    "participants": "The choices of a contest: people or things to vote for.",
-    "votes": "Casting votes, their status, and voters' remaining votes.",
-    "results": "Counts and results.",
-    "vote sources": "Votes counted elsewhere: by SMS, in a social network, in a television show.",
-    "purchases": "Users' purchases, the origin of `c-paid` votes.",
     "apps": "Mobile apps: appearance, stores and log-in of users.",
     "surveys": "Surveys, under keys that the account chooses.",
     "feeds": "Lists of articles in an app.",
@@ -47,7 +45,16 @@ TAGS: Final = {
 }
 """Tags that group the operations, in the document's order."""
 VERSION = version("tallykeeper")
-JSON: Final = "application/json"
+DESCRIPTION: Final = """\
+Cast votes, read counts and results, and manage contests.
+
+**Way in.** `tally up` prints an API key with all permissions; `tally keys create` issues others. Send it as
+`Authorization: Bearer tk_...`; on this page press *Authorize* and paste it. `GET /contests` is the first call: it
+lists the account's contests. Then create a contest (`POST /contests`) and a participant, vote
+(`POST /contests/{contest_key}/votes`), and read the count (`GET /contests/{contest_key}/vote_updates`).
+
+**Errors** are problem details (RFC 9457); `code` is stable. Repeat a request with the same `vote_id` or
+`Idempotency-Key` after any failure: it takes effect once. The log behind the API is described at `/asyncapi`."""
 
 
 @asynccontextmanager
@@ -68,7 +75,7 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
             query,
             catalogue,
             dashboard,
-            asyncapi_surface(settings),
+            asyncapi_module(settings.namespace, settings.partitions, VERSION),
             index_module(TITLE, VERSION),
         ]
         yield build(http_modules)
@@ -77,21 +84,4 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
 def build(http_modules: Sequence[HttpModule]) -> FastAPI:
     """Build the app of these modules, with its OpenAPI document."""
     tags = [{"name": name, "description": text} for name, text in TAGS.items()]
-    return build_app(TITLE, http_modules, version=VERSION, openapi_tags=tags)
-
-
-def asyncapi_surface(settings: Settings) -> HttpModule:
-    """Return the module of `/asyncapi`, which describes the topics and their records."""
-    document = orjson.dumps(asyncapi_document(settings.namespace, settings.partitions, VERSION))
-    router = APIRouter(tags=["operations"])
-    described = {
-        "description": "The topics and their records.",
-        "content": {JSON: {"schema": {"type": "object"}}},
-    }
-
-    @router.get("/asyncapi", response_class=Response, responses={200: described})
-    async def read_asyncapi() -> Response:
-        """Read the log's description (AsyncAPI)."""
-        return Response(document, media_type=JSON)
-
-    return HttpModule(routers=[router])
+    return build_app(TITLE, http_modules, version=VERSION, description=DESCRIPTION, openapi_tags=tags)
