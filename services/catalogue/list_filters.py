@@ -25,7 +25,7 @@ from libs.web.parameters import TEXT
 Fits = Callable[[Stored], bool]
 MOST_SEARCHED: Final = 100
 """Characters of `q`."""
-WORD: Final = re.compile(r"\w+")
+WORD: Final = re.compile(r"\b\w+")
 BOOLEANS: Final = {"true": True, "false": False}
 FLAG: Final = {"type": "boolean", "default": False}
 CONTEST_TYPES: Final = get_args(Contest.model_fields["contest_type"].annotation)

@@ -16,7 +16,7 @@ import typer
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.time import microseconds, parse_timestamp
-from services.cli.contests import find_contest
+from services.cli.contest_lookup import find_contest
 from services.cli.discovery import DATA_DIR, find_addresses
 from services.cli.execution import ExitCode, run
 from services.cli.operator import AuditedGroup

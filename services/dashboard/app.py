@@ -18,8 +18,8 @@ from libs.web.auth import Authenticator
 from libs.web.health import Check
 from libs.web.service import HttpModule
 from libs.web.sessions import Sessions
-from services.dashboard.codes import code_route
 from services.dashboard.pages import page_routes
+from services.dashboard.qr_codes import code_route
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings
 from services.dashboard.status import StatusCache

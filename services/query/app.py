@@ -40,10 +40,10 @@ from services.query.routes import (
 from services.query.settings import Settings
 from services.query.snapshot_cache import SnapshotCache
 from services.query.streams.change_detector import ChangeDetector
+from services.query.streams.counting_lag import LagMeter
 from services.query.streams.endpoints import CountStream, PublicStream
 from services.query.streams.hub import StreamHub
 from services.query.streams.keyless_quota import KeylessQuota
-from services.query.streams.lag import LagMeter
 from services.query.streams.routes import count_stream_route, public_stream_route
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import ContestTimeline

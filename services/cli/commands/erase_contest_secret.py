@@ -10,7 +10,7 @@ from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.storage.secrets import erase_contest_secret
 from libs.tally.time import timestamp
-from services.cli.contests import named
+from services.cli.contest_lookup import named
 from services.cli.render import Block
 from services.cli.runner import ContestKey, Execute, command
 

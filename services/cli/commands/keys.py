@@ -14,7 +14,7 @@ from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.time import timestamp
-from services.cli.contests import named
+from services.cli.contest_lookup import named
 from services.cli.render import Block
 from services.cli.runner import EnvironmentOption, Execute, command, command_group, moment
 

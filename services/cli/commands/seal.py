@@ -13,7 +13,7 @@ from libs.deployment.deployment import Deployment
 from services.cli.commands.certificate.context import SealableContest
 from services.cli.commands.certificate.log_source import ServedLog
 from services.cli.commands.certificate.render import certificate_text
-from services.cli.contests import Titles, named
+from services.cli.contest_lookup import Titles, named
 from services.cli.render import Block
 from services.cli.runner import ContestKey, Execute, command
 

@@ -7,7 +7,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from libs.tally.contest import Phase
 from libs.tally.time import timestamp
-from services.query.streams.lag import Lag
+from services.query.streams.counting_lag import Lag
 
 RETRY: Final = format_sse_event(retry=2000)
 """Sets the client's reconnection time, in ms."""

@@ -10,7 +10,7 @@ from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, ViewsUnavailable
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
-from services.query.streams.lag import NO_LAG, Lag
+from services.query.streams.counting_lag import NO_LAG, Lag
 from services.query.streams.renderers import View
 from services.query.streams.subscriber import Subscriber
 from services.query.streams.updates import ENDED, GONE, NOTHING, STALE, stale

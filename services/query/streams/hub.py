@@ -23,8 +23,8 @@ from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams import events
 from services.query.streams.change_detector import ChangeDetector
+from services.query.streams.counting_lag import NO_LAG, LagMeter
 from services.query.streams.fan_out import Channel
-from services.query.streams.lag import NO_LAG, LagMeter
 from services.query.streams.renderers import View
 from services.query.streams.subscriber import Credentials, Subscriber
 from services.query.streams.updates import ENDED, Seen

@@ -6,13 +6,13 @@ from typing import Final
 
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
-from services.query.details import details_answer
 from services.query.public_results import public_answer
 from services.query.responses import Answer
+from services.query.result_details import details_answer
 from services.query.snapshot import Render, Snapshot
 from services.query.streams import events
+from services.query.streams.counting_lag import Lag
 from services.query.streams.events import PhaseState
-from services.query.streams.lag import Lag
 from services.query.streams.updates import GONE, Seen, Update
 from services.query.vote_count_record import count_answer, count_answer_by_source, held_answer_by_source
 

@@ -21,7 +21,7 @@ from libs.telemetry.progress import Progress
 from services.cli.commands.certificate.context import SealableContest
 from services.cli.commands.certificate.log_source import ExportedLog, ServedLog
 from services.cli.commands.certificate.render import certificate_text
-from services.cli.contests import Titles, named, read_titles
+from services.cli.contest_lookup import Titles, named, read_titles
 from services.cli.render import Block, as_json, plural
 from services.cli.runner import ContestKey, command, command_group
 

@@ -13,7 +13,7 @@ from libs.contracts.certificates import Certificate
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from services.cli.commands.certificate.log_source import ServedLog
-from services.cli.contests import Titles, read_titles
+from services.cli.contest_lookup import Titles, read_titles
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from libs.tally.events import (
     VoteVoided,
 )
 from libs.tally.time import timestamp
-from services.cli.contests import Titles, named
+from services.cli.contest_lookup import Titles, named
 from services.cli.render import Block
 
 ALARMING: Final[Mapping[str, str]] = {

@@ -6,7 +6,7 @@ from typing import Final
 
 from libs.audit.void_effects import Pair, ParticipantEffect, Totals
 from libs.contracts.json_form import HIDDEN
-from services.cli.contests import named
+from services.cli.contest_lookup import named
 from services.cli.render import Block, Rows, plural
 
 AGAIN: Final = "Run again with --execute to record it."

@@ -7,8 +7,8 @@ from libs.contracts.topics import votes_topic
 from libs.kafka.security import connection
 from libs.kafka.topics import create_unbegun
 from libs.tally.contest import MILLION
-from services.query.streams import lag
-from services.query.streams.lag import MOST_ENDS, NO_LAG, Lag, LagMeter
+from services.query.streams import counting_lag
+from services.query.streams.counting_lag import MOST_ENDS, NO_LAG, Lag, LagMeter
 from tests.services.query.query_environment import PARTITIONS, contest, open_environment
 from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, served
 
@@ -47,8 +47,8 @@ def test_a_long_standstill_keeps_its_age_and_number(meter: LagMeter) -> None:
 async def test_streams_tell_how_many_records_wait_until_they_are_counted(
     valkey_address: str, kafka: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lag, "LATE_US", 0)
-    monkeypatch.setattr(lag, "READ_S", 0.05)
+    monkeypatch.setattr(counting_lag, "LATE_US", 0)
+    monkeypatch.setattr(counting_lag, "READ_S", 0.05)
     topic = votes_topic(namespace, PARTITIONS)
     async with (
         open_environment(valkey_address, namespace, kafka_bootstrap_servers=kafka) as env,
