@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -213,3 +214,20 @@ async def test_the_test_environment_and_the_legacy_generation_know_no_sessions(
     await log_in(browser, await issue())
     for base in ("/legacy", "/legacy-test"):
         assert (await browser.get(f"{base}/brands/{stack.stack['account']}/contests")).status_code == 401
+
+
+async def test_a_session_says_when_it_ends_and_draws_codes_of_web_addresses_only(
+    browser: httpx.AsyncClient, issue: Issue
+) -> None:
+    code = "/dashboard/code.svg"
+    assert (await browser.get(code, params={"text": "https://vote.example"})).status_code == 401
+    logged_in = await log_in(browser, await issue("results:read"))
+    ends = datetime.fromisoformat(logged_in.json()["expires"])
+    assert timedelta(0) < ends - datetime.now(UTC) <= timedelta(seconds=SESSION_S)
+    again = datetime.fromisoformat((await browser.get(SESSION)).json()["expires"])
+    assert abs(again - ends) <= timedelta(seconds=2)
+    drawn = await browser.get(code, params={"text": "https://vote.example"})
+    assert drawn.headers["content-type"].startswith("image/svg+xml")
+    assert b"xmlns" in drawn.content
+    for text in ("javascript:alert(1)", "", "https://" + 300 * "x"):
+        assert (await browser.get(code, params={"text": text})).status_code == 422

@@ -344,8 +344,12 @@ async def answers_to(env: QueryEnvironment, key: str) -> list[Any]:
     for path in ("contests/song", "brands/acme/contests", "contests/song/participants", "participants/b"):
         found.append(await env.legacy(f"/legacy/{path}", key))
     streams = [
-        (await first_events(env, f"{path}/stream", key))[1]
-        for path in ("/contests/song/vote_updates", "/public/contests/song/results")
+        (await first_events(env, path, key))[1]
+        for path in (
+            "/contests/song/vote_updates/stream",
+            "/contests/song/vote_updates/stream?sources=true&details=true",
+            "/public/contests/song/results/stream",
+        )
     ]
     bodies = [answer.json() for answer in found]
     for body in bodies:
