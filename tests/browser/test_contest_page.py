@@ -17,7 +17,7 @@ from tests.support.voting import Api, Contest, hours_from_now, running
 pytestmark = pytest.mark.slow
 
 BARS = "items => items.map((item) => item.style.getPropertyValue('--part'))"
-SOON_MS = 20_000
+SOON_MS = 60_000
 """For what needs servers to come back."""
 
 
