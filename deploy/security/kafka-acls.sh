@@ -31,5 +31,6 @@ allow tally-gateway --operation Write "${ALL[@]}"
 allow tally-projector --operation Write "${ALL[@]}"
 allow tally-projector --operation Read --resource-pattern-type prefixed --group "$NAMESPACE"
 
-# The tally command: topics are created, checked and, by an import, altered.
+# The tally command: topics are created, checked and, by an import, altered; `tally doctor` reads the brokers' settings.
 allow tally-operator --operation All "${ALL[@]}"
+allow tally-operator --operation Describe --operation DescribeConfigs --cluster

@@ -246,6 +246,7 @@ class LogReader:
         return AIOKafkaConsumer(
             **connection(self._settings),
             group_id=None,
+            client_rack=self._settings.kafka_client_rack or None,
             enable_auto_commit=False,
             auto_offset_reset="none",
             max_partition_fetch_bytes=fetch_bytes,

@@ -32,6 +32,11 @@ class KafkaSettings(BaseSettings):
     kafka_key_file: Path | None = Field(
         None, description="PEM file of that certificate's key; default: the certificate's file."
     )
+    kafka_client_rack: str = Field(
+        "",
+        description="Rack of this process, as the brokers name theirs (broker.rack): it then reads from replicas "
+        "there.",
+    )
     kafka_replication_factor: int = Field(
         1, ge=1, description="Replication factor of new topics; with 3 or more, min.insync.replicas is 2."
     )
@@ -39,7 +44,10 @@ class KafkaSettings(BaseSettings):
         5_000, ge=100, description="Time without a response after which a connection to a broker is replaced."
     )
     produce_deadline_ms: int = Field(
-        5_000, ge=10, description="Time for a record to be acknowledged, after which its outcome is unknown."
+        5_000,
+        ge=10,
+        description="Time for a record to be acknowledged, after which its outcome is unknown. With several "
+        "brokers, at least their broker.session.timeout.ms and 3 s: a lost broker then costs no fence.",
     )
     produce_linger_ms: int = Field(
         2,

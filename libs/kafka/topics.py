@@ -77,7 +77,7 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
     names = [topic.name for topic in topics]
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, wanted) for name in names]
     deadline = time.monotonic() + CREATION_TIMEOUT_S
-    async with _admin(settings) as admin:
+    async with open_admin(settings) as admin:
         for answer in await admin.alter_configs(resources):
             for code, message, _, name in answer.resources:
                 if for_code(code) is not NoError:
@@ -90,7 +90,7 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
 
 async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
     """Return the existing ones of `topics`, by name. Raises `LogUnavailable`."""
-    async with _admin(settings) as admin:
+    async with open_admin(settings) as admin:
         described = await _described(admin, topics)
         found = await _settings_of(admin, list(described), GIVEN_TIMES)
     return {name: FoundTopic(len(described[name]), values == GIVEN_TIMES) for name, values in found.items()}
@@ -155,7 +155,7 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Ex
     """
     wanted = required_settings(settings.kafka_replication_factor)
     found = Examination([], {})
-    async with _admin(settings) as admin:
+    async with open_admin(settings) as admin:
         described = await _described(admin, topics)
         for topic in topics:
             partitions = described.get(topic.name)
@@ -227,7 +227,7 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
         NewTopic(topic.name, topic.partitions, settings.kafka_replication_factor, topic_configs=configs)
         for topic in topics
     ]
-    async with _admin(settings) as admin:
+    async with open_admin(settings) as admin:
         answer = await admin.create_topics(wanted, timeout_ms=int(CREATION_TIMEOUT_S * 1000))
         for name, code, message in answer.topic_errors:
             error = for_code(code)
@@ -277,7 +277,8 @@ async def _wait_until_known(admin: AIOKafkaAdminClient, topics: Sequence[Topic])
 
 
 @asynccontextmanager
-async def _admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
+async def open_admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Open an administration client. Raises `LogUnavailable` if Kafka does not respond."""
     admin = AIOKafkaAdminClient(**connection(settings))
     try:
         await admin.start()

@@ -165,6 +165,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         subscriber = broker.subscriber(
             self._topic.name,
             group_id=membership.group,
+            client_rack=membership.kafka.kafka_client_rack or None,
             batch=True,
             ack_policy=AckPolicy.MANUAL,
             auto_offset_reset="none",

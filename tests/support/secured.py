@@ -255,14 +255,16 @@ def _for_namespaces(acl: str, namespaces: Sequence[str]) -> str:
 
 
 def _bindings(call: Sequence[str]) -> Iterator[AclBinding]:
-    """Yield the ACL bindings of one call of Kafka's tool: each operation on each topic or group."""
+    """Yield the ACL bindings of one call of Kafka's tool: each operation on each topic or group, or the cluster."""
     given: dict[str, list[str]] = {}
-    words = [word for word in call if word != "--add"]
+    words = [word for word in call if word not in ("--add", "--cluster")]
     for option, value in zip(words[::2], words[1::2], strict=True):
         given.setdefault(option, []).append(value)
     pattern = ResourcePatternType[given.get("--resource-pattern-type", ["literal"])[0].upper()]
     resources = [(ResourceType.TOPIC, name) for name in given.get("--topic", [])]
     resources += [(ResourceType.GROUP, name) for name in given.get("--group", [])]
+    if "--cluster" in call:
+        resources.append((ResourceType.BROKER, "kafka-cluster"))
     for operation in given["--operation"]:
         kind = AclOperation["DESCRIBE_CONFIGS" if operation == "DescribeConfigs" else operation.upper()]
         for resource, name in resources:

@@ -10,13 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
+from libs.kafka.brokers import Brokers
+from libs.kafka.settings import KafkaSettings
 from libs.local_stack import description
 from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
 from libs.views.client import ValkeyClient
 from libs.views.functions import libraries, open_valkey
 from services.cli.__main__ import app
-from services.cli.commands.doctor import machine
+from services.cli.commands.doctor import machine, servers
 from services.cli.commands.doctor.finding import Finding
 from services.cli.commands.doctor.servers import check_servers
 from services.cli.commands.doctor.valkey_settings import check_valkey_settings
@@ -134,3 +136,21 @@ async def test_settings_of_a_cluster_that_break_promises_are_named(shards: Valke
         return any("10 slots belong to no shard" in each.detail for each in await check_valkey_settings(shards))
 
     await eventually(names_uncovered_slots)
+
+
+async def test_a_deadline_that_ends_before_a_lost_broker_is_replaced_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def three(_: KafkaSettings) -> Brokers:
+        return Brokers(3, 9_000)
+
+    async def unreadable(_: KafkaSettings) -> Brokers:
+        return Brokers(3, None)
+
+    monkeypatch.setattr(servers, "read_brokers", three)
+    short = await servers.check_produce_deadline(KafkaSettings(produce_deadline_ms=11_999))
+    assert not short.ok
+    assert "TALLY_PRODUCE_DEADLINE_MS=12000" in short.remedy
+    assert (await servers.check_produce_deadline(KafkaSettings(produce_deadline_ms=12_000))).ok
+    monkeypatch.setattr(servers, "read_brokers", unreadable)
+    assert "DescribeConfigs" in (await servers.check_produce_deadline(KafkaSettings())).remedy

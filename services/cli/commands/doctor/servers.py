@@ -8,10 +8,12 @@ import httpx
 
 from libs.contracts.topics import topics_of
 from libs.deployment.deployment import Deployment
+from libs.kafka.brokers import read_brokers
+from libs.kafka.settings import KafkaSettings
 from libs.local_stack import kafka, valkey
 from libs.monitoring.problems import problems_of
 from libs.monitoring.status import Status
-from libs.tally.errors import TallyError
+from libs.tally.errors import LogUnavailable, TallyError
 from libs.telemetry.redaction import redacted
 from libs.views.client import Valkey
 from libs.web.tls import public_authorities
@@ -41,6 +43,7 @@ async def check_servers(deployment: Deployment) -> AsyncIterator[Finding]:
         yield await _front(base_url)
     if log_answers:
         yield await _topics(deployment)
+        yield await check_produce_deadline(deployment.kafka_settings)
     if view_answers:
         yield await _functions(deployment.valkey)
         yield await _clock(deployment.valkey)
@@ -87,6 +90,22 @@ async def _topics(deployment: Deployment) -> Finding:
         return problem("topics", str(problems[0]), remedy, away=problems[0].retry_after_s is not None)
     topics = topics_of(deployment.namespace, deployment.partitions)
     return fine("topics", f"{len(topics)} with the required settings, and their object store")
+
+
+async def check_produce_deadline(settings: KafkaSettings) -> Finding:
+    """Compare the deadline of an append with the time that the brokers take to replace a lost one."""
+    name = "produce deadline"
+    try:
+        needed_ms = (await read_brokers(settings)).shortest_deadline_ms
+    except LogUnavailable as error:
+        return problem(name, str(error), "see the problems above", away=True)
+    if needed_ms is None:
+        return problem(name, "the brokers' settings may not be read", "permit DescribeConfigs on the cluster")
+    if settings.produce_deadline_ms < needed_ms:
+        detail = f"{settings.produce_deadline_ms:,} ms: votes become unknown while a lost broker is replaced"
+        remedy = f"set TALLY_PRODUCE_DEADLINE_MS={needed_ms}, or lower broker.session.timeout.ms"
+        return problem(name, detail, remedy)
+    return fine(name, f"{settings.produce_deadline_ms:,} ms, at least {needed_ms:,} ms are needed")
 
 
 async def _functions(connection: Valkey) -> Finding:
