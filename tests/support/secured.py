@@ -255,7 +255,7 @@ def _for_namespaces(acl: str, namespaces: Sequence[str]) -> str:
 
 
 def _bindings(call: Sequence[str]) -> Iterator[AclBinding]:
-    """Yield the ACL bindings of one call of Kafka's tool: each operation on each topic or group, or the cluster."""
+    """Yield the ACL bindings of a call of Kafka's tool: each operation on each topic, group or the cluster."""
     given: dict[str, list[str]] = {}
     words = [word for word in call if word not in ("--add", "--cluster")]
     for option, value in zip(words[::2], words[1::2], strict=True):
