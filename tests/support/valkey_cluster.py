@@ -22,7 +22,8 @@ from libs.local_stack.valkey import find
 from libs.views.key_tags import SLOTS, shard_borders
 from tests.support.eventually import eventually
 
-NODE_TIMEOUT_MS = 1_000
+NODE_TIMEOUT_MS, FAILOVER_TIMEOUT_MS = 15_000, 1_500
+"""Time after which a node counts as lost: a busy one must not, except where a replica is to take over."""
 START_S = 60.0
 
 
@@ -31,6 +32,7 @@ class Node:
     port: int
     bus_port: int
     directory: Path
+    timeout_ms: int
     process: subprocess.Popen[bytes] = field(init=False)
     redis: Redis = field(init=False)
 
@@ -42,7 +44,7 @@ class Node:
             "dir": self.directory,
             "cluster-enabled": "yes",
             "cluster-port": self.bus_port,
-            "cluster-node-timeout": NODE_TIMEOUT_MS,
+            "cluster-node-timeout": self.timeout_ms,
             "cluster-require-full-coverage": "no",
             "cluster-replica-validity-factor": 0,
             "repl-diskless-sync-delay": 0,
@@ -129,7 +131,11 @@ async def valkey_cluster(shards: int = 3, *, replicas: bool = False) -> AsyncIte
     directory = Path(tempfile.mkdtemp(prefix="valkey-cluster-"))
     servers = shards * (2 if replicas else 1)
     ports = free_ports(2 * servers)
-    nodes = [Node(*pair, directory / str(pair[0])) for pair in zip(ports[:servers], ports[servers:], strict=True)]
+    timeout_ms = FAILOVER_TIMEOUT_MS if replicas else NODE_TIMEOUT_MS
+    nodes = [
+        Node(port, bus_port, directory / str(port), timeout_ms)
+        for port, bus_port in zip(ports[:servers], ports[servers:], strict=True)
+    ]
     for node in nodes:
         node.start()
     try:

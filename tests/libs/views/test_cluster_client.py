@@ -23,8 +23,8 @@ from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
 pytestmark = pytest.mark.servers
 
 PARTITIONS = 16
-FAILOVER_S = 30.0
-"""Node timeout and election take some 2 s; the rest is for a busy machine."""
+FAILOVER_S = 60.0
+"""Node timeout and election take some 3 s; the rest is for a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,9 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture
-async def valkey(cluster: Cluster) -> AsyncIterator[ValkeyClient]:
+async def valkey(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ValkeyClient]:
+    """Return a client whose calls outlast the steps of a test."""
+    monkeypatch.setattr("libs.views.client.TIMEOUT_S", 60.0)
     client = open_valkey(cluster.url)
     yield client
     await client.close()
