@@ -96,7 +96,7 @@ def test_a_collector_that_is_away_holds_nothing_up() -> None:
         assert tracing is not None
         with tracing.fold("votes", 0, 1, {0: parents(1)[0]}):
             pass
-    assert time.monotonic() - began < STOP_S + 1
+    assert time.monotonic() - began < STOP_S + 5
 
 
 def test_without_the_exporter_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

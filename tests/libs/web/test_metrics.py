@@ -7,20 +7,15 @@ import socket
 import pytest
 from starlette.applications import Starlette
 
+from libs.local_stack.ports import free_ports
 from libs.web.metrics import metrics_route
 from libs.web.settings import HostSettings
 from libs.web.side_server import serve_in_background
 from tests.support.http_clients import http_client
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
-
-
 async def test_it_is_served_while_the_work_goes_on_and_the_signals_stay_with_the_process() -> None:
-    port, handler = free_port(), signal.getsignal(signal.SIGTERM)
+    [port], handler = free_ports(1), signal.getsignal(signal.SIGTERM)
     looked = asyncio.Event()
 
     async def look() -> None:

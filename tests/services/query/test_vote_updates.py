@@ -160,7 +160,7 @@ async def test_votes_show_without_naming_a_position(env: QueryEnvironment) -> No
     async def seen() -> bool:
         return bool((await env.counts(key))["count"] == 1)
 
-    await eventually(seen, deadline_s=1)
+    await eventually(seen)
 
 
 async def test_a_reader_who_names_a_position_sees_its_vote_at_once(env: QueryEnvironment) -> None:

@@ -7,10 +7,11 @@ from redis import Redis
 from tests.libs.views.simulation.lua_ledger import SMALL, SMALL_PREFIX, LuaLedger, load
 from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.schedule import run
+from tests.support.hypothesis_examples import examples
 
 pytestmark = pytest.mark.slow
 
-MODEL_SEEDS = 1_000
+MODEL_SEEDS = examples(1_000)
 LUA_SEEDS = 60
 
 
