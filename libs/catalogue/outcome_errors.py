@@ -21,12 +21,16 @@ def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) 
             return NotFound(f"{row.parent.capitalize()} {parent} not found.")
         case OutcomeKind.MISSING:
             missing = set(outcome.refs)
-            problems = [
-                Problem(where, f"there is no {ref[0]} {ref[1]}") for where, ref in refs.items() if ref in missing
-            ]
-            problems = problems or [Problem("", f"there is no {a} {b}") for a, b in outcome.refs]
+            problems = [Problem(where, unknown_reference(*ref)) for where, ref in refs.items() if ref in missing]
+            problems = problems or [Problem("", unknown_reference(*ref)) for ref in outcome.refs]
             return UnknownReferences(problems, outcome.refs)
     return TallyError(f"unexpected outcome {outcome.kind!r}")
+
+
+def unknown_reference(resource: str, key: str) -> str:
+    """Return the message for a reference to a missing record, or to a missing part of its parent."""
+    singular = resource.rpartition("/")[2].removesuffix("s").replace("_", " ")
+    return f"there is no {singular} {key.rpartition('/')[2]}; create it first, or name another"
 
 
 def no_such(row: Resource, key: str) -> NotFound:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from libs.catalogue.outcome_errors import Refs, has_changed, no_such
+from libs.catalogue.outcome_errors import Refs, has_changed, no_such, unknown_reference
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.base import checked
 from libs.contracts.catalogue_events import (
@@ -107,7 +107,7 @@ class RecordBuilder:
         refs = self._table.references(row, document, target.parent)
         nameless = [(where, ref) for where, ref in refs.items() if not REF_KEY.fullmatch(ref[1])]
         if nameless:
-            raise ValidationFailed(Problem(where, f"there is no {name} {key}") for where, (name, key) in nameless)
+            raise ValidationFailed(Problem(where, unknown_reference(name, key)) for where, (name, key) in nameless)
         payload = {
             "resource": row.name,
             "key": key,

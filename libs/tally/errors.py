@@ -87,11 +87,20 @@ class ContestNotRunning(TallyError):
 
     def __init__(self, phase: str, start: int | None, end: int | None) -> None:
         super().__init__(
-            f"The contest accepts no votes: it is in phase {phase}.",
+            f"The contest accepts no votes: it is in phase {phase}, as {_cause(str(phase), start, end)}.",
             phase=str(phase),
             start=timestamp(start),
             end=timestamp(end),
         )
+
+
+def _cause(phase: str, start: int | None, end: int | None) -> str:
+    """Return the reason for which a contest is in a phase without votes, by the member that decides it."""
+    if phase == "setup":
+        return "publish is not set, or in the future"
+    if phase == "announced":
+        return "start is not set" if start is None else f"start is {timestamp(start)}"
+    return "it was closed" if end is None else f"end is {timestamp(end)}"
 
 
 class ParticipantNotVotable(TallyError):

@@ -92,6 +92,8 @@ def _parse_members(members: Mapping[str, Any]) -> tuple[Document, list[Problem]]
     for name, value in members.items():
         try:
             body[name] = value if name in TEXTS else parse_json(value.encode())
+            if body[name] is None:
+                problems.append(Problem(f"/{name}", "must be a value: leave the part out instead of null"))
         except (MalformedJson, AttributeError):
             message = f"must be JSON text, nested at most {MAX_DEPTH} levels deep"
             problems.append(Problem(f"/{name}", message))

@@ -105,3 +105,22 @@ async def test_the_media_host_answers_in_legacys_form(api: Api) -> None:
         answer = await api.client.get(base + path)
         assert answer.status_code == 400, answer.text
         assert said in answer.json()["error"]["message"]
+
+
+async def test_a_refusal_says_what_to_do(api: Api) -> None:
+    for body, said in [
+        ({"title": "no publish"}, "publish is not set"),
+        ({"publish": "2020-01-01T00:00:00Z"}, "start is not set"),
+    ]:
+        made = (await api.client.post("/contests", json=body)).json()
+        vote = {"participant_key": "p", "voter_id": "v"}
+        refused = await api.client.post(f"/contests/{made['key']}/votes", json=vote)
+        assert code(refused) == (409, "contest_not_running")
+        assert said in refused.json()["detail"]
+    for body, said in [
+        ({"article": "nope"}, "there is no article nope; create it first, or name another"),
+        ({"article": "\x00"}, "there is no article"),
+    ]:
+        assert said in (await api.client.post("/shops", json=body)).json()["detail"]
+    answer = await api.client.post("/images", files={"file": ("a.png", b"x")}, data={"tags": "null"})
+    assert "leave the part out" in answer.text

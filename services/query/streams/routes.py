@@ -38,17 +38,12 @@ With `details`, an event `details` comes before the counts, and again on changes
 While the counts are hidden, only keys with `results:read_hidden` receive them.
 """
 EVENT: Final[Schema] = {
-    COMPONENT: "schemas/StreamEvent",
-    "description": "One event of the stream.",
-    "type": "object",
-    "required": ["event", "data"],
-    "properties": {
-        "event": {"type": "string", "description": "The event's type."},
-        "data": {"type": "string", "contentMediaType": "application/json", "description": "The event's data."},
-        "id": {"type": "string", "description": "The version, for events with one."},
-    },
+    COMPONENT: "schemas/EventStream",
+    "type": "string",
+    "description": "Server-sent events: lines `event:` with the type, `data:` with a JSON value, and `id:` with "
+    "the version where there is one; an empty line ends an event.",
 }
-"""The schema of each event: OpenAPI before 3.2 cannot describe the stream itself."""
+"""The schema of the body, which is text: OpenAPI before 3.2 cannot describe its events."""
 
 
 def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRoute:
