@@ -156,7 +156,7 @@ async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(
     kept = await context.run_json("replay", "keep", "--projection", "votes", "--execute")
     assert {row["generation"] for row in kept["kept"]} == {former}
     notes = (await context.run("status")).stdout
-    assert f"note: votes: generation {former}, read before, is kept since" in notes
+    assert f"votes: generation {former}, read before, is kept since" in notes
     assert "each batch is folded twice; `tally replay drop --projection votes --execute` drops it" in notes
     refused = await context.run("replay", "run", "--projection", "votes", "--execute")
     assert (refused.exit_code, "is kept until it is dropped" in refused.stderr) == (1, True)
