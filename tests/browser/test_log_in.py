@@ -132,3 +132,16 @@ async def test_it_says_why_a_log_in_is_needed_and_when_the_session_ends(
 async def _is_refused(page: Page, api_key: str) -> bool:
     answer = await page.context.request.get("/dashboard/session", headers={"Authorization": f"Bearer {api_key}"})
     return answer.status == 401
+
+
+async def test_the_account_s_name_and_colour_are_on_its_pages(api: Api, visit: Visit) -> None:
+    looks = {"primary_color": "#123456"}
+    changed = await api.client.patch("/account", json={"brand_name": "Radio Example", "looks": looks})
+    assert changed.status_code == 200
+    try:
+        page = await visit("/dashboard")
+        await expect(page.locator(".brand")).to_have_text("Radio Example")
+        brand = "document.documentElement.style.getPropertyValue('--brand')"
+        await page.wait_for_function(f"{brand} === '#123456'")
+    finally:
+        await api.client.patch("/account", json={"brand_name": None, "looks": {"primary_color": None}})

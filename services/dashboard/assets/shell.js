@@ -1,5 +1,6 @@
 // The common frame of all pages: account, theme and navigation. Each page imports it first.
 
+import { showBrand } from "./brand.js";
 import { element } from "./page.js";
 import { end, get, logIn, session } from "./session.js";
 import { choose, isTranslated, language, LANGUAGES, mark, t, translate } from "./texts.js";
@@ -24,6 +25,7 @@ export async function start() {
     part.hidden = !who.permissions.includes(part.dataset.needs);
   expires = Date.parse(who.expires ?? "") || 0;
   setInterval(warn, CHECK_MS);
+  showBrand(who);
   warn();
   return who;
 }
