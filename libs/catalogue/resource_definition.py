@@ -93,8 +93,16 @@ class Table(Mapping[str, Resource]):
     """The resources by name. References to resources outside of the table are not checked."""
 
     def __init__(self, *rows: Resource) -> None:
+        """Raises `ValueError` for a reference by which a DELETE would have to examine all descendants."""
         self._rows = {row.name: row for row in rows}
-        self._targets = {*self._rows, *(offer.name for row in rows for offer in row.offers)}
+        parts = {offer.name for row in rows for offer in row.offers}
+        self._targets = {*self._rows, *parts}
+        for row in rows:
+            for reference in row.references:
+                target = self._rows.get(reference.to)
+                descends = target is not None and target.parent is not None
+                if descends or reference.to == row.parent or reference.within_parent != (reference.to in parts):
+                    raise ValueError(f"{row.name}{reference.at}: no reference to {reference.to} is possible")
 
     def __getitem__(self, name: str) -> Resource:
         return self._rows[name]

@@ -19,6 +19,8 @@ TIMELINE: Final = "*timeline"
 """Scope of a votes generation that is folded only for its timeline; never a contest's key."""
 FOLDED_PARTLY: Final = 2
 """Reply of a fold that ended before its last record."""
+UNFINISHED: Final = 3
+"""Reply of a fold that first finished a part of what an earlier one had left; nothing was folded."""
 IN_PARTS: Final = 3
 """Reply of a swap that exchanged a part of the timelines."""
 WIDTH: Final = 9
@@ -235,7 +237,9 @@ async def apply(
     """
     function, into = ("apply", ()) if generation is None else ("fold", (generation,))
     args = start.log_id, start.offset, end, items, *into
-    reply = await valkey.call("FCALL", f"{prefix}_{function}", 1, base, *args)
+    reply = [UNFINISHED]
+    while reply[0] == UNFINISHED:
+        reply = await valkey.call("FCALL", f"{prefix}_{function}", 1, base, *args)
     if reply[0] == -1:
         raise GenerationGone.of(generation, base)
     if reply[0] == 0:

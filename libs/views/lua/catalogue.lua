@@ -9,7 +9,9 @@
 --   base:sorted:<account>:<resource>:<parent key>  zset  sort key NUL key, all of score 0; where records have a sort key
 --   base:numbers:<account>:<resource>              hash  parent key -> last running number given
 --   base:kinds:<account>:<resource>:<key>          set   resources that have records under this one
---   base:referrers:<account>:<resource>:<key>      set   resource NUL key of the records that refer to it firmly
+--   base:referrers:<account>:<resource>:<key>      zset  resource NUL key of the records that refer to it firmly
+--   base:doomed                                    zset  account NUL resource NUL parent key of lists whose records were
+--                                                  deleted with their parent, and are still to be removed
 --   base:offers:<account>                          hash  resource NUL key of a part -> 1, where a record offers it
 --   base:owners:<resource>                         hash  key -> account; of keys that accounts choose, one that has it
 --   base:config                                    hash  contest -> offset of the last event that names it
@@ -24,9 +26,10 @@
 local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local SORT = 10
 local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
-local SCHEMA = 3       -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 4       -- raised with every change of what is stored that the code before could not read
 local KEPT_MS = 24 * 3600 * 1000
 local LISTED = 100   -- referrers named at most
+local REMOVED = 50   -- records of a deleted one, removed by one call
 local SLICE = 4000   -- arguments of one command, below unpack's limit
 
 local function sliced(list, width, action)
@@ -75,10 +78,9 @@ local function missing_refs(base, e, after)
   return missing
 end
 
--- adds to `found` who refers to a record or part, but for those in `except`
-local function add_referrers(base, account, resource, key, except, found)
-  local names = call('SMEMBERS', referrers_of(base, account, resource, key))
-  table.sort(names)
+-- adds to `found` who refers to a record or part, but for those in `except`, which are so many
+local function add_referrers(base, account, resource, key, except, count, found)
+  local names = call('ZRANGE', referrers_of(base, account, resource, key), 0, LISTED + count - 1)
   for i = 1, #names do
     if not except[names[i]] and #found < 2 * LISTED then
       local cut = string.find(names[i], '\0', 1, true)
@@ -88,25 +90,6 @@ local function add_referrers(base, account, resource, key, except, found)
   end
 end
 
--- the record and everything that belongs to it, nearest first: {resource, key, envelope}
-local function family(base, account, resource, key, envelope)
-  local members, at = { { resource, key, envelope } }, 1
-  while members[at] do
-    local own_resource, own_key = members[at][1], members[at][2]
-    local kinds = call('SMEMBERS', base .. ':kinds:' .. account .. ':' .. own_resource .. ':' .. own_key)
-    table.sort(kinds)
-    for k = 1, #kinds do
-      local keys = call('ZRANGE', list_of(base, 'created', account, kinds[k], own_key), 0, -1)
-      for i = 1, #keys do
-        local child = find(base, account, kinds[k], keys[i])
-        if child then members[#members + 1] = { kinds[k], keys[i], child } end
-      end
-    end
-    at = at + 1
-  end
-  return members
-end
-
 -- ---------------------------------------------------------------------------------------------- writing
 
 local function write_refs(base, e, old_refs, old_offers)
@@ -114,10 +97,10 @@ local function write_refs(base, e, old_refs, old_offers)
   local offers = base .. ':offers:' .. e.account
   for i = 1, #old_refs, 2 do
     if not kept[old_refs[i] .. '\0' .. old_refs[i + 1]] then
-      call('SREM', referrers_of(base, e.account, old_refs[i], old_refs[i + 1]), name)
+      call('ZREM', referrers_of(base, e.account, old_refs[i], old_refs[i + 1]), name)
     end
   end
-  for i = 1, #e.refs, 2 do call('SADD', referrers_of(base, e.account, e.refs[i], e.refs[i + 1]), name) end
+  for i = 1, #e.refs, 2 do call('ZADD', referrers_of(base, e.account, e.refs[i], e.refs[i + 1]), 0, name) end
   for i = 1, #old_offers, 2 do
     local part = old_offers[i] .. '\0' .. old_offers[i + 1]
     if not offered[part] then call('HDEL', offers, part) end
@@ -147,8 +130,8 @@ local function schedule(base, name, due)
   if due then call('ZADD', base .. ':due', whole(due), name) else call('ZREM', base .. ':due', name) end
 end
 
-local function remove(base, account, member)
-  local resource, key, envelope = member[1], member[2], member[3]
+-- removes a record; what belongs to it is doomed
+local function remove(base, account, resource, key, envelope)
   local name, parent = resource .. '\0' .. key, envelope[PARENT]
   call('HDEL', records_of(base, account, resource), key)
   call('ZREM', list_of(base, 'created', account, resource, parent), key)
@@ -158,15 +141,49 @@ local function remove(base, account, member)
   end
   if call('HGET', base .. ':owners:' .. resource, key) == account then call('HDEL', base .. ':owners:' .. resource, key) end
   local kinds = base .. ':kinds:' .. account .. ':' .. resource .. ':' .. key
-  for _, kind in ipairs(call('SMEMBERS', kinds)) do call('HDEL', base .. ':numbers:' .. account .. ':' .. kind, key) end
+  for _, kind in ipairs(call('SMEMBERS', kinds)) do
+    call('HDEL', base .. ':numbers:' .. account .. ':' .. kind, key)
+    call('ZADD', base .. ':doomed', 0, account .. '\0' .. kind .. '\0' .. key)
+  end
   call('DEL', kinds)
   if resource == 'contests' then schedule(base, contest_name(account, key)) end
   for i = 1, #envelope[REFS], 2 do
-    call('SREM', referrers_of(base, account, envelope[REFS][i], envelope[REFS][i + 1]), name)
+    call('ZREM', referrers_of(base, account, envelope[REFS][i], envelope[REFS][i + 1]), name)
   end
   for i = 1, #envelope[OFFERS], 2 do
     call('HDEL', base .. ':offers:' .. account, envelope[OFFERS][i] .. '\0' .. envelope[OFFERS][i + 1])
   end
+end
+
+-- Removes records that were deleted with their parent, so many at most; true if there was anything to remove.
+-- Their parent is gone already, and no further event is folded before they are. So they hold nothing up, and readers,
+-- who look for parents meanwhile, see all of them go at once.
+local function remove_doomed(base, most)
+  local list = call('ZRANGE', base .. ':doomed', 0, 0)[1]
+  if not list then return false end
+  while list and most > 0 do
+    local account, kind, parent = string.match(list, '^([^%z]*)%z([^%z]*)%z(.*)$')
+    local created = list_of(base, 'created', account, kind, parent)
+    local keys = call('ZRANGE', created, 0, most - 1)
+    for i = 1, #keys do
+      local envelope = find(base, account, kind, keys[i])
+      if envelope then remove(base, account, kind, keys[i], envelope) else call('ZREM', created, keys[i]) end
+    end
+    if #keys < most then call('ZREM', base .. ':doomed', list) end
+    most = most - #keys - 1
+    list = call('ZRANGE', base .. ':doomed', 0, 0)[1]
+  end
+  return true
+end
+
+local function has_doomed(base) return call('EXISTS', base .. ':doomed') == 1 end
+
+-- true unless a record above this one is gone
+local function is_there(base, account, envelope)
+  while envelope and envelope[PARENT] ~= '' do
+    envelope = find(base, account, envelope[PARENT_RESOURCE], envelope[PARENT])
+  end
+  return envelope ~= nil
 end
 
 -- ---------------------------------------------------------------------------------------------- the fold
@@ -194,7 +211,9 @@ function judges.RecordChanged(base, e, after)
   local offered, found = set_of(e.offers), {}
   for i = 1, #old[OFFERS], 2 do
     local resource, key = old[OFFERS][i], old[OFFERS][i + 1]
-    if not offered[resource .. '\0' .. key] then add_referrers(base, e.account, resource, key, after.own, found) end
+    if not offered[resource .. '\0' .. key] and #found < 2 * LISTED then
+      add_referrers(base, e.account, resource, key, after.own, after.count, found)
+    end
   end
   return #found > 0 and IN_USE or OK, found
 end
@@ -235,7 +254,7 @@ local folds = {}
 
 -- One write, or several in one step.
 function folds.RecordsWritten(base, e, clock)
-  local after, left = { own = {}, lost = {} }, {}
+  local after, left = { own = {}, lost = {}, count = #e.writes }, {}
   for _, write in ipairs(e.writes) do
     if after.own[name_of(write)] then return CONFLICT, {} end
     after.own[name_of(write)] = true
@@ -278,15 +297,11 @@ function folds.RecordDeleted(base, e)
     local above = find(base, e.account, old[PARENT_RESOURCE], old[PARENT])
     if not above or above[VERSION] ~= e.expected_parent then return CONFLICT, {} end
   end
-  local members, doomed, found = family(base, e.account, e.resource, e.key, old), {}, {}
-  for i = 1, #members do doomed[members[i][1] .. '\0' .. members[i][2]] = true end
-  for i = 1, #members do
-    add_referrers(base, e.account, members[i][1], members[i][2], doomed, found)
-    local offers = members[i][3][OFFERS]
-    for o = 1, #offers, 2 do add_referrers(base, e.account, offers[o], offers[o + 1], doomed, found) end
-  end
+  -- nothing outside refers to what belongs to a record, or to its parts (catalogue/resource_definition.py)
+  local found = {}
+  add_referrers(base, e.account, e.resource, e.key, { [name_of(e)] = true }, 1, found)
   if #found > 0 then return IN_USE, found end
-  for i = #members, 1, -1 do remove(base, e.account, members[i]) end
+  remove(base, e.account, e.resource, e.key, old)
   return OK, {}
 end
 
@@ -348,7 +363,10 @@ local function fold(base, items, range)
   for i = 1, #items do
     local item = items[i]
     local kind = item[2] < range.from and 'folded' or item[1]
-    if kind ~= 'folded' then time = math.max(time, item[3]) end
+    if kind ~= 'folded' then
+      time = math.max(time, item[3])
+      while remove_doomed(base, REMOVED) do end  -- none is left after a DELETE that ends its batch
+    end
     if kind == 'poison' then
       call('HSET', base .. ':quarantine', whole(item[2]), item[4])
       call('HINCRBY', base .. ':position', 'poison', 1)
@@ -372,7 +390,10 @@ local function fold(base, items, range)
   prune(base, time, 2 * #items)
 end
 
-local generations = generations_of('catalogue', SCHEMA, fold)
+local generations = generations_of('catalogue', SCHEMA, fold, {
+  is_unfinished = has_doomed,
+  finish = function(views) return remove_doomed(views, REMOVED) end,
+})
 
 -- ---------------------------------------------------------------------------------------------- reads
 
@@ -391,7 +412,9 @@ read('mark', function(_, _, base) return generations.swaps(base) end)
 
 -- ARGV: account, resource, key. The packed envelope, or nil.
 read('get', function(base, args)
-  return call('HGET', records_of(base, args[1], args[2]), args[3])
+  local packed = call('HGET', records_of(base, args[1], args[2]), args[3])
+  if packed and has_doomed(base) and not is_there(base, args[1], unpack_one(packed)) then return false end
+  return packed
 end)
 
 -- {key, envelope, key, envelope, ...} of those keys that exist
@@ -412,7 +435,15 @@ end
 
 -- ARGV: account, resource, key, ... {key, envelope, ...} of those that exist.
 read('records', function(base, args)
-  return envelopes(records_of(base, args[1], args[2]), { unpack(args, 3) })
+  local found = envelopes(records_of(base, args[1], args[2]), { unpack(args, 3) })
+  if not has_doomed(base) then return found end
+  local reply = {}
+  for i = 1, #found, 2 do
+    if is_there(base, args[1], unpack_one(found[i + 1])) then
+      reply[#reply + 1], reply[#reply + 2] = found[i], found[i + 1]
+    end
+  end
+  return reply
 end)
 
 -- The keys of a page, by order: `after` is the last place of the page before, '' in the first one.
@@ -442,7 +473,9 @@ end
 -- ARGV: account, resource, parent key, order (a name of `pages`), after, since, most.
 read('page', function(base, args)
   local list = function(name) return list_of(base, name, args[1], args[2], args[3]) end
-  return envelopes(records_of(base, args[1], args[2]), pages[args[4]](list, args[5], args[6], args[7]))
+  local reply = envelopes(records_of(base, args[1], args[2]), pages[args[4]](list, args[5], args[6], args[7]))
+  if reply[2] and has_doomed(base) and not is_there(base, args[1], unpack_one(reply[2])) then return {} end
+  return reply
 end)
 
 -- ARGV: account, contest, most, time of the last change (us) of the participants that the caller has read, and of the
@@ -455,8 +488,9 @@ read('contest', function(base, args, own)
   local reply = { version, generations.swaps(own), envelope or '' }
   for i, resource in ipairs({ 'participants', 'vote_sources' }) do
     local list = list_of(base, 'updated', account, resource, contest)
-    local keys = call('ZRANGE', list, '(' .. args[3 + i], '+inf', 'BYSCORE', 'LIMIT', 0, args[3])
-    reply[2 + 2 * i], reply[3 + 2 * i] = envelopes(records_of(base, account, resource), keys), call('ZCARD', list)
+    local keys = envelope and call('ZRANGE', list, '(' .. args[3 + i], '+inf', 'BYSCORE', 'LIMIT', 0, args[3]) or {}
+    reply[2 + 2 * i], reply[3 + 2 * i] = envelopes(records_of(base, account, resource), keys), 0
+    if envelope then reply[3 + 2 * i] = call('ZCARD', list) end
   end
   return reply
 end)
@@ -502,5 +536,9 @@ end)
 
 -- ARGV: resource, key. The account that owns it, or nil.
 read('owner', function(base, args)
-  return call('HGET', base .. ':owners:' .. args[1], args[2])
+  local account = call('HGET', base .. ':owners:' .. args[1], args[2])
+  if account and has_doomed(base) and not is_there(base, account, find(base, account, args[1], args[2])) then
+    return false
+  end
+  return account
 end)

@@ -150,7 +150,7 @@ local function fold(base, items, range)
   end
 end
 
-local generations = generations_of('purchases', SCHEMA, fold)
+local generations = generations_of('purchases', SCHEMA, fold, {})
 
 -- ---------------------------------------------------------------------------------------------- reads
 

@@ -133,10 +133,9 @@ class Model:
             above = self.version((event.account, *old.parent)) if old.parent is not None else -1
             if above != event.expected_parent:
                 return refuse(OutcomeKind.CONFLICT)
-        family = self._family(event.account, (event.resource, event.key))
-        targets = [t for ref in family for t in (ref, *self.records[event.account, *ref].offers)]
-        if found := self._referrers(event.account, targets, set(family)):
+        if found := self._referrers(event.account, [(event.resource, event.key)], {(event.resource, event.key)}):
             return refuse(OutcomeKind.IN_USE, *found)
+        family = self._family(event.account, (event.resource, event.key))
         for ref in family:
             del self.records[event.account, *ref]
             self.due.pop((event.account, ref[1]) if ref[0] == "contests" else ("", ""), None)

@@ -45,9 +45,10 @@ end
 -- after `range.seconds` of the processor's time, and then sets `range.till`. exchange(a, b, scope, after) exchanges keys of
 -- `scope`, which come after the name `after`, and returns the name to go on after, nil at the end. accord(one, other)
 -- returns whether writers that used one generation's views may continue with the other's; taken_over(base, views) is called
--- after `views` became the live ones.
-local function generations_of(prefix, schema, fold, exchange, accord, taken_over)
-  local own = {}
+-- after `views` became the live ones. What a fold leaves unfinished, finish(views) does in short parts, before anything
+-- else is folded; it returns false where nothing is left. The last five are optional, in a table.
+local function generations_of(prefix, schema, fold, optional)
+  local own, exchange, accord, taken_over = {}, optional.exchange, optional.accord, optional.taken_over
 
   local function key(base) return base .. ':generations' end
 
@@ -142,6 +143,13 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
     end
   end
 
+  -- does a part of what is unfinished in any of these generations; true if there was any
+  local function finish_part(all_views)
+    local found = false
+    for i = 1, optional.finish and #all_views or 0 do found = optional.finish(all_views[i]) or found end
+    return found
+  end
+
   local function reply_of(range, args)
     if range.till == tonumber(args[3]) then return { 1 } end
     return { 2, whole(range.till) }
@@ -149,10 +157,17 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
 
   -- ARGV: log id, offset expected, offset after the batch, packed list of items. Folds into the live generation and
   -- those that follow it. {1} folded, now or before; {2, offset} folded up to there, since more would block Valkey for too
-  -- long; {0, log id, offset} if the view is at another position.
+  -- long; {3} not folded, since something was unfinished: call again; {0, log id, offset} if the view is at another position.
   redis.register_function(prefix .. '_apply', function(keys, args)
     local base = keys[1]
     local views = own.view(base)
+    local following, all_views = {}, { views }
+    for number, row in pairs(rows(base).opened) do
+      if row.state == FOLLOWING or row.state == KEPT then
+        following[number], all_views[#all_views + 1] = row, at(base, number)
+      end
+    end
+    if finish_part(all_views) then return { 3 } end
     local needed, reply = compare(views, args)
     if not needed then return reply end
     local items = unpack_one(args[4])
@@ -161,11 +176,7 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
       call('HSET', key(base), 'schema', schema, 'begun', whole(time[1] * 1000000 + time[2]))
       call('HDEL', key(base), 'fresh')
     end
-    local following, count = {}, 1
-    for number, row in pairs(rows(base).opened) do
-      if row.state == FOLLOWING or row.state == KEPT then following[number], count = row, count + 1 end
-    end
-    local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS / count }
+    local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS / #all_views }
     fold(views, items, range, '', base)
     finish(views, args, range)
     for number, row in pairs(following) do follow(base, number, row, args, items, range) end
@@ -173,13 +184,14 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
   end)
 
   -- As `apply`, only into generation ARGV[5], which follows once it has reached the live one's position. {1, state},
-  -- {2, offset, state}, {0, log id, offset, state}, {-1} if none has that number.
+  -- {2, offset, state}, {3}, {0, log id, offset, state}, {-1} if none has that number.
   redis.register_function(prefix .. '_fold', function(keys, args)
     local base, number = keys[1], tonumber(args[5])
     local all = rows(base)
     local row = all.opened[number]
     if not row or row.state == BROKEN then return { -1 } end
     local views = at(base, number)
+    if finish_part({ views }) then return { 3 } end
     local needed, reply = compare(views, args)
     if needed then
       local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS }
@@ -289,13 +301,16 @@ local function generations_of(prefix, schema, fold, exchange, accord, taken_over
 
   -- ARGV: number, name of a key within a generation, cursor ('0' to begin), and the side to iterate over: 'live', or
   -- 'other' for fields missing in the live one. {next cursor ('0' at the end), {field, live value, other value, ...}}
-  -- of the differences, '' if missing; {'moving'} while the two are at different positions.
+  -- of the differences, '' if missing; {'moving'} while the two are at different positions, or unfinished.
   redis.register_function({ function_name = prefix .. '_compare', flags = { 'no-writes' }, callback = function(keys, args)
     local base, name, of_live = keys[1], ':' .. args[2], args[4] == 'live'
     local live, other = at(base, rows(base).live), at(base, tonumber(args[1]))
     local log, offset = position(live)
     local other_log, other_offset = position(other)
-    if log ~= other_log or offset ~= other_offset then return pack({ 'moving' }) end
+    local unfinished = optional.is_unfinished
+    if log ~= other_log or offset ~= other_offset or (unfinished and (unfinished(live) or unfinished(other))) then
+      return pack({ 'moving' })
+    end
     local walked, looked = (of_live and live or other) .. name, (of_live and other or live) .. name
     local scan = SCANS[call('TYPE', walked).ok]
     if not scan then return pack({ '0', {} }) end

@@ -197,4 +197,6 @@ local function shut_unless_in_force(base, views)
   end
 end
 
-generations = generations_of('votes', SCHEMA, fold, exchange, same_fences, shut_unless_in_force)
+generations = generations_of('votes', SCHEMA, fold, {
+  exchange = exchange, accord = same_fences, taken_over = shut_unless_in_force,
+})
