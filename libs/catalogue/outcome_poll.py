@@ -10,8 +10,8 @@ from libs.tally.errors import ViewsUnavailable
 
 POLL_S: Final = 0.005
 RETRY_S: Final = 0.1
-MAX_COMMANDS: Final = 1_000
-"""Maximum number of commands per poll; the rest wait for the next."""
+MAX_COMMANDS: Final = 100
+"""Maximum number of commands per call."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,7 @@ class OutcomePoll:
     async def _run(self) -> None:
         while self._waiting:
             try:
-                await asyncio.gather(
-                    *(self._read(p, list(ids)[:MAX_COMMANDS]) for p, ids in self._waiting.items())
-                )
+                await asyncio.gather(*(self._read(p, list(ids)) for p, ids in self._waiting.items()))
                 await asyncio.sleep(POLL_S)
             except ViewsUnavailable:
                 await asyncio.sleep(RETRY_S)
@@ -59,13 +57,15 @@ class OutcomePoll:
                 await asyncio.sleep(RETRY_S)
 
     async def _read(self, partition: int, command_ids: list[str]) -> None:
-        outcomes = await self._views.outcomes(partition, command_ids)
-        for command_id, outcome in zip(command_ids, outcomes, strict=True):
-            if outcome is None:
-                continue
-            for future in self._waiting.get(partition, {}).get(command_id, ()):
-                if not future.done():
-                    future.set_result(outcome)
+        for at in range(0, len(command_ids), MAX_COMMANDS):
+            page = command_ids[at : at + MAX_COMMANDS]
+            for command_id, outcome in zip(page, await self._views.outcomes(partition, page), strict=True):
+                self._settle(partition, command_id, outcome)
+
+    def _settle(self, partition: int, command_id: str, outcome: Outcome | None) -> None:
+        for future in self._waiting.get(partition, {}).get(command_id, ()):
+            if outcome is not None and not future.done():
+                future.set_result(outcome)
 
     def _forget(self, partition: int, command_id: str) -> None:
         """Remove the command unless another caller is waiting for it."""

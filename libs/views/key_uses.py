@@ -7,6 +7,8 @@ from typing import Final
 from libs.views.client import Valkey
 
 MINUTE_S: Final = 60
+PAGE: Final = 250
+"""Approximate number of keys read by one call."""
 
 
 class KeyUses:
@@ -23,9 +25,14 @@ class KeyUses:
 
     async def last(self) -> dict[str, int]:
         """Return the minute of the last use by key, in microseconds since 1970 UTC. Raises as `note`."""
-        flat = await self._valkey.call("HGETALL", self._name)
-        pairs = zip(flat[::2], flat[1::2], strict=True)
-        return {key_id.decode(): int(minute) * MINUTE_S * 1_000_000 for key_id, minute in pairs}
+        found: dict[str, int] = {}
+        cursor = b"0"
+        while True:
+            cursor, flat = await self._valkey.call("HSCAN", self._name, cursor, "COUNT", PAGE)
+            pairs = zip(flat[::2], flat[1::2], strict=True)
+            found |= {key_id.decode(): int(minute) * MINUTE_S * 1_000_000 for key_id, minute in pairs}
+            if cursor == b"0":
+                return found
 
     async def last_of(self, key_ids: Sequence[str]) -> dict[str, int]:
         """Return the same for these keys only. Raises as `note`."""

@@ -40,7 +40,7 @@ from libs.views.key_tags import key_base
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
 REASON_SIZE = 500
-MOST_LISTED = 1_000
+MOST_LISTED = 200
 SUBSCRIPTION: Final = TypeAdapter(Subscription)
 
 
@@ -113,11 +113,11 @@ class PurchaseViews:
         return None if packed is None else _readable(account, key, packed)
 
     async def of_user(self, account: str, user: str, before: Place | None, limit: int) -> list[Listed]:
-        """Return up to `limit` (at most 1,000) purchases of a user's pseudonym before `before`, latest first."""
+        """Return up to `limit` (at most 200) purchases of a user's pseudonym before `before`, latest first."""
         return await self._list(f"users:{account}:{user}", account, before, limit)
 
     async def refused(self, account: str, before: Place | None, limit: int) -> list[Listed]:
-        """Return up to `limit` (at most 1,000) purchases of the refund list before `before`, latest first."""
+        """Return up to `limit` (at most 200) purchases of the refund list before `before`, latest first."""
         return await self._list(f"refused:{account}", account, before, limit)
 
     async def todo(self, partition: int, after: int, limit: int) -> list[Todo]:

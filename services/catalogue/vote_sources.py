@@ -1,5 +1,7 @@
 """Registers, reads and retires external vote sources of contests."""
 
+from typing import Final
+
 from libs.catalogue.contests.contest_mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
 from libs.catalogue.record_builder import Fits
@@ -9,6 +11,9 @@ from libs.catalogue.schemas.vote_source import SOURCE_NAME, VoteSource
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
+
+MOST_SOURCES: Final = 100
+"""Vote sources of a contest, also retired ones, since their counts stay: each read of the counts returns all."""
 
 
 class VoteSources:
@@ -23,8 +28,8 @@ class VoteSources:
     ) -> tuple[Stored, bool]:
         """Register a source, or replace its registration; True if it is new or was retired.
 
-        Raises `NotFound`, `VersionConflict`, and `ValidationFailed` for a reserved name or a mapping to a
-        participant that the contest does not have.
+        Raises `NotFound`, `VersionConflict`, and `ValidationFailed` for a reserved name, a mapping to a
+        participant that the contest does not have, or one source too many.
         """
         if not SOURCE_NAME.fullmatch(source):
             message = "a source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with c-"
@@ -32,6 +37,9 @@ class VoteSources:
         config = await self._config(account, contest)
         known = {stored.key for stored in config.participants}
         registered = next((each for each in config.sources if source_name(each) == source), None)
+        if registered is None and len(config.sources) >= MOST_SOURCES:
+            message = f"a contest can have at most {MOST_SOURCES} vote sources, retired ones included"
+            raise ValidationFailed([Problem("", message)])
         if registered is not None:
             known.update(source_of(registered).mapping.values())  # deleted participants may stay in the mapping
         strangers = [(mapped, key) for mapped, key in form.mapping.items() if key not in known]

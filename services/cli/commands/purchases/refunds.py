@@ -14,7 +14,7 @@ from services.cli.contest_lookup import titles_by_key
 from services.cli.render import Block, Rows, plural
 from services.cli.runner import command
 
-PAGE = 500
+PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
