@@ -127,11 +127,12 @@ class CatalogueViews:
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
         """Fold entries, see `generations.apply`."""
         items = msgpack.packb([_item(record, event) for record, event in entries])
-        view = self._valkey, "catalogue", self._base(partition)
-        await apply(*view, start, end, items, self._generation)
+        base, generation = self._base(partition), self._generation
+        await apply(self._valkey, "catalogue", base, start, end, items, generation)
         if isinstance(entries[-1][1] if entries else None, RecordDeleted):
             # removes what belonged to the record, which readers do not see any more
-            await apply(*view, Position(start.log_id, end), end, msgpack.packb([]), self._generation)
+            start = Position(start.log_id, end)
+            await apply(self._valkey, "catalogue", base, start, end, msgpack.packb([]), generation)
 
     async def get(self, account: str, resource: str, key: str) -> Stored | None:
         packed = await self.fresh.read("get", self._partition(account), account, resource, key)

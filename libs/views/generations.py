@@ -237,7 +237,7 @@ async def apply(
     """
     function, into = ("apply", ()) if generation is None else ("fold", (generation,))
     args = start.log_id, start.offset, end, items, *into
-    reply = [UNFINISHED]
+    reply: list[Any] = [UNFINISHED]
     while reply[0] == UNFINISHED:
         reply = await valkey.call("FCALL", f"{prefix}_{function}", 1, base, *args)
     if reply[0] == -1:

@@ -20,7 +20,9 @@ SHARE: Final = 16
 SHARE_NUMBER_SIZE: Final = 3
 ROW_SIZE: Final = 54
 DIGEST_SIZE: Final = 12
-PAGE: Final = 500
+PAGE: Final = 250
+PAGES: Final = {"reports": 16, "shares": 32}
+"""Approximate number of fields read by one call, and of hashes whose values are longer than others."""
 
 SumKey = tuple[int, str, int]
 """(participant's index, 0 for the contest; source; epoch)"""
@@ -155,7 +157,7 @@ class LedgerScan:
     async def _page(
         self, partition: int, name: str, contest: str, cursor: str
     ) -> tuple[Position, str | None, Sequence[bytes]]:
-        args = name, contest, cursor, PAGE, "" if self._generation is None else self._generation
+        args = name, contest, cursor, PAGES.get(name, PAGE), "" if self._generation is None else self._generation
         reply = await self._valkey.call("FCALL_RO", "votes_page", 1, self._base(partition), *args)
         log, offset, following, flat = unpack(reply)
         return Position(log.decode(), offset), None if following == b"0" else following.decode(), flat

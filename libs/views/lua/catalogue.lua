@@ -145,7 +145,7 @@ local function remove(base, account, resource, key, envelope)
     call('HDEL', base .. ':numbers:' .. account .. ':' .. kind, key)
     call('ZADD', base .. ':doomed', 0, account .. '\0' .. kind .. '\0' .. key)
   end
-  call('DEL', kinds)
+  call('UNLINK', kinds)
   if resource == 'contests' then schedule(base, contest_name(account, key)) end
   for i = 1, #envelope[REFS], 2 do
     call('ZREM', referrers_of(base, account, envelope[REFS][i], envelope[REFS][i + 1]), name)

@@ -13,7 +13,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews, Entry, _item
-from libs.views.client import Coalescer
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations, Moving, State
 from tests.support.freshness import make_fresh
@@ -24,7 +24,7 @@ PARTICIPANTS = 180
 
 
 @pytest.fixture
-async def valkey(valkey_address: str) -> AsyncIterator[Coalescer]:
+async def valkey(valkey_address: str) -> AsyncIterator[ValkeyClient]:
     valkey = open_valkey(valkey_address)
     await load_functions(valkey)
     yield valkey
@@ -51,7 +51,7 @@ def deleted(offset: int, resource: str, key: str) -> RecordDeleted:
 class Contest:
     """A contest of many participants with one image."""
 
-    def __init__(self, valkey: Coalescer, namespace: str) -> None:
+    def __init__(self, valkey: ValkeyClient, namespace: str) -> None:
         self.valkey = valkey
         self.partition = catalogue_topic(namespace).partition_of(ACCOUNT)
         self.views = CatalogueViews(valkey, namespace)
@@ -99,7 +99,7 @@ class Contest:
 
 
 @pytest.fixture
-async def contest(valkey: Coalescer, namespace: str) -> Contest:
+async def contest(valkey: ValkeyClient, namespace: str) -> Contest:
     contest = Contest(valkey, namespace)
     await contest.fold(contest.views, 0)
     await make_fresh(contest.views.fresh, contest.partition)
@@ -118,7 +118,8 @@ async def test_readers_see_nothing_of_what_is_still_to_be_removed(contest: Conte
     assert await contest.stored() == PARTICIPANTS
     assert await views.get(ACCOUNT, "participants", "participant 7") is None
     assert await views.fresh.read("owner", contest.partition, "participants", "participant 7") is None
-    for order in ("created", "updated"):
+    assert await views.records(ACCOUNT, "participants", ["participant 7"]) == []
+    for order in ("created", "updated", "running_number"):
         assert await views.page(ACCOUNT, "participants", parent="contest", order=order, limit=9) == []
     config = await views.contest_config(ACCOUNT, "contest")
     assert (config.contest, config.participants) == (None, ())

@@ -196,7 +196,7 @@ async def test_the_largest_numbers_survive(partition: Partition) -> None:
 async def test_who_has_hundreds_of_votes_on_their_way_waits(partition: Partition) -> None:
     contest = a_contest(free=Limits(-1, -1))
     await partition.grant(a_vote(vote_id="first"), contest)
-    requests = [request_of(contest, a_vote(vote_id=str(n))) for n in range(512)]
+    requests = [request_of(contest, a_vote(vote_id=str(n))) for n in range(256)]
     *granted, last = await partition.views.reserve(0, requests)
     assert all(isinstance(answer, Granted) for answer in granted)
     assert last == GateClosed()

@@ -314,7 +314,7 @@ local function generations_of(prefix, schema, fold, optional)
     local walked, looked = (of_live and live or other) .. name, (of_live and other or live) .. name
     local scan = SCANS[call('TYPE', walked).ok]
     if not scan then return pack({ '0', {} }) end
-    local page, found = call(scan.walk, walked, args[3], 'COUNT', 500), {}
+    local page, found = call(scan.walk, walked, args[3], 'COUNT', 100), {}
     for i = 1, #page[2], scan.width do
       local field, here = page[2][i], scan.width == 2 and page[2][i + 1] or '1'
       local there = call(scan.look, looked, field)

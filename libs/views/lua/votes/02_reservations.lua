@@ -5,7 +5,7 @@ local P_DIGEST, P_CONTENT, P_SOURCE, P_WEIGHT, P_AT, P_REMAINING_P, P_REMAINING_
 local REMOVAL = 'R'       -- stands before the digest of a vote whose removal is pending
 local NO_SOURCE = -1      -- of a removal, which holds no allowance
 local DAY_US = 86400000000
-local MOST_PENDING = 512  -- of one voter: each costs every decision about that voter
+local MOST_PENDING = 256  -- of one voter: all are read and written together
 
 local function pending_field(contest, voter) return contest .. '\0' .. voter end
 
@@ -172,28 +172,14 @@ local function latest_free(standing)
 end
 
 -- the allowance period that a free vote falls into at `now`, and when the next begins (nil: it begins with this vote)
-local function period(standing, list, cooldown, days, now)
+local function period(standing, use, cooldown, days, now)
   local epoch, latest = standing.epoch, standing.latest
   if latest == 0 and cooldown + days > 0 then latest = latest_free(standing) end
-  for i = 1, #list do
-    if list[i][P_SOURCE] == FREE then
-      epoch, latest = math.max(epoch, list[i][P_EPOCH]), math.max(latest, list[i][P_AT])
-    end
-  end
+  epoch, latest = math.max(epoch, use.epoch), math.max(latest, use.latest)
   if latest == 0 or cooldown + days == 0 then return epoch end
   local renews_at = renewal_after(latest, cooldown, days)
   if now >= renews_at then return epoch + 1 end
   return epoch, renews_at
-end
-
--- Returns whether a free vote of an earlier period than `epoch` is pending. While it is, no period after the next
--- begins: so each vote in the log is of the latest period folded or the one before, and the fold may merge the sums of
--- all earlier ones.
-local function has_pending_before(list, epoch)
-  for i = 1, #list do
-    if list[i][P_SOURCE] == FREE and list[i][P_EPOCH] < epoch then return true end
-  end
-  return false
 end
 
 -- the digest of the folded vote in a slot, or nil
@@ -205,26 +191,46 @@ local function holder(c, standing, slot, source)
   return at and slots[at + 1]
 end
 
--- The allowance that each of a voter's reservations currently uses: none if it replaces a folded vote, or if another
--- one of its slot and period is before it.
-local function weights_of(c, standing, list)
-  local weights, taken = {}, {}
-  for i = 1, #list do
-    local p = list[i]
-    local slot, source = p[P_SLOT], p[P_SOURCE]
-    weights[i] = p[P_WEIGHT]
-    if slot then
-      local place = p[P_EPOCH] .. ':' .. source .. ':' .. slot
-      if taken[place] or holder(c, standing, slot, source) then weights[i] = 0 end
-      taken[place] = true
-    end
+local function place_of_slot(source, epoch, slot) return epoch .. ':' .. source .. ':' .. slot end
+
+-- The allowance that one of a voter's reservations currently uses: none if it replaces a folded vote, or if another one
+-- of its slot and period is before it. `taken`: what the first of each slot uses.
+local function current_weight(c, standing, p, taken)
+  local weight, slot, source = p[P_WEIGHT], p[P_SLOT], p[P_SOURCE]
+  if slot then
+    local place = place_of_slot(source, p[P_EPOCH], slot)
+    if taken[place] or holder(c, standing, slot, source) then weight = 0 end
+    taken[place] = taken[place] or weight
   end
-  return weights
+  return weight
+end
+
+-- adds a reservation to what all of a voter use
+local function add_use(use, c, standing, p)
+  use.by_digest[p[P_DIGEST]] = p
+  local source, epoch = p[P_SOURCE], p[P_EPOCH]
+  if source == FREE then
+    use.epoch, use.latest = math.max(use.epoch, epoch), math.max(use.latest, p[P_AT])
+    use.oldest = math.min(use.oldest, epoch)
+  end
+  local weight, key = current_weight(c, standing, p, use.taken), source .. ':' .. epoch
+  if source == NO_SOURCE then return end
+  local of_participant = key .. ':' .. p[P_CHOICES][1][1]
+  use.votes[key] = (use.votes[key] or 0) + weight
+  use.votes[of_participant] = (use.votes[of_participant] or 0) + weight
+end
+
+-- What a voter's reservations use, computed once in a call: their digests; of free votes the latest period, the latest
+-- time, and the earliest period; votes by source and period, and by participant; and see current_weight.
+local function use_of(c, standing, list)
+  local use = { by_digest = {}, epoch = 0, latest = 0, oldest = math.huge, votes = {}, taken = {} }
+  for i = 1, #list do add_use(use, c, standing, list[i]) end
+  return use
 end
 
 -- The votes that a voter has used, folded and pending, of participant and contest, without reservations of the same
 -- slot: of these and this one, a later record replaces an earlier one.
-local function used_up(c, standing, list, source, epoch, participant, slot)
+local function used_up(c, standing, use, source, epoch, participant, slot)
   local function folded(name)
     if #standing.sums == 0 then return 0 end
     local index = c.index(name)
@@ -233,15 +239,10 @@ local function used_up(c, standing, list, source, epoch, participant, slot)
     local at = sum_at(place, sum_key(epoch, index, source))
     return at and place.sums[at + 1] or 0
   end
-  local used_p, used_c, weights = folded(participant), folded(''), weights_of(c, standing, list)
-  for i = 1, #list do
-    local p = list[i]
-    if p[P_SOURCE] == source and p[P_EPOCH] == epoch and not (slot and p[P_SLOT] == slot) then
-      used_c = used_c + weights[i]
-      if p[P_CHOICES][1][1] == participant then used_p = used_p + weights[i] end
-    end
-  end
-  return used_p, used_c
+  local key = source .. ':' .. epoch
+  local own = slot and use.taken[place_of_slot(source, epoch, slot)] or 0
+  return folded(participant) + (use.votes[key .. ':' .. participant] or 0) - own,
+    folded('') + (use.votes[key] or 0) - own
 end
 
 local function reserve_one(gate, now, r, c, pending, views)
@@ -257,7 +258,9 @@ local function reserve_one(gate, now, r, c, pending, views)
   end
   local field = pending_field(contest, voter)
   local list = pending.list(field)
-  local first = find_pending(list, digest)
+  standing.use = standing.use or use_of(c, standing, list)
+  local use = standing.use
+  local first = use.by_digest[digest]
   if first then
     if first[P_CONTENT] ~= content then return { R_REUSED } end
     first[P_ATTEMPTS] = first[P_ATTEMPTS] + 1
@@ -270,16 +273,18 @@ local function reserve_one(gate, now, r, c, pending, views)
   if reopened > 0 and c.reopened() < reopened then return { R_SHUT } end  -- a mark of the closing could come, and count
   if refused then return { R_REFUSED, now } end
   local epoch, renews_at = 0, nil
-  if source == FREE then epoch, renews_at = period(standing, list, cooldown, days, now) end
-  if source == FREE and has_pending_before(list, epoch - 1) then return { R_SHUT } end
+  if source == FREE then epoch, renews_at = period(standing, use, cooldown, days, now) end
+  -- While a free vote of an earlier period is pending, no period after the next begins. So each vote in the log is of the
+  -- latest period folded or the one before, and the fold may merge the sums of all earlier ones.
+  if source == FREE and use.oldest < epoch - 1 then return { R_SHUT } end
   local participant, weight = choices[1][1], weight_of(form, choices)
   local slot = false
   if replaces(form, max_p) then slot = form == RATING and participant or '' end
-  local used_p, used_c = used_up(c, standing, list, source, epoch, participant, slot)
+  local used_p, used_c = used_up(c, standing, use, source, epoch, participant, slot)
   local held = slot and holder(c, standing, slot, source)
   if held then
     -- behind its removal this vote would not replace it, but use the allowance of its own period
-    if find_pending(list, REMOVAL .. held) then return { R_SHUT } end
+    if use.by_digest[REMOVAL .. held] then return { R_SHUT } end
     weight = 0
   elseif form ~= BALLOT and exceeds(used_p + weight, max_p) then
     return { R_PARTICIPANT_LIMIT, max_p, used_p, not exceeds(weight, max_p) and renews_at or 0, now }
@@ -292,6 +297,7 @@ local function reserve_one(gate, now, r, c, pending, views)
   local p = { digest, content, source, weight_of(form, choices), now, rem_p, rem_c, epoch, next_at, 1, version, max_p,
     max_c, form, choices, slot }
   pending.add(field, p)
+  add_use(use, c, standing, p)
   return granted(R_RESERVED, gate.n, p)
 end
 

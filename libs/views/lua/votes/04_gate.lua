@@ -44,7 +44,7 @@ redis.register_function('votes_shut', function(keys, args)
   if gate.asked_run ~= gate.run or gate.asked_after ~= folded then
     asked = math.max(gate.n + 1, folded + 1, asked + 1, math.floor(microseconds() / 1000))
     -- only with a new number: what the projector put in force while a fence is on its way must stay
-    call('DEL', base .. ':config', base .. ':floors', base .. ':needs')
+    call('UNLINK', base .. ':config', base .. ':floors', base .. ':needs')
   end
   local incarnation, after = string.format('%.0f', asked), string.format('%.0f', folded)
   if args[2] == '1' then call('HSET', base .. ':gate', 'forget_clock', 1) end

@@ -23,88 +23,90 @@ read('votes_state', function(keys, args)
     tonumber(stats[3] or 0), tonumber(stats[4] or 0), gate.clock, gate.same_run and 1 or 0 })
 end)
 
--- adds the fields that the hash has, and their values
-local function add_fields(flat, key, fields)
-  if #fields == 0 then return end
-  local values, at = call('HMGET', key, unpack(fields)), #flat
-  for i = 1, #fields do
-    if values[i] then
-      flat[at + 1], flat[at + 2] = fields[i], values[i]
-      at = at + 2
+do
+  -- adds the fields that the hash has, and their values
+  local function add_fields(flat, key, fields)
+    if #fields == 0 then return end
+    local values, at = call('HMGET', key, unpack(fields)), #flat
+    for i = 1, #fields do
+      if values[i] then
+        flat[at + 1], flat[at + 2] = fields[i], values[i]
+        at = at + 2
+      end
     end
   end
-end
 
-local FIRST_INDEXES = {}
-for i = 1, FIRST_ROWS do FIRST_INDEXES[i] = i end
+  local FIRST_INDEXES = {}
+  for i = 1, FIRST_ROWS do FIRST_INDEXES[i] = i end
 
--- the contest's own row and the first of its participants, with their ratings
-local function add_first_rows(rows, ratings, views, contest, count)
-  if count <= FIRST_ROWS then
-    return call('HGETALL', views .. ':counts:' .. contest), call('HGETALL', views .. ':ratings:' .. contest)
+  -- the contest's own row and the first of its participants, with their ratings
+  local function add_first_rows(rows, ratings, views, contest, count)
+    if count <= FIRST_ROWS then
+      return call('HGETALL', views .. ':counts:' .. contest), call('HGETALL', views .. ':ratings:' .. contest)
+    end
+    local names = { '' }
+    local found = call('HMGET', views .. ':names:' .. contest, unpack(FIRST_INDEXES))
+    for i = 1, #found do names[#names + 1] = found[i] or nil end
+    add_fields(rows, views .. ':counts:' .. contest, names)
+    add_fields(ratings, views .. ':ratings:' .. contest, names)
+    return rows, ratings
   end
-  local names = { '' }
-  local found = call('HMGET', views .. ':names:' .. contest, unpack(FIRST_INDEXES))
-  for i = 1, #found do names[#names + 1] = found[i] or nil end
-  add_fields(rows, views .. ':counts:' .. contest, names)
-  add_fields(ratings, views .. ':ratings:' .. contest, names)
-  return rows, ratings
-end
 
--- What changed after the change of that number, so many at most: participants; fields of external figures and of
--- releases; the number of the last of these changes, and of the last there is.
-local function changes_after(key, after, at_most)
-  local last = tonumber(call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2] or 0)
-  local members, participants, fields = {}, {}, {}
-  if after < last then members = call('ZRANGEBYSCORE', key, '(' .. after, '+inf', 'LIMIT', 0, at_most) end
-  for i = 1, #members do
-    if string.byte(members[i]) == 0 then
-      participants[#participants + 1] = string.sub(members[i], 2)
+  -- What changed after the change of that number, so many at most: participants; fields of external figures and of
+  -- releases; the number of the last of these changes, and of the last there is.
+  local function changes_after(key, after, at_most)
+    local last = tonumber(call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2] or 0)
+    local members, participants, fields = {}, {}, {}
+    if after < last then members = call('ZRANGEBYSCORE', key, '(' .. after, '+inf', 'LIMIT', 0, at_most) end
+    for i = 1, #members do
+      if string.byte(members[i]) == 0 then
+        participants[#participants + 1] = string.sub(members[i], 2)
+      else
+        fields[#fields + 1] = members[i]
+      end
+    end
+    local upto = #members == at_most and tonumber(call('ZSCORE', key, members[at_most])) or last
+    return participants, fields, upto, last
+  end
+
+  -- ARGV: contest, offset of the last change that the caller holds (-1: none), swaps as of then, generation ('' the live
+  -- one), number of the change up to which it holds all that is numbered (0: nothing), the view in which that was, how many
+  -- changes it reads. {log, offset, last change, swaps, rows, ratings, sources, fields of figures, their values (false of a
+  -- source's release), number of the change after which these changed (0 if the view is another now), of the last of them,
+  -- of the last there is, the view}: all as they are stored, rows, ratings and sources each after its name; 0 instead
+  -- of the rows when nothing changed since. Until the last two numbers are equal, there is only what is numbered. What changes
+  -- meanwhile comes again: after the last page, all is as of the position of that.
+  read('votes_counts', function(keys, args)
+    local views, contest, swaps = view(keys[1], args[4]), args[1], generations.swaps(keys[1])
+    local log, offset = position(views)
+    local packed = call('HGET', views .. ':counts:' .. contest, '')
+    local top = packed and unpack_one(packed)
+    local changed = top and top[ROW_OFFSET] or UNLIMITED
+    if changed == tonumber(args[2]) and swaps == tonumber(args[3]) then
+      return pack({ log, offset, changed, swaps, 0, {}, {}, {}, {}, 0, 0, 0, '' })
+    end
+    local key, after, at_most, lineage = views .. ':changes:' .. contest, tonumber(args[5]), tonumber(args[7]), ''
+    local participants, fields, upto, last = changes_after(key, after, at_most)
+    if last > 0 then
+      lineage = generations.lineage(keys[1])
+      if after > last or (after > 0 and args[6] ~= lineage) then
+        after = 0
+        participants, fields, upto = changes_after(key, after, at_most)
+      end
     else
-      fields[#fields + 1] = members[i]
-    end
-  end
-  local upto = #members == at_most and tonumber(call('ZSCORE', key, members[at_most])) or last
-  return participants, fields, upto, last
-end
-
--- ARGV: contest, offset of the last change that the caller holds (-1: none), swaps as of then, generation ('' the live
--- one), number of the change up to which it holds all that is numbered (0: nothing), the view in which that was, how many
--- changes it reads. {log, offset, last change, swaps, rows, ratings, sources, fields of figures, their values (false of a
--- source's release), number of the change after which these changed (0 if the view is another now), of the last of them,
--- of the last there is, the view}: all as they are stored, rows, ratings and sources each after its name; 0 instead
--- of the rows when nothing changed since. Until the last two numbers are equal, there is only what is numbered. What changes
--- meanwhile comes again: after the last page, all is as of the position of that.
-read('votes_counts', function(keys, args)
-  local views, contest, swaps = view(keys[1], args[4]), args[1], generations.swaps(keys[1])
-  local log, offset = position(views)
-  local packed = call('HGET', views .. ':counts:' .. contest, '')
-  local top = packed and unpack_one(packed)
-  local changed = top and top[ROW_OFFSET] or UNLIMITED
-  if changed == tonumber(args[2]) and swaps == tonumber(args[3]) then
-    return pack({ log, offset, changed, swaps, 0, {}, {}, {}, {}, 0, 0, 0, '' })
-  end
-  local key, after, at_most, lineage = views .. ':changes:' .. contest, tonumber(args[5]), tonumber(args[7]), ''
-  local participants, fields, upto, last = changes_after(key, after, at_most)
-  if last > 0 then
-    lineage = generations.lineage(keys[1])
-    if after > last or (after > 0 and args[6] ~= lineage) then
       after = 0
-      participants, fields, upto = changes_after(key, after, at_most)
     end
-  else
-    after = 0
-  end
-  local rows, ratings, sources, figures = {}, {}, {}, {}
-  add_fields(rows, views .. ':counts:' .. contest, participants)
-  add_fields(ratings, views .. ':ratings:' .. contest, participants)
-  if #fields > 0 then figures = call('HMGET', views .. ':figures:' .. contest, unpack(fields)) end
-  if upto == last then
-    rows, ratings = add_first_rows(rows, ratings, views, contest, top and top[1] or 0)
-    sources = call('HGETALL', views .. ':sources:' .. contest)
-  end
-  return pack({ log, offset, changed, swaps, rows, ratings, sources, fields, figures, after, upto, last, lineage })
-end)
+    local rows, ratings, sources, figures = {}, {}, {}, {}
+    add_fields(rows, views .. ':counts:' .. contest, participants)
+    add_fields(ratings, views .. ':ratings:' .. contest, participants)
+    if #fields > 0 then figures = call('HMGET', views .. ':figures:' .. contest, unpack(fields)) end
+    if upto == last then
+      rows, ratings = add_first_rows(rows, ratings, views, contest, top and top[1] or 0)
+      sources = call('HGETALL', views .. ':sources:' .. contest)
+    end
+    return pack({ log, offset, changed, swaps, rows, ratings, sources, fields, figures, after, upto, last, lineage })
+  end)
+end
 
 -- ARGV: contest, external source, ids (some thousands at most). {closing in force for it, ids that it reported, those of the given that
 -- it did not}.
@@ -176,14 +178,14 @@ do
     local list = open_pending(base, { field }).list(field)
     local epoch, latest = standing.epoch, standing.latest
     if latest == 0 then latest = latest_free(standing) end
-    local weights = weights_of(c, standing, list)
+    local taken = {}
     for i = 1, #list do
       local p = list[i]
-      local source = p[P_SOURCE]
+      local source, weight = p[P_SOURCE], current_weight(c, standing, p, taken)
       if source == FREE then epoch, latest = math.max(epoch, p[P_EPOCH]), math.max(latest, p[P_AT]) end
-      if weights[i] > 0 then
+      if weight > 0 then
         for k = 1, #p[P_CHOICES] do rows[#rows + 1] = { p[P_CHOICES][k][1], source, p[P_EPOCH], p[P_CHOICES][k][2] } end
-        rows[#rows + 1] = { '', source, p[P_EPOCH], weights[i] }
+        rows[#rows + 1] = { '', source, p[P_EPOCH], weight }
       end
     end
     return pack({ next_moment(gate), epoch, latest, rows, c.in_force, gate.n, gate.open and 1 or 0, following, mark })

@@ -1,59 +1,61 @@
 -- Counters of the free votes of an address for a participant.
 -- KEYS[1]: counter of one contest, participant and address, in a slot of its own; "" holds the sum. Advisory.
 
-local function take_from(key, digest, count) call('HSET', key, digest, count, '', (call('HGET', key, '') or 0) + count) end
+do
+  local function take_from(key, digest, count) call('HSET', key, digest, count, '', (call('HGET', key, '') or 0) + count) end
 
-local function give_to(key, digest)
-  local count = tonumber(call('HGET', key, digest) or 0)
-  if count > 0 then
-    call('HDEL', key, digest)
-    call('HINCRBY', key, '', -count)
+  local function give_to(key, digest)
+    local count = tonumber(call('HGET', key, digest) or 0)
+    if count > 0 then
+      call('HDEL', key, digest)
+      call('HINCRBY', key, '', -count)
+    end
+    return count
   end
-  return count
+
+  -- ARGV: limit, expiry (seconds since 1970, 0: none), digest, count, ... Each is decided after those before it:
+  -- {1 taken, 2 had it already, 0 full; used before, ...}
+  redis.register_function('address_take', function(keys, args)
+    local key, limit, fields = keys[1], tonumber(args[1]), { '' }
+    for i = 3, #args, 2 do fields[#fields + 1] = args[i] end
+    local taken = read_fields(key, fields)
+    local sum, replies, written = tonumber(taken[''] or 0), {}, {}
+    for i = 3, #args, 2 do
+      local digest, count, state = args[i], tonumber(args[i + 1]), 1
+      if taken[digest] then
+        state = 2
+      elseif limit ~= UNLIMITED and sum + count > limit then
+        state = 0
+      end
+      replies[#replies + 1], replies[#replies + 2] = state, state == 2 and 0 or sum
+      if state == 1 then
+        sum, taken[digest] = sum + count, count
+        written[#written + 1], written[#written + 2] = digest, count
+      end
+    end
+    if #written > 0 then
+      call('HSET', key, '', sum, unpack(written))
+      if args[2] ~= '0' then call('EXPIREAT', key, args[2]) end
+    end
+    return replies
+  end)
+
+  -- ARGV: digest. Gives back its votes.
+  redis.register_function('address_give', function(keys, args) return give_to(keys[1], args[1]) end)
+
+  -- ARGV: expiry (seconds since 1970), digest, count, ...: what votes took before Valkey may have lost it, without a limit
+  -- and in the order of the log; count 0 gives it back.
+  redis.register_function('address_refill', function(keys, args)
+    local taken = false
+    for i = 2, #args, 2 do
+      local count = tonumber(args[i + 1])
+      if count == 0 then
+        give_to(keys[1], args[i])
+      elseif call('HEXISTS', keys[1], args[i]) == 0 then
+        take_from(keys[1], args[i], count)
+        taken = true
+      end
+    end
+    if taken then call('EXPIREAT', keys[1], args[1]) end
+  end)
 end
-
--- ARGV: limit, expiry (seconds since 1970, 0: none), digest, count, ... Each is decided after those before it:
--- {1 taken, 2 had it already, 0 full; used before, ...}
-redis.register_function('address_take', function(keys, args)
-  local key, limit, fields = keys[1], tonumber(args[1]), { '' }
-  for i = 3, #args, 2 do fields[#fields + 1] = args[i] end
-  local taken = read_fields(key, fields)
-  local sum, replies, written = tonumber(taken[''] or 0), {}, {}
-  for i = 3, #args, 2 do
-    local digest, count, state = args[i], tonumber(args[i + 1]), 1
-    if taken[digest] then
-      state = 2
-    elseif limit ~= UNLIMITED and sum + count > limit then
-      state = 0
-    end
-    replies[#replies + 1], replies[#replies + 2] = state, state == 2 and 0 or sum
-    if state == 1 then
-      sum, taken[digest] = sum + count, count
-      written[#written + 1], written[#written + 2] = digest, count
-    end
-  end
-  if #written > 0 then
-    call('HSET', key, '', sum, unpack(written))
-    if args[2] ~= '0' then call('EXPIREAT', key, args[2]) end
-  end
-  return replies
-end)
-
--- ARGV: digest. Gives back its votes.
-redis.register_function('address_give', function(keys, args) return give_to(keys[1], args[1]) end)
-
--- ARGV: expiry (seconds since 1970), digest, count, ...: what votes took before Valkey may have lost it, without a limit
--- and in the order of the log; count 0 gives it back.
-redis.register_function('address_refill', function(keys, args)
-  local taken = false
-  for i = 2, #args, 2 do
-    local count = tonumber(args[i + 1])
-    if count == 0 then
-      give_to(keys[1], args[i])
-    elseif call('HEXISTS', keys[1], args[i]) == 0 then
-      take_from(keys[1], args[i], count)
-      taken = true
-    end
-  end
-  if taken then call('EXPIREAT', keys[1], args[1]) end
-end)

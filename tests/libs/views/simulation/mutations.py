@@ -397,7 +397,7 @@ ADMISSION_MUTATIONS = {
         )
     ],
     "a period begins while a vote of the last but one is pending": [
-        ("if source == FREE and has_pending_before(list, epoch - 1) then return { R_SHUT } end", "")
+        ("if source == FREE and use.oldest < epoch - 1 then return { R_SHUT } end", "")
     ],
     "reopened before the mark": [("if reopened > 0 and c.reopened() < reopened then return { R_SHUT } end", "")],
     "a late mark closes what is being reopened": [("math.abs(where[at]) >= seq", "where[at] >= seq")],
@@ -406,7 +406,7 @@ ADMISSION_MUTATIONS = {
         ("table.sort(found, function(a, b) return a[2][1] < b[2][1] end)", "")
     ],
     "closed while something is pending": [("pending = pending + 1", "pending = 0")],
-    "reservations of replacements weigh as the others": [("weights[i] = 0", "weights[i] = 1")],
+    "reservations of replacements weigh as the others": [("then weight = 0 end", "then weight = 1 end")],
     "voiding gives the allowance back": [
         ("move_contest(c, standing, vote, 0, by)", "move_contest(c, standing, vote, by, by)")
     ],
