@@ -97,7 +97,7 @@ async def test_a_refusal_is_shown(api: Api, visitor: Visitor) -> None:
     await expect(page.locator("#phase")).to_have_text("Closed")
     await expect(button).to_be_disabled()
     unknown = await visitor.open("/?contest=none")
-    await expect(unknown.locator("#trouble")).to_contain_text("no published contest")
+    await expect(unknown.locator("#trouble")).to_contain_text("not found")
 
 
 async def test_without_a_contest_it_lists_those_that_run(api: Api, visitor: Visitor) -> None:
