@@ -48,7 +48,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "participants": {"title": "The Examples", "story": "Four friends from Berlin.", "number_string": "A1"},
-    "accounts": {"brand_name": "Music Channel", "looks": {"primary_color": "#ff8800"}},
+    "accounts": {"brand_name": "Music Channel"},
     "vote_sources": {
         "title": "Text messages",
         "mode": "cumulative",

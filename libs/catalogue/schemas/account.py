@@ -31,4 +31,4 @@ class AccountSettings(Record):
         None, description="Name of the account's brand, as legacy records show it; unset: the account's own name."
     )
     image_key: str | None = Field(None, description="Key of an image: the brand's, as legacy records show it.")
-    looks: Looks = Field(default_factory=Looks, description="The looks of the account's pages.")
+    looks: Looks = Field(default_factory=Looks, description="Logo and colours of the account's pages.")

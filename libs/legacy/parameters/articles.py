@@ -129,7 +129,22 @@ def article_written(body: Mapping[str, Any], before: Document | None) -> Documen
     document = styled(ARTICLE.written(body, before, style_problems(body, before)), body, before)
     if isinstance(draft := body.get("draft"), dict):
         document["draft"] = DRAFT.written(draft, None)
+        _separate_ids(document["draft"])
+    _separate_ids(document)
     return document
+
+
+def _separate_ids(document: Document) -> None:
+    """Remove from videos and web data the ids that reads add, and that have members of their own."""
+    parts = document.get("fields")
+    for part in parts if isinstance(parts, list) else ():
+        for name in ("video_id", "web_data_key"):
+            member, key = EMBEDDED[name]
+            if isinstance(part, dict) and isinstance(written := part.get(member), dict) and key in written:
+                rest = {each: value for each, value in written.items() if each != key}
+                part.pop(member)
+                if rest:
+                    part[member] = rest
 
 
 def article_read(account: str, stored: Stored, embedded: Embedded, now: int) -> dict[str, Any]:
