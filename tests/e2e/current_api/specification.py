@@ -320,8 +320,10 @@ FIELDS: Final[dict[str, Fields]] = {
 }
 """Members that clients write, except those of images, whose records are made from a picture."""
 
-OURS: Final[dict[str, frozenset[str]]] = {"contests": frozenset({"phase"})}
-"""Read-only members that this service adds to the specification's."""
+OURS: Final[dict[str, frozenset[str]]] = {
+    "contests": frozenset({"phase", "contest_config/contest_visibility"}),
+}
+"""Members that this service adds to the specification's."""
 
 READ_ONLY: Final[dict[str, tuple[str, ...]]] = {
     "images": ("key", "title", "format", "created", "updated", "access/access", "access/updated", "custom_data"),
