@@ -1,6 +1,7 @@
 """The operator's page: problems first, each with its remedy, then positions and lag."""
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -95,18 +96,21 @@ async def trouble(stack: Supervisor) -> None:
     await valkey.close()
 
 
-async def test_a_problem_comes_first_with_a_command_that_can_be_copied(visit: Visit, trouble: None) -> None:
+async def test_a_problem_comes_first_with_a_command_that_can_be_copied(
+    visit: Visit, stack: Supervisor, trouble: None
+) -> None:
     page = await visit(PATH, permissions=["clipboard-read", "clipboard-write"])
     problem = page.locator("#problems li")
     await expect(problem).to_have_count(1)
-    await expect(problem).to_contain_text("votes 3: records that could not be folded: 1")
+    await expect(problem).to_contain_text("votes 3: records that could not be processed: 1")
     await expect(page.locator("#fine")).to_be_hidden()
     await expect(page.locator("#spoken")).to_contain_text("votes 3: quarantine")
     await expect(page.locator("#rows tr").filter(has_text="Votes 3")).to_be_visible()
     copy = problem.get_by_role("button", name="Copy tally quarantine list")
     await copy.focus()
     await page.keyboard.press("Enter")
-    assert await page.evaluate("navigator.clipboard.readText()") == "tally quarantine list"
+    command = f"tally quarantine list --data-dir {shlex.quote(str(stack.data_dir.absolute()))}"
+    assert await page.evaluate("navigator.clipboard.readText()") == command
     await expect(copy).to_be_focused()
 
 
