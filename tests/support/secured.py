@@ -108,7 +108,7 @@ class SecuredValkey(NativeValkey):
     def restrict_to(self, acl: str) -> None:
         users = self._data_dir / "users.acl"
         users.parent.mkdir(parents=True, exist_ok=True)
-        users.write_text("".join(f"{line}\n" for line in acl.splitlines() if line.startswith("user ")))
+        users.write_text(acl)
         lines = [line for line in self._config.splitlines() if not line.startswith("requirepass ")]
         self._config = "\n".join([*lines, f'aclfile "{users}"', ""])
         self.address = f"redis://tally-operator:operator-password@127.0.0.1:{self._port}/0"
@@ -251,7 +251,7 @@ def _for_namespaces(acl: str, namespaces: Sequence[str]) -> str:
     def rights(word: str) -> str:
         return " ".join(word.replace("~tally", f"~{name}") for name in namespaces) if "~tally" in word else word
 
-    return "\n".join(" ".join(map(rights, line.split(" "))) for line in acl.splitlines())
+    return "".join(" ".join(map(rights, line.split(" "))) for line in acl.splitlines(keepends=True))
 
 
 def _bindings(call: Sequence[str]) -> Iterator[AclBinding]:
