@@ -47,9 +47,8 @@ class NewKey(Members):
     )
 
     name: Annotated[str, Field(max_length=MAX_NAME)] = Field("", description="A label.")
-    permissions: list[str] = Field(
-        min_length=1,
-        description="Permissions of the calling key: " + ", ".join(f"`{each}`" for each in PERMISSIONS) + ".",
+    permissions: list[Annotated[str, Field(json_schema_extra={"enum": list(PERMISSIONS)})]] = Field(
+        min_length=1, description="Permissions, of those of the calling key."
     )
     expires: Timestamp | None = Field(None, description="The key is refused from then on.")
     networks: Annotated[list[str], Field(max_length=MAX_NETWORKS)] = Field(

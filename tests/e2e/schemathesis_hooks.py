@@ -19,6 +19,7 @@ INEXPRESSIBLE: Final = {
     r"is required if url is not given": "one of two parameters",
     r"is no picture|a broken picture": "what bytes are",
     r"Too many fields": "how many parts a form has, where lists become several",
+    r"must be networks such as": "addresses with a prefix of their length",
     r"cannot be fetched|must be a URL|must be an http": "what is at a URL",
     r"bytes": "a length in bytes, where JSON Schema counts characters",
     r"at most 64 bits": "numbers within what a record keeps as it is",

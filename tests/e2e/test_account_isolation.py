@@ -83,6 +83,7 @@ class Victim:
         others |= {"to_page_key": f"{feed}~2", "feed_item_id": f"{feed}~3"}
         if client is not None:
             issued = await issue_key(catalogue.writer, account, PERMISSIONS)
+            others["key_id"] = issued.key_id
             bought = {"user_id": "u1", "purchase_token": new_id(), "purchase_platform": "stripe", "price": 1}
             bought |= {"type": "vote", "package_key": "p", "shop_key": "s"}
             bought |= {
@@ -171,7 +172,8 @@ async def tried(case: Case, base: str, method: str, path: str) -> httpx.Response
     """The operation as the stranger asks for it, of the victim's records."""
     body = {} if method in ("GET", "DELETE") else {"json": case.victim.body(base + path)}
     where = base + case.victim.at(path)
-    return await case.client.request(method, where, params={"voter_id": "v"}, **body)
+    names_voter = method in ("GET", "DELETE") and re.search(r"/(votes|allowance)(/|$)", path) is not None
+    return await case.client.request(method, where, params={"voter_id": "v"} if names_voter else {}, **body)
 
 
 def is_refused(answer: httpx.Response) -> bool:

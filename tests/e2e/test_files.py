@@ -256,7 +256,7 @@ async def test_a_new_type_and_name_hold_for_the_next_read(api: Api, anybody: htt
 
 
 @pytest.mark.parametrize(
-    "wrong", ["text", "text/", "te xt/plain", "text/plain; charset=x", "tëxt/plain", "a/b\r\nx: y"]
+    "wrong", ["text", "text/", "te xt/plain", "text/plain; charset", "tëxt/plain", "a/b\r\nx: y"]
 )
 async def test_a_type_that_is_no_header_is_refused(api: Api, wrong: str) -> None:
     answer = await api.client.post("/files", json=BODY | {"file_type": wrong})

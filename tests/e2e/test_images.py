@@ -25,7 +25,8 @@ async def test_a_picture_is_there_for_voters_as_long_as_a_record_refers_to_it(ap
             name = "image" if path == contest.path else "image_key"
             assert (await api.client.patch(path, json={name: None})).status_code == 200
         assert (await api.client.delete(f"/images/{key}")).status_code == 204
-        assert (await voter.get(f"/image/{key}")).status_code == 404
+        gone = await voter.get(f"/image/{key}")
+        assert (gone.status_code, gone.json()["error"]["message"]) == (400, "image not found")
 
 
 async def test_a_large_picture_does_not_stand_in_the_way_of_votes(api: Api) -> None:
