@@ -16,6 +16,7 @@ from libs.tally.time import timestamp
 from libs.views.catalogue_views import Mark
 from libs.web.auth import header
 from libs.web.etags import not_modified
+from libs.web.query_parameters import refuse_unknown_parameters
 from services.query.public_results import PublicResults, for_all, shared_for
 from services.query.responses import Answer, encoded
 from services.query.snapshot import Snapshot
@@ -66,6 +67,7 @@ class PublicContests:
         self._made: OrderedDict[str, Made] = OrderedDict()
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        refuse_unknown_parameters(scope)
         snapshot = (await self._results.published(scope["path_params"]["contest_key"])).at(moment := now())
         answer = await self._answer(snapshot)
         shared_s = shared_for(snapshot.contest, moment)

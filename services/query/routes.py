@@ -228,7 +228,7 @@ def public_contest_route(serve: PublicContests) -> AsgiRoute:
         serve,
         methods=["GET"],
         response_model=PublicContest,
-        responses=problems("not_found", "views_unavailable")
+        responses=problems("not_found", "validation_failed", "views_unavailable")
         | {200: {"description": "The contest.", "headers": PUBLIC_HEADERS}, **UNCHANGED},
         tags=["results"],
         summary="Read a contest as voters see it",

@@ -255,6 +255,13 @@ async def test_a_new_type_and_name_hold_for_the_next_read(api: Api, anybody: htt
     assert after.headers["content-disposition"].endswith("''b.csv")
 
 
+async def test_a_type_may_have_parameters(api: Api, anybody: httpx.AsyncClient) -> None:
+    record = await file(api, b"a", file_type="text/plain; charset=utf-8")
+    assert record["file_type"] == "text/plain; charset=utf-8"
+    answer = await anybody.get(record["upload_url"])
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+
+
 @pytest.mark.parametrize(
     "wrong", ["text", "text/", "te xt/plain", "text/plain; charset", "tëxt/plain", "a/b\r\nx: y"]
 )

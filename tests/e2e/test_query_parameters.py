@@ -35,6 +35,7 @@ def parameters(answer: httpx.Response) -> list[str]:
         ("POST", "/files"),
         ("GET", "/api/users/u/purchases"),
         ("GET", "/operations/purchases/refunds"),
+        ("GET", f"/public/contests/{KEY}"),
         ("GET", f"/public/contests/{KEY}/results"),
         ("GET", f"/public/contests/{KEY}/results/stream"),
     ],
