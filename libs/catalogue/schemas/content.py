@@ -1,8 +1,8 @@
 """Schemas of articles, feeds and surveys."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from libs.catalogue.schemas.base import (
     CustomData,
@@ -22,6 +22,9 @@ from libs.catalogue.schemas.base import (
     require_order,
 )
 from libs.catalogue.schemas.style import StyleObject
+
+Embedded = Annotated[FreeForm | None, AfterValidator(lambda value: value or None)]
+"""A free-form object to which legacy reads add an id; an empty one is none, as both read alike with the id."""
 
 
 class Follow(Members):
@@ -54,10 +57,8 @@ class ArticleField(Members):
     simple_web_data: Any = Field(None, description="Free-form.")
     ad: Any = Field(None, description="An advertisement: free-form, stored and shown as written.")
     subfields: Items = Field([], description="Parts of this part: free-form, stored and shown as written.")
-    video: FreeForm | None = Field(
-        None, description="A video: free-form, stored and shown as written, with `video_id`."
-    )
-    web_data: FreeForm | None = Field(
+    video: Embedded = Field(None, description="A video: free-form, stored and shown as written, with `video_id`.")
+    web_data: Embedded = Field(
         None, description="Web data: free-form, stored and shown as written, with `web_data_key`."
     )
 
