@@ -77,9 +77,9 @@ class VotesProjection:
 
     def _items(self, partition: int, records: Sequence[LogRecord]) -> list[Item]:
         items = fold_items(records)
-        for kind, offset, *rest in items:
-            if kind == POISON:
-                log_quarantined(self.topic, partition, offset, rest[0])
+        for item in items:
+            if item[0] == POISON:
+                log_quarantined(self.topic, partition, item[OFFSET], item[2])
         return items
 
 

@@ -67,7 +67,7 @@ class Front:
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         REQUEST_ID.set(name)  # each request runs in its own task
         began, limits = time.perf_counter(), self.limits
-        is_open = cors.methods_for_all(scope["path"]) is not None
+        open_methods = cors.methods_for_all(scope["path"])
         scope["state"]["rate_limits"] = limits
         scope["state"]["shows_operations"] = self.shows_operations
 
@@ -79,7 +79,7 @@ class Front:
                 headers = message["headers"] = [*message.get("headers", ()), (HEADER, name.encode())]
                 if limits is not None:
                     headers += limits.headers(scope)
-                if is_open:
+                if open_methods is not None:
                     headers += cors.HEADERS
                 if scope["method"] == "GET" and all(header != b"cache-control" for header, _ in headers):
                     headers.append(NOT_SHARED)
@@ -88,7 +88,8 @@ class Front:
         try:
             if limits is not None:
                 await limits.charge_keyless(scope)
-            await (cors.preflight(scope) or self._app_for(scope))(scope, receive, send_with_headers)
+            question = None if open_methods is None else cors.preflight(scope, open_methods)
+            await (question or self._app_for(scope))(scope, receive, send_with_headers)
         except ClientDisconnect:
             return  # the client has disconnected
         except Exception as error:

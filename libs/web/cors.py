@@ -30,11 +30,14 @@ def methods_for_all(path: str) -> str | None:
     return next((methods for pattern, methods in OPEN if pattern.fullmatch(path)), None)
 
 
-def preflight(scope: Any) -> Response | None:
-    """Return the response to a browser's question before a request; None if the request is no such question."""
-    methods = methods_for_all(scope["path"])
-    asked = any(name == b"access-control-request-method" for name, _ in scope["headers"])
-    if scope["method"] != "OPTIONS" or methods is None or not asked:
+def preflight(scope: Any, methods: str) -> Response | None:
+    """Return the response to a browser's question before a request to a path that is open for `methods`.
+
+    Returns None if the request is no such question.
+    """
+    if scope["method"] != "OPTIONS" or all(
+        name != b"access-control-request-method" for name, _ in scope["headers"]
+    ):
         return None
     headers = {
         "Access-Control-Allow-Methods": methods,
