@@ -12,30 +12,14 @@ from starlette.responses import Response
 
 from libs.contracts.asyncapi import asyncapi_document
 from libs.web.service import HttpModule
-from services.gateway.index_page import HEADERS, HTML, POLICY, Accept
+from services.gateway.html_pages import HTML, PAGE, Accept, page_for
 
 REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")
-PAGE: Final = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>$title</title>
-<link rel="icon" href="/dashboard/assets/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/dashboard/assets/shell.css">
-</head>
-<body>
-<main>
-<h1>$title</h1>
+CONTENT: Final = Template("""<h1>$title</h1>
 <p>$description</p>
 <p>Programs get the AsyncAPI document at this address, unless they accept <code>text/html</code>.
 <a href="/">All documents</a></p>
-$topics
-</main>
-</body>
-</html>
-""")
+$topics""")
 
 
 def asyncapi_module(namespace: str, partitions: int, version: str) -> HttpModule:
@@ -56,9 +40,8 @@ def asyncapi_module(namespace: str, partitions: int, version: str) -> HttpModule
     @router.get("/asyncapi", response_class=Response, responses=described)
     async def read_asyncapi(accept: Accept = None) -> Response:
         """Read the log's description (AsyncAPI)."""
-        if accept is not None and HTML in accept:
-            return Response(page, headers=HEADERS | {"Content-Security-Policy": POLICY}, media_type=HTML)
-        return Response(document, headers={"Vary": "Accept"}, media_type="application/json")
+        json = Response(document, headers={"Vary": "Accept"}, media_type="application/json")
+        return page_for(accept, page) or json
 
     return HttpModule(routers=[router])
 
@@ -67,9 +50,9 @@ def asyncapi_page(document: Mapping[str, Any]) -> str:
     """Render the topics, with the events of each and their members."""
     info, schemas = document["info"], document["components"]["schemas"]
     topics = (line for name in document["channels"] for line in _topic(name, document, schemas))
-    return PAGE.substitute(
-        title=escape(info["title"]), description=escape(info["description"]), topics="\n".join(topics)
-    )
+    title = escape(info["title"])
+    content = CONTENT.substitute(title=title, description=escape(info["description"]), topics="\n".join(topics))
+    return PAGE.substitute(title=title, content=content)
 
 
 def _topic(name: str, document: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
