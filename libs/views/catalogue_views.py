@@ -35,7 +35,7 @@ from libs.tally.events import LogCreated
 from libs.views.client import Valkey
 from libs.views.fresh_reader import FreshReader
 from libs.views.generations import apply
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 
 Order = Literal["created", "updated", "running_number", "sort_key"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
@@ -244,7 +244,7 @@ class CatalogueViews:
 
 
 def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
-    """Convert an event to the arguments of the function, in the order of `event_of` in catalogue.lua."""
+    """Convert an event to the arguments of the function, in the order of `event_of` in 03_fold.lua."""
     position = [record.offset, record.timestamp_ms]
     match event:
         case Undecodable():

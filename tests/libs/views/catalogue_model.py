@@ -1,4 +1,4 @@
-"""Reference fold of the catalogue in plain Python, compared with `catalogue.lua`."""
+"""Reference fold of the catalogue in plain Python, compared with `lua/catalogue`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

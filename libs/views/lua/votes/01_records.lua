@@ -1,6 +1,6 @@
 #!lua name=tally_votes
 -- The ledger, gate and views of one partition of the votes log, under one hash tag: KEYS[1] is "<namespace>:{<tag of p>}"
--- (key_tags.py).
+-- (hash_tags.py).
 --   base:gate       hash  state (open|shut), run (server run and replication id), n (incarnation), asked, asked_after (the fence that
 --                         it shall follow), asked_run, clock (us: the last moment that was given), forget_clock (1 where the
 --                         next fence lets the clock go back to the server's)

@@ -1,0 +1,155 @@
+#!lua name=tally_catalogue
+-- The views of one partition of the catalogue log, under one hash tag: KEYS[1] is "<namespace>:{<tag of p>}", `base` is the
+-- key prefix of a generation (shared/generations.lua).
+--   base:position                                  hash  log, offset, time (ms, running maximum of the log's), clock (us,
+--                                                  of the last change), keys (offset of the last key event), poison
+--   base:records:<account>:<resource>              hash  key -> packed envelope
+--   base:created:<account>:<resource>:<parent key> zset  key by creation (us): the list; parent key '' for the top
+--   base:updated:<account>:<resource>:<parent key> zset  key by last change (us)
+--   base:sorted:<account>:<resource>:<parent key>  zset  sort key NUL key, all of score 0; where records have a sort key
+--   base:numbers:<account>:<resource>              hash  parent key -> last running number given
+--   base:kinds:<account>:<resource>:<key>          set   resources that have records under this one
+--   base:referrers:<account>:<resource>:<key>      zset  resource NUL key of the records that refer to it firmly
+--   base:doomed                                    zset  account NUL resource NUL parent key of lists whose records were
+--                                                  deleted with their parent, and are still to be removed
+--   base:offers:<account>                          hash  resource NUL key of a part -> 1, where a record offers it
+--   base:owners:<resource>                         hash  key -> account; of keys that accounts choose, one that has it
+--   base:config                                    hash  contest -> offset of the last event that names it
+--   base:due                                       zset  account NUL contest, by the time of its next due step (us)
+--   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued, rules}
+--   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
+--   base:quarantine                                hash  offset -> reason
+-- An envelope is {version, created, updated, number, parent resource, parent key, refs, offers, json, sort key or ''}; refs
+-- and offers are flat lists resource, key, ...; JSON stays text (cjson would turn [] into {}). Numbers stay below 2^53.
+-- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.
+
+local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local SORT = 10
+local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
+local SCHEMA = 4       -- raised with every change of what is stored that the code before could not read
+local KEPT_MS = 24 * 3600 * 1000
+local LISTED = 100   -- referrers named at most
+local REMOVED = 50   -- records of a deleted one, removed by one call
+local SLICE = 4000   -- arguments of one command, below unpack's limit
+
+local function sliced(list, width, action)
+  local step = SLICE - SLICE % width
+  for from = 1, #list, step do action(unpack(list, from, math.min(from + step - 1, #list))) end
+end
+
+local function records_of(base, account, resource) return base .. ':records:' .. account .. ':' .. resource end
+
+local function list_of(base, order, account, resource, parent)
+  return base .. ':' .. order .. ':' .. account .. ':' .. resource .. ':' .. parent
+end
+
+local function referrers_of(base, account, resource, key)
+  return base .. ':referrers:' .. account .. ':' .. resource .. ':' .. key
+end
+
+local function find(base, account, resource, key)
+  local packed = call('HGET', records_of(base, account, resource), key)
+  return packed and unpack_one(packed) or nil
+end
+
+local function name_of(e) return e.resource .. '\0' .. e.key end
+
+local function set_of(flat)
+  local set = {}
+  for i = 1, #flat, 2 do set[flat[i] .. '\0' .. flat[i + 1]] = true end
+  return set
+end
+
+local function write_refs(base, e, old_refs, old_offers)
+  local name, kept, offered = name_of(e), set_of(e.refs), set_of(e.offers)
+  local offers = base .. ':offers:' .. e.account
+  for i = 1, #old_refs, 2 do
+    if not kept[old_refs[i] .. '\0' .. old_refs[i + 1]] then
+      call('ZREM', referrers_of(base, e.account, old_refs[i], old_refs[i + 1]), name)
+    end
+  end
+  for i = 1, #e.refs, 2 do call('ZADD', referrers_of(base, e.account, e.refs[i], e.refs[i + 1]), 0, name) end
+  for i = 1, #old_offers, 2 do
+    local part = old_offers[i] .. '\0' .. old_offers[i + 1]
+    if not offered[part] then call('HDEL', offers, part) end
+  end
+  for part in pairs(offered) do call('HSET', offers, part, 1) end
+end
+
+local function sorted_of(base, account, resource, envelope)
+  return list_of(base, 'sorted', account, resource, envelope[PARENT])
+end
+
+local function resort(base, e, old, envelope)
+  if old == envelope[SORT] then return end
+  local list = sorted_of(base, e.account, e.resource, envelope)
+  if old ~= '' then call('ZREM', list, old .. '\0' .. e.key) end
+  if envelope[SORT] ~= '' then call('ZADD', list, 0, envelope[SORT] .. '\0' .. e.key) end
+end
+
+local function write_record(base, e, envelope)
+  call('HSET', records_of(base, e.account, e.resource), e.key, pack(envelope))
+  call('ZADD', list_of(base, 'updated', e.account, e.resource, envelope[PARENT]), whole(envelope[UPDATED]), e.key)
+end
+
+local function contest_name(account, contest) return account .. '\0' .. contest end
+
+local function schedule(base, name, due)
+  if due then call('ZADD', base .. ':due', whole(due), name) else call('ZREM', base .. ':due', name) end
+end
+
+-- removes a record; what belongs to it is doomed
+local function remove(base, account, resource, key, envelope)
+  local name, parent = resource .. '\0' .. key, envelope[PARENT]
+  call('HDEL', records_of(base, account, resource), key)
+  call('ZREM', list_of(base, 'created', account, resource, parent), key)
+  call('ZREM', list_of(base, 'updated', account, resource, parent), key)
+  if envelope[SORT] ~= '' then
+    call('ZREM', sorted_of(base, account, resource, envelope), envelope[SORT] .. '\0' .. key)
+  end
+  if call('HGET', base .. ':owners:' .. resource, key) == account then call('HDEL', base .. ':owners:' .. resource, key) end
+  local kinds = base .. ':kinds:' .. account .. ':' .. resource .. ':' .. key
+  for _, kind in ipairs(call('SMEMBERS', kinds)) do
+    call('HDEL', base .. ':numbers:' .. account .. ':' .. kind, key)
+    call('ZADD', base .. ':doomed', 0, account .. '\0' .. kind .. '\0' .. key)
+  end
+  call('UNLINK', kinds)
+  if resource == 'contests' then schedule(base, contest_name(account, key)) end
+  for i = 1, #envelope[REFS], 2 do
+    call('ZREM', referrers_of(base, account, envelope[REFS][i], envelope[REFS][i + 1]), name)
+  end
+  for i = 1, #envelope[OFFERS], 2 do
+    call('HDEL', base .. ':offers:' .. account, envelope[OFFERS][i] .. '\0' .. envelope[OFFERS][i + 1])
+  end
+end
+
+-- Removes records that were deleted with their parent, so many at most; true if there was anything to remove.
+-- Their parent is gone already, and no further event is folded before they are. So they hold nothing up, and readers,
+-- who look for parents meanwhile, see all of them go at once.
+local function remove_doomed(base, most)
+  local list = call('ZRANGE', base .. ':doomed', 0, 0)[1]
+  if not list then return false end
+  while list and most > 0 do
+    local account, kind, parent = string.match(list, '^([^%z]*)%z([^%z]*)%z(.*)$')
+    local created = list_of(base, 'created', account, kind, parent)
+    local keys = call('ZRANGE', created, 0, most - 1)
+    for i = 1, #keys do
+      local envelope = find(base, account, kind, keys[i])
+      if envelope then remove(base, account, kind, keys[i], envelope) else call('ZREM', created, keys[i]) end
+    end
+    if #keys < most then call('ZREM', base .. ':doomed', list) end
+    most = most - #keys - 1
+    list = call('ZRANGE', base .. ':doomed', 0, 0)[1]
+  end
+  return true
+end
+
+local function has_doomed(base) return call('EXISTS', base .. ':doomed') == 1 end
+
+-- true unless a record above this one is gone
+local function is_there(base, account, envelope)
+  while envelope and envelope[PARENT] ~= '' do
+    envelope = find(base, account, envelope[PARENT_RESOURCE], envelope[PARENT])
+  end
+  return envelope ~= nil
+end

@@ -1,0 +1,146 @@
+-- Reads of the live generation, if it is fresh (shared/reads.lua): each reply is the fourth part of the function's answer.
+
+local read = reads_of('catalogue', generations)
+
+-- ARGV: generation ('' the live one). {log id, offset, records in quarantine, log time (ms)}; log id '' when nothing was
+-- folded. Of a view that is not fresh, too.
+redis.register_function({ function_name = 'catalogue_position', flags = { 'no-writes' }, callback = function(keys, args)
+  local p = call('HMGET', generations.view(keys[1], args[1]) .. ':position', 'log', 'offset', 'poison', 'time')
+  return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0' }
+end })
+
+-- The number of swaps of the live generation.
+read('mark', function(_, _, base) return generations.swaps(base) end)
+
+-- ARGV: account, resource, key. The packed envelope, or nil.
+read('get', function(base, args)
+  local packed = call('HGET', records_of(base, args[1], args[2]), args[3])
+  if packed and has_doomed(base) and not is_there(base, args[1], unpack_one(packed)) then return false end
+  return packed
+end)
+
+-- {key, envelope, key, envelope, ...} of those keys that exist
+local function envelopes(records, keys)
+  local reply = {}
+  sliced(keys, 1, function(...)
+    local wanted = { ... }
+    local packed = call('HMGET', records, ...)
+    for i = 1, #wanted do
+      if packed[i] then
+        reply[#reply + 1] = wanted[i]
+        reply[#reply + 1] = packed[i]
+      end
+    end
+  end)
+  return reply
+end
+
+-- ARGV: account, resource, key, ... {key, envelope, ...} of those that exist.
+read('records', function(base, args)
+  local found = envelopes(records_of(base, args[1], args[2]), { unpack(args, 3) })
+  if not has_doomed(base) then return found end
+  local reply = {}
+  for i = 1, #found, 2 do
+    if is_there(base, args[1], unpack_one(found[i + 1])) then
+      reply[#reply + 1], reply[#reply + 2] = found[i], found[i + 1]
+    end
+  end
+  return reply
+end)
+
+-- The keys of a page, by order: `after` is the last place of the page before, '' in the first one.
+local pages = {}
+
+-- newest first, at or after `since` (us, or -inf)
+local function newest(name)
+  return function(list, after, since, most)
+    return call('ZRANGE', list(name), after == '' and '+inf' or '(' .. after, since, 'BYSCORE', 'REV', 'LIMIT', 0, most)
+  end
+end
+
+pages.created, pages.updated = newest('created'), newest('updated')
+
+-- numbers grow with the time of creation (us), the place
+function pages.running_number(list, after, _, most)
+  return call('ZRANGE', list('created'), after == '' and '-inf' or '(' .. after, '+inf', 'BYSCORE', 'LIMIT', 0, most)
+end
+
+-- the place is the sort key NUL the key
+function pages.sort_key(list, after, _, most)
+  local found = call('ZRANGE', list('sorted'), after == '' and '-' or '(' .. after, '+', 'BYLEX', 'LIMIT', 0, most)
+  for i = 1, #found do found[i] = string.sub(found[i], string.find(found[i], '\0', 1, true) + 1) end
+  return found
+end
+
+-- ARGV: account, resource, parent key, order (a name of `pages`), after, since, most.
+read('page', function(base, args)
+  local list = function(name) return list_of(base, name, args[1], args[2], args[3]) end
+  local reply = envelopes(records_of(base, args[1], args[2]), pages[args[4]](list, args[5], args[6], args[7]))
+  if reply[2] and has_doomed(base) and not is_there(base, args[1], unpack_one(reply[2])) then return {} end
+  return reply
+end)
+
+-- ARGV: account, contest, most, time of the last change (us) of the participants that the caller has read, and of the
+-- vote sources ('-inf' to begin). {version or '', swaps, envelope or '', {participant, envelope, ...}, their number in all,
+-- {source, envelope, ...}, their number in all}: by their last change, so that what changes meanwhile comes again.
+read('contest', function(base, args, own)
+  local account, contest = args[1], args[2]
+  local version = call('HGET', base .. ':config', contest) or ''
+  local envelope = call('HGET', records_of(base, account, 'contests'), contest)
+  local reply = { version, generations.swaps(own), envelope or '' }
+  for i, resource in ipairs({ 'participants', 'vote_sources' }) do
+    local list = list_of(base, 'updated', account, resource, contest)
+    local keys = envelope and call('ZRANGE', list, '(' .. args[3 + i], '+inf', 'BYSCORE', 'LIMIT', 0, args[3]) or {}
+    reply[2 + 2 * i], reply[3 + 2 * i] = envelopes(records_of(base, account, resource), keys), 0
+    if envelope then reply[3 + 2 * i] = call('ZCARD', list) end
+  end
+  return reply
+end)
+
+-- ARGV: most. {account, contest, ...} of those that are due by now, the longest first.
+read('due', function(base, args)
+  local time = call('TIME')
+  local now = whole(time[1] * 1000000 + time[2])
+  local names, reply = call('ZRANGE', base .. ':due', '-inf', now, 'BYSCORE', 'LIMIT', 0, args[1]), {}
+  for i = 1, #names do
+    local cut = string.find(names[i], '\0', 1, true)
+    reply[#reply + 1], reply[#reply + 2] = string.sub(names[i], 1, cut - 1), string.sub(names[i], cut + 1)
+  end
+  return reply
+end)
+
+-- ARGV: account, contest, configuration version, when it is due next (us; '' never). Settles what is due unless anything
+-- of the contest has changed since that version. No part of the fold: a replay makes it due again.
+redis.register_function('catalogue_settle', function(keys, args)
+  local base, name = generations.view(keys[1]), contest_name(args[1], args[2])
+  if call('HGET', base .. ':config', args[2]) ~= args[3] or not call('ZSCORE', base .. ':due', name) then return 0 end
+  schedule(base, name, tonumber(args[4]))
+  return 1
+end)
+
+-- ARGV: version that the caller holds, cursor ('0' to begin), how many keys about. {version, changed (1|0), next cursor ('0'
+-- at the end), key id, packed row, ...}: pages of one version have all its keys, some twice.
+read('keys', function(views, args, base)
+  local version = (call('HGET', views .. ':position', 'keys') or '-1') .. '.' .. generations.swaps(base)
+  if version == args[1] then return { version, 0, '0' } end
+  local page = call('HSCAN', views .. ':keys', args[2], 'COUNT', args[3])
+  local reply = { version, 1, page[1] }
+  for i = 1, #page[2] do reply[i + 3] = page[2][i] end
+  return reply
+end)
+
+-- ARGV: command ids. {packed outcome or '', ...} in their order
+read('outcomes', function(base, args)
+  local reply = call('HMGET', base .. ':outcomes', unpack(args))
+  for i = 1, #args do reply[i] = reply[i] or '' end
+  return reply
+end)
+
+-- ARGV: resource, key. The account that owns it, or nil.
+read('owner', function(base, args)
+  local account = call('HGET', base .. ':owners:' .. args[1], args[2])
+  if account and has_doomed(base) and not is_there(base, account, find(base, account, args[1], args[2])) then
+    return false
+  end
+  return account
+end)
