@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings as hypothesis
 
-from libs.local_stack.report import Report
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
 from tests.support.marks import add_marks, check_is_not_pure
 from tests.support.shared_servers import SharedServers, shared_servers, stop_servers
 from tests.support.workers import FileScheduling, number_of_workers, slow_files_first

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from libs.backup.errors import ExportRefused
-from libs.backup.files import flush, open_own
 from libs.backup.manifest import Format, Manifest
 from libs.backup.parquet_file import pyarrow_modules, schema
+from libs.backup.private_files import flush, open_own
 
 PARTS: Final = ".parts"
 """Suffix of the directory that holds the parts until the file is complete."""

@@ -9,10 +9,10 @@ from typing import Protocol
 from libs.backup import secrets
 from libs.backup.errors import ExportRefused
 from libs.backup.exported_topics import topics_by_kind
-from libs.backup.files import own_directory
 from libs.backup.manifest import ExportedPartition, Format, Manifest, Request, read_manifest
 from libs.backup.ndjson_file import NdjsonFile
 from libs.backup.parquet_file import ParquetFile, pyarrow_modules
+from libs.backup.private_files import own_directory
 from libs.backup.record_filter import Choice, bought_for
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic

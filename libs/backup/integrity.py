@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from libs.backup.errors import ImportRefused
-from libs.backup.files import sha256_of
 from libs.backup.manifest import MANIFEST, ExportedPartition, Manifest, read_manifest
 from libs.backup.ndjson_codec import from_line
+from libs.backup.private_files import sha256_of
 from libs.contracts.log_records import LogRecord
 
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from libs.backup.files import write_own
+from libs.backup.private_files import write_own
 
 MANIFEST: Final = "manifest.json"
 

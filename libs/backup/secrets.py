@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from libs.backup.errors import ExportRefused, ImportRefused
-from libs.backup.files import write_own
+from libs.backup.private_files import write_own
 from libs.storage.store import Store
 
 PREFIX: Final = "secrets"

@@ -14,11 +14,11 @@ Only the references in this table are enforced. All others are neither checked n
 from typing import Final
 
 from libs.catalogue import nested_items, search_terms
+from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.contests import closing_record
 from libs.catalogue.contests.phase import phase_of
 from libs.catalogue.errors import StatusTransition
-from libs.catalogue.examples import EXAMPLES
-from libs.catalogue.pictures import SIZES, picture_url, picture_urls
+from libs.catalogue.picture_urls import SIZES, picture_url, picture_urls
 from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.catalogue.schemas.account import AccountSettings
 from libs.catalogue.schemas.app import App, CloudSettings

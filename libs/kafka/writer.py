@@ -15,11 +15,11 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata, TopicPartition
 
 from libs.contracts.log_records import Appended
+from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import NO_ANSWER
-from libs.kafka.guard import LogGuard
-from libs.kafka.lanes import Answer, Callback, Lane, Reply, Waiting
-from libs.kafka.pacing import Pace
+from libs.kafka.partition_lanes import Answer, Callback, Lane, Reply, Waiting
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
+from libs.kafka.request_pacing import Pace
 from libs.kafka.settings import KafkaSettings
 from libs.metrics.table import APPENDED_RECORDS
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended

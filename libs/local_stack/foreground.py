@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from libs.local_stack.errors import Exit, StackError
-from libs.local_stack.report import Report
+from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted

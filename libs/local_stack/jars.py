@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from libs.local_stack import errors
 from libs.local_stack.jar_pins import Pin, pins
-from libs.local_stack.report import Report
+from libs.local_stack.startup_report import Report
 
 PARALLEL = 4
 ATTEMPTS = 3

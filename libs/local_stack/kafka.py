@@ -18,8 +18,8 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.report import Report
 from libs.local_stack.server_interface import start_and_wait
+from libs.local_stack.startup_report import Report
 
 NODE = 1
 LOGGING = Path(__file__).with_name("log4j2.xml")

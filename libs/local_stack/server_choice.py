@@ -10,9 +10,9 @@ from libs.local_stack import errors, java, kafka, ports, valkey
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.kafka import NativeKafka
 from libs.local_stack.private_file import remembered_secret
-from libs.local_stack.report import Report
 from libs.local_stack.server_interface import External, Server
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
 from libs.local_stack.valkey import NativeValkey
 from libs.telemetry.redaction import revealed
 

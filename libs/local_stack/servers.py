@@ -9,10 +9,10 @@ from typing import Self
 from libs.local_stack import description
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.data_dir import DataDir
-from libs.local_stack.report import Report
 from libs.local_stack.server_choice import choose
 from libs.local_stack.server_interface import Server
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
 
 
 @dataclass(frozen=True, slots=True)

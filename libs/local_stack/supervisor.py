@@ -11,10 +11,10 @@ from typing import Any, Protocol, Self
 import httpx
 
 from libs.local_stack import description, errors, ports
-from libs.local_stack.report import Report
 from libs.local_stack.servers import Addresses, Servers
 from libs.local_stack.service_process import PARTS, RunningService, ServiceProcess
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
 from libs.telemetry.redaction import revealed
 from libs.web.settings import is_loopback
 from libs.web.tls import public_authorities

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from libs.certificates.index import Sealed, sealed_contests
+from libs.certificates.sealed_contests import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
 from libs.kafka.reader import LogReader
 from libs.monitoring.append_times import AppendTimes, TimeAt

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from libs.certificates.index import Sealed
+from libs.certificates.sealed_contests import Sealed
 from libs.monitoring.projection_names import Fold
 from libs.tally.time import timestamp
 from libs.views.generations import State

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.connection import FUNCTION_MISSING, NO_ANSWER, Call, Connection, NotExecuted, open_connection
-from libs.views.key_tags import SLOTS
+from libs.views.hash_tags import SLOTS
 from libs.views.settings import ValkeySettings
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from libs.views.client import Coalescer, Shard, Valkey, not_sent
 from libs.views.connection import IN_FUNCTION, Call
-from libs.views.key_tags import SLOTS, slot_of
+from libs.views.hash_tags import SLOTS, slot_of
 from libs.views.slot_map import Address, SlotMap, read_slot_map
 
 RETRY_S: Final = 0.05

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from libs.contracts.log_records import Position
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.client import Valkey
-from libs.views.key_tags import Prefix
+from libs.views.hash_tags import Prefix
 
 
 class Freshness(NamedTuple):

@@ -11,8 +11,8 @@ from libs.contracts.topics import Topic
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.generation_swap import Swap
+from libs.views.hash_tags import Prefix, key_base
 from libs.views.key_scan import GenerationKey, generation_keys
-from libs.views.key_tags import Prefix, key_base
 from libs.views.serialization import pack, unpack
 
 TIMELINE: Final = "*timeline"

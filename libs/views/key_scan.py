@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
-from libs.views.key_tags import Prefix, partition_in
+from libs.views.hash_tags import Prefix, partition_in
 from libs.views.serialization import glob_escaped
 
 SCANNED: Final = 1_000

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from libs.contracts.log_records import Position
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, largest
 from libs.views.client import Valkey
+from libs.views.hash_tags import key_base
 from libs.views.key_scan import generation_keys
-from libs.views.key_tags import key_base
 from libs.views.serialization import SOURCES, digest, raw, text, unlimited, unpack
 
 INLINE: Final = 8

@@ -35,7 +35,7 @@ from libs.tally.events import LogCreated
 from libs.views.client import Valkey
 from libs.views.fresh_reader import FreshReader
 from libs.views.generations import apply
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 

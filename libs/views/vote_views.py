@@ -16,7 +16,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
 from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.generations import apply
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 from libs.views.reply_types import (
     ClosingState,
     ContestCounts,

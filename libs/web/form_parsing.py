@@ -11,7 +11,7 @@ from starlette.requests import Request
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.web.auth import headers_of
 from libs.web.errors import PayloadTooLarge, UnsupportedMediaType
-from libs.web.requests import MAX_JSON_BYTES, declared_length, require_utf8
+from libs.web.request_parsing import MAX_JSON_BYTES, declared_length, require_utf8
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import Protocol
 from starlette.requests import Request
 
 from libs.tally.errors import IdempotencyKeyReused
-from libs.web.requests import parse_idempotency_key
+from libs.web.request_parsing import parse_idempotency_key
 
 
 class RequestKeys(Protocol):

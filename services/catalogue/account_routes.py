@@ -14,10 +14,10 @@ from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from libs.tally.time import timestamp
 from libs.web.auth import Authenticator, require
+from libs.web.common_parameters import IfMatch, IfNoneMatch
 from libs.web.etags import etag, not_modified
 from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers, needs, takes
-from libs.web.parameters import IfMatch, IfNoneMatch
-from libs.web.requests import read_object
+from libs.web.request_parsing import read_object
 from services.catalogue.openapi import BEARER
 from services.catalogue.routes import fits
 

@@ -14,7 +14,7 @@ from libs.catalogue.record_writer import ChangeGuard, Guard
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
 from libs.concurrency.first_success import first_success
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_test_namespace
-from libs.deployment.guard import ServiceGuard, open_guard
+from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.kafka.writer import LogWriter
 from libs.legacy.routes.route_builder import LegacyEnvironment
 from libs.legacy.routes.router import legacy_router
@@ -37,7 +37,7 @@ from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.service import ByVotes, Complete, HttpModule
+from libs.web.http_service import ByVotes, Complete, HttpModule
 from libs.web.sessions import Sessions
 from services.catalogue.account_routes import account_router
 from services.catalogue.closed_contest_guard import ClosedContests

@@ -18,11 +18,11 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import Authenticator, headers_of, require
 from libs.web.byte_ranges import SAFE, Span, attachment, requested_range
+from libs.web.common_parameters import TEXT, IdempotencyKey, IfMatch, IfNoneMatch
 from libs.web.errors import Unauthorized, UnsupportedMediaType
 from libs.web.etags import etag, matches, not_modified
 from libs.web.openapi import UNCHANGED, Schema, answers, needs
-from libs.web.parameters import TEXT, IdempotencyKey, IfMatch, IfNoneMatch
-from libs.web.requests import parse_idempotency_key, stream_body
+from libs.web.request_parsing import parse_idempotency_key, stream_body
 from services.catalogue.files import Files
 from services.catalogue.openapi import BEARER, record_answer
 from services.catalogue.routes import fits

@@ -19,7 +19,7 @@ from libs.catalogue.schemas.media import Image
 from libs.contracts.validation import Problem
 from libs.web.errors import MalformedJson
 from libs.web.form_parsing import open_form
-from libs.web.requests import MAX_DEPTH, parse_json
+from libs.web.request_parsing import MAX_DEPTH, parse_json
 
 FORM: Final = "multipart/form-data"
 MEMBERS: Final = frozenset(Image.model_fields)

@@ -14,12 +14,12 @@ from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.validation import Problem
 from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.common_parameters import IdempotencyKey, IfMatch
 from libs.web.errors import MethodNotAllowed, allow
 from libs.web.form_schemas import as_fields
+from libs.web.http_service import Complete
 from libs.web.openapi import BAD_BODY, Schema, answers, named, needs
-from libs.web.parameters import IdempotencyKey, IfMatch
-from libs.web.requests import parse_idempotency_key, read_object
-from libs.web.service import Complete
+from libs.web.request_parsing import parse_idempotency_key, read_object
 from services.catalogue.image_forms import FORM, TEXTS, name_at, read_form, titled
 from services.catalogue.images import Images
 from services.catalogue.openapi import BEARER

@@ -16,9 +16,9 @@ from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.time import microseconds, timestamp
 from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
 from libs.web.openapi import BAD_BODY, LOCATION, REPLAYED, answers, needs, takes
-from libs.web.parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
-from libs.web.requests import integer_parameter, parse_idempotency_key, read_object
+from libs.web.request_parsing import integer_parameter, parse_idempotency_key, read_object
 from services.catalogue.key_models import CreatedKey, KeyPage, KeyRecord
 from services.catalogue.keys import AccountKeys
 from services.catalogue.openapi import BEARER

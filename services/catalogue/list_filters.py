@@ -20,7 +20,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.time import microseconds, parse_timestamp
-from libs.web.parameters import TEXT
+from libs.web.common_parameters import TEXT
 
 Fits = Callable[[Stored], bool]
 MOST_SEARCHED: Final = 100

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
-from libs.catalogue.pictures import SIZES, picture_version
+from libs.catalogue.picture_urls import SIZES, picture_version
 from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
@@ -17,9 +17,9 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import Authenticator, header, headers_of, require
 from libs.web.byte_ranges import SAFE
+from libs.web.common_parameters import TEXT, IfNoneMatch
 from libs.web.etags import etag, not_modified
 from libs.web.openapi import LEGACY_ANSWERS, UNCHANGED
-from libs.web.parameters import TEXT, IfNoneMatch
 from libs.web.query_parameters import refuse_unknown_parameters
 from services.catalogue.openapi import BEARER
 

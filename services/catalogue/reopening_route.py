@@ -10,11 +10,11 @@ from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.tally.time import microseconds
 from libs.web.auth import Authenticator, require
+from libs.web.common_parameters import IdempotencyKey
 from libs.web.etags import etag
 from libs.web.idempotency import RequestKeys, is_repetition
 from libs.web.openapi import BAD_BODY, answers, needs, takes
-from libs.web.parameters import IdempotencyKey
-from libs.web.requests import read_object
+from libs.web.request_parsing import read_object
 from services.catalogue.openapi import BEARER, record_answer
 
 

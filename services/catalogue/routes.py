@@ -23,11 +23,11 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.time import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.common_parameters import LISTED, MOST_LISTED, TEXT, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
 from libs.web.etags import etag, not_modified, precondition_fails
+from libs.web.http_service import ByVotes, Complete
 from libs.web.openapi import needs
-from libs.web.parameters import LISTED, MOST_LISTED, TEXT, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
-from libs.web.requests import integer_parameter, parse_idempotency_key, read_object
-from libs.web.service import ByVotes, Complete
+from libs.web.request_parsing import integer_parameter, parse_idempotency_key, read_object
 from services.catalogue import openapi
 from services.catalogue.list_filters import FILTERS, Select, everything
 from services.catalogue.openapi import Tags, UpdatedSince

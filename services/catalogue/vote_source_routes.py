@@ -14,10 +14,10 @@ from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue_events import Stored
 from libs.tally.time import timestamp
 from libs.web.auth import Authenticator, require
+from libs.web.common_parameters import IfMatch, IfNoneMatch
 from libs.web.etags import etag, not_modified, precondition_fails
 from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers, needs, takes
-from libs.web.parameters import IfMatch, IfNoneMatch
-from libs.web.requests import read_object
+from libs.web.request_parsing import read_object
 from services.catalogue.openapi import BEARER
 from services.catalogue.vote_sources import VoteSources
 

@@ -37,7 +37,7 @@ from services.cli.commands.up import up
 from services.cli.commands.verify import verify
 from services.cli.commands.void import app as void
 from services.cli.commands.wipe import wipe
-from services.cli.operator import AuditedGroup
+from services.cli.operator_actions import AuditedGroup
 
 app = typer.Typer(
     cls=AuditedGroup,

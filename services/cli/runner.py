@@ -19,7 +19,7 @@ from libs.tally.time import microseconds, parse_timestamp
 from services.cli.contest_lookup import find_contest
 from services.cli.discovery import DATA_DIR, find_addresses
 from services.cli.execution import ExitCode, run
-from services.cli.operator import AuditedGroup
+from services.cli.operator_actions import AuditedGroup
 from services.cli.output import Output, Text
 from services.cli.render import fields
 

@@ -16,7 +16,7 @@ from libs.views.key_uses import KeyUses
 from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.health import Check
-from libs.web.service import HttpModule
+from libs.web.http_service import HttpModule
 from libs.web.sessions import Sessions
 from services.dashboard.pages import page_routes
 from services.dashboard.qr_codes import code_route

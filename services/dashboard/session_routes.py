@@ -14,7 +14,7 @@ from libs.views.idempotency_keys import RequestKeys
 from libs.web.auth import ApiKey, Authenticator, KeyFinder, from_own_origin, header, headers_of
 from libs.web.errors import Forbidden, Unauthorized
 from libs.web.openapi import BAD_BODY, answers, needs, problems, takes
-from libs.web.requests import read_object
+from libs.web.request_parsing import read_object
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 
 NEEDED: Final = ("results:read", "operations", "keys:manage")

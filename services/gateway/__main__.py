@@ -1,6 +1,6 @@
 """`python -m services.gateway`: the whole HTTP API in one process."""
 
-from libs.web.service import run_process
+from libs.web.http_service import run_process
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
 

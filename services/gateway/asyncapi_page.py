@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from libs.contracts.asyncapi import asyncapi_document
-from libs.web.service import HttpModule
+from libs.web.http_service import HttpModule
 from services.gateway.html_pages import HTML, PAGE, Accept, page_for
 
 REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")

@@ -7,7 +7,7 @@ from functools import partial
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.concurrency.first_success import first_success
 from libs.contracts.topics import purchases_topic, votes_topic
-from libs.deployment.guard import ServiceGuard, open_guard
+from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.gauges import open_gauges
@@ -28,17 +28,17 @@ from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
 from libs.voting.cast_cache import CastCache
 from libs.voting.record_reader import cast_reader
+from libs.voting.service_factory import SINGLE_RECORD_BYTES, create_voting_service
 from libs.voting.source_reports import SourceReporter
-from libs.voting.wiring import SINGLE_RECORD_BYTES, assemble
 from libs.web.auth import Authenticator
-from libs.web.service import HttpModule
+from libs.web.http_service import HttpModule
 from libs.web.sessions import Sessions
-from services.ingestion.purchases import purchase_router
+from services.ingestion.purchase_routes import purchase_router
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
-from services.ingestion.sources import source_router
+from services.ingestion.source_routes import source_router
+from services.ingestion.vote_endpoints import Voting
 from services.ingestion.voter_reads import VoterReads
-from services.ingestion.voting import Voting
 
 
 @asynccontextmanager
@@ -64,7 +64,9 @@ async def _open_guarded(
     store = open_store(settings.storage_url)
     log, reader = LogWriter(settings, tracing, guard), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
     await log.start()
-    votes = await assemble(settings.namespace, settings.partitions, valkey, log, reader, store, tracing)
+    votes = await create_voting_service(
+        settings.namespace, settings.partitions, valkey, log, reader, store, tracing
+    )
     purchases = purchases_topic(settings.namespace, settings.partitions)
     register = PurchaseService(
         purchases,

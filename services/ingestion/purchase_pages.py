@@ -12,8 +12,8 @@ from libs.contracts.purchase_events import Place, Purchase
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.responses import PurchaseShown
 from libs.views.purchase_views import Listed, Unreadable
-from libs.web.parameters import MOST_LISTED
-from libs.web.requests import integer_parameter
+from libs.web.common_parameters import MOST_LISTED
+from libs.web.request_parsing import integer_parameter
 
 TOKEN: Final = re.compile(r"([0-9]{1,16}):([A-Za-z0-9_-]{22})")
 

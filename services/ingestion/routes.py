@@ -11,6 +11,7 @@ from libs.tally.commands import RemoveVote
 from libs.voting.service import VotingService
 from libs.web.asgi_routes import AsgiRoute
 from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
 from libs.web.openapi import (
     BAD_BODY,
     LOCATION,
@@ -22,9 +23,9 @@ from libs.web.openapi import (
     response_header,
     takes,
 )
-from libs.web.parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
-from libs.web.requests import integer_parameter
-from services.ingestion.batches import NDJSON
+from libs.web.request_parsing import integer_parameter
+from services.ingestion.batch_parsing import NDJSON
+from services.ingestion.vote_endpoints import Voting
 from services.ingestion.vote_forms import (
     VOTE_ID,
     AcceptedVote,
@@ -35,9 +36,8 @@ from services.ingestion.vote_forms import (
     VotesOfVoter,
     VoteStatusAnswer,
 )
+from services.ingestion.voter_pseudonyms import find_voter
 from services.ingestion.voter_reads import VoterReads
-from services.ingestion.voters import find_voter
-from services.ingestion.voting import Voting
 
 TAG = "votes"
 VoterId = Annotated[str | None, Query(description="A signed-in voter's id; exactly one of this and anonymous_id.")]

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from libs.catalogue.command_writer import CommandWriter
 from libs.contracts.topics import Topic, catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
-from libs.deployment.guard import DeploymentGuard
 from libs.deployment.identity import check_deployment
+from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.projection_names import folds_of
@@ -31,15 +31,15 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
-from libs.voting.wiring import assemble
+from libs.voting.service_factory import create_voting_service
 from services.projector.closing_manager import ClosingManager
-from services.projector.http import served
-from services.projector.purchase_counting import CountingManager
+from services.projector.http_endpoints import served
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_saga import Steps
 from services.projector.readiness import readiness_checks
 from services.projector.settings import Settings
 from services.projector.supervision import Run, Supervisor
+from services.projector.uncounted_purchases import CountingManager
 
 RETRY_S = 0.5
 WRITER_STOP_S = 2.0
@@ -113,7 +113,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
 
     async def manage_purchases() -> None:
         place = settings.namespace, settings.partitions
-        voting = await _when_there(lambda: assemble(*place, valkey, writer, reader, store))
+        voting = await _when_there(lambda: create_voting_service(*place, valkey, writer, reader, store))
         ciphers = AccountCiphers(partial(account_secret, store))
         steps = Steps(voting, ciphers, account_is_folded)
         await PurchaseManager(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from libs.concurrency.first_success import first_success
-from libs.deployment.guard import DeploymentGuard
+from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
 from libs.views.vote_views import VoteViews

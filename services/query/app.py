@@ -7,7 +7,7 @@ from typing import NamedTuple
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.concurrency.first_success import first_success
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, votes_topic
-from libs.deployment.guard import ServiceGuard, open_guard
+from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
 from libs.legacy.reads import LegacyReads
 from libs.legacy.routes.contest_reads import contest_reads_router
@@ -20,12 +20,12 @@ from libs.views.request_counters import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
-from libs.web.service import HttpModule
+from libs.web.http_service import HttpModule
 from libs.web.sessions import Sessions
-from services.query.certificates import CertificateDownload
+from services.query.certificate_endpoint import CertificateDownload
 from services.query.historical_counts import PastCounts
 from services.query.historical_read_limits import PastReads
-from services.query.participants import ParticipantCounts
+from services.query.participant_counts import ParticipantCounts
 from services.query.position_wait import PositionWatch
 from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from libs.catalogue.pictures import picture_url, picture_urls
+from libs.catalogue.picture_urls import picture_url, picture_urls
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.participant import Participant
@@ -17,8 +17,8 @@ from libs.views.catalogue_views import Mark
 from libs.web.auth import header
 from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters
+from services.query.encoded_response import Answer, encoded
 from services.query.public_results import PublicResults, for_all, shared_for
-from services.query.responses import Answer, encoded
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 

@@ -10,8 +10,8 @@ from libs.tally.errors import NotFound
 from libs.web.auth import header
 from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters
+from services.query.encoded_response import Answer
 from services.query.public_results_record import hidden, shown
-from services.query.responses import Answer
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 

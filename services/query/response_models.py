@@ -1,5 +1,5 @@
 """Response models for the OpenAPI document; `vote_count_record.py`, `public_results_record.py` and
-`timeline_schema.py` build the responses."""
+`timeline_record.py` build the responses."""
 
 from typing import Any, Literal
 

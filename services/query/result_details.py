@@ -7,7 +7,7 @@ from libs.catalogue.contests.vote_sources import external_counts
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.tally.time import timestamp
-from services.query.responses import Answer, encoded
+from services.query.encoded_response import Answer, encoded
 from services.query.snapshot import Snapshot
 
 

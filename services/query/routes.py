@@ -6,9 +6,9 @@ from fastapi import Query
 from starlette.responses import Response
 
 from libs.web.asgi_routes import AsgiRoute
+from libs.web.common_parameters import IfNoneMatch
 from libs.web.openapi import UNCHANGED, Schema, answers, needs, problems
-from libs.web.parameters import IfNoneMatch
-from services.query.certificates import CertificateDownload
+from services.query.certificate_endpoint import CertificateDownload
 from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults
 from services.query.response_models import PublicContest, PublicResultsRecord, TimelineRecord, VoteCount

@@ -13,7 +13,7 @@ from libs.results.counts import Counts
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import VoteSums
 from libs.views.reply_types import ContestCounts
-from services.query.responses import Answer
+from services.query.encoded_response import Answer
 
 Render = Callable[["Snapshot"], Answer]
 

@@ -14,12 +14,12 @@ from libs.tally.contest import MILLION, Phase
 from libs.tally.time import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.etags import not_modified
+from services.query.encoded_response import Answer
 from services.query.errors import ResultsHidden
-from services.query.responses import Answer
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.timeline_cache import TimelineCache
-from services.query.timeline_schema import Page, Span, width
+from services.query.timeline_record import Page, Span, width
 
 MINUTE_S: Final = 60
 DAY_S: Final = 86_400

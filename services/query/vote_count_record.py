@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from libs.contracts.position_token import encode_positions
 from libs.results.vote_count import updated, vote_count
-from services.query.responses import Answer, encoded
+from services.query.encoded_response import Answer, encoded
 from services.query.result_details import with_details, with_held
 from services.query.snapshot import Render, Snapshot
 

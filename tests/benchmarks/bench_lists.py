@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import orjson
 
-from libs.catalogue.examples import EXAMPLES
+from libs.catalogue.api_examples import EXAMPLES
 from libs.contracts.catalogue_events import RecordCreated, catalogue_codec
 from libs.contracts.topics import catalogue_topic
 from libs.kafka.settings import KafkaSettings

@@ -34,7 +34,7 @@ from libs.views.client import Valkey, read_info
 from libs.views.fold_items import fold_items
 from libs.views.functions import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
-from libs.web.service import tune_garbage_collector
+from libs.web.http_service import tune_garbage_collector
 from tests.benchmarks.stack import own_servers
 
 NAMESPACE = "bench"

@@ -53,7 +53,7 @@ async def serve(name: str, app: Any) -> None:
 
 async def serve_counts(valkey: str, namespace: str, storage: str) -> None:
     from libs.web.asgi import Front  # noqa: PLC0415
-    from libs.web.service import build_app  # noqa: PLC0415
+    from libs.web.http_service import build_app  # noqa: PLC0415
     from services.query.app import open_surface  # noqa: PLC0415
     from services.query.settings import Settings  # noqa: PLC0415
     from tests.support.permissive_guard import Unguarded  # noqa: PLC0415

@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx
 import psutil
 
-from libs.local_stack.report import Silence
 from libs.local_stack.servers import Addresses, Servers
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.voting import Api

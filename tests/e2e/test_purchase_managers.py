@@ -29,7 +29,7 @@ from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
 from libs.views.purchase_views import PurchaseViews
-from libs.voting.wiring import assemble
+from libs.voting.service_factory import create_voting_service
 from services.cli.discovery import find_addresses
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_saga import Steps
@@ -83,7 +83,7 @@ async def second(stack: Supervisor) -> AsyncIterator[Second]:
     valkey, log, reader = open_valkey(found.valkey), LogWriter(settings), LogReader(settings)
     await log.start()
     store, topic = open_store(found.storage_url), purchases_topic(found.namespace, found.partitions)
-    voting = await assemble(found.namespace, found.partitions, valkey, log, reader, store)
+    voting = await create_voting_service(found.namespace, found.partitions, valkey, log, reader, store)
 
     async def folded(account: str) -> bool:
         return True

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from libs.audit import comparison, purchase_orphans
-from libs.audit.purchase_orphans import Reconciliation
+from libs.audit import comparison, purchase_reconciliation
+from libs.audit.purchase_reconciliation import Reconciliation
 from libs.audit.report import Report
 from libs.catalogue import api_keys
 from libs.deployment.addresses import DeploymentAddresses
@@ -26,7 +26,7 @@ async def read_status(addresses: DeploymentAddresses) -> Status:
 async def reconcile_logs(addresses: DeploymentAddresses) -> Reconciliation:
     """Reconcile as if no purchase could still be in progress."""
     async with Deployment(addresses) as deployment:
-        return await purchase_orphans.reconcile_logs(deployment, 0)
+        return await purchase_reconciliation.reconcile_logs(deployment, 0)
 
 
 async def issue_key(

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from libs.local_stack.foreground import run
-from libs.local_stack.report import Report
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
 from tests.support.stand_in_services import GATEWAY, PROJECTOR, RecordingPreparation
 

@@ -27,8 +27,8 @@ from libs.local_stack import java, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.jars import class_path
 from libs.local_stack.kafka import NativeKafka, new_id
-from libs.local_stack.report import Silence
 from libs.local_stack.service_process import ServiceProcess
+from libs.local_stack.startup_report import Silence
 from libs.local_stack.valkey import NativeValkey
 from tests.support.proxy import pump
 

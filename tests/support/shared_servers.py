@@ -20,9 +20,9 @@ import psutil
 from filelock import FileLock
 
 from libs.local_stack.reaper import start_time
-from libs.local_stack.report import Report
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
 
 START_S, STOP_S, POLL_S = 180.0, 60.0, 0.1
 """In seconds; the first start on a machine downloads the jars."""

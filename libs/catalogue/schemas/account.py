@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from libs.catalogue.examples import EXAMPLES
+from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.schemas.base import Members, Record
 from libs.catalogue.schemas.style import Colour
 

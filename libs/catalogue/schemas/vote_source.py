@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from libs.catalogue.examples import EXAMPLES
+from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.schemas.base import Record
 
 SOURCE_NAME: Final = re.compile(r"(?!c-|\.{1,2}$)[A-Za-z0-9_.-]{1,64}")

@@ -11,7 +11,7 @@ from libs.legacy.parameters.translator import JsonSchema
 from libs.web import form_schemas
 from libs.web.auth import headers_of
 from libs.web.errors import MalformedJson
-from libs.web.requests import parse_json, parse_object, read_body, require_json, require_utf8
+from libs.web.request_parsing import parse_json, parse_object, read_body, require_json, require_utf8
 
 FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 BOOLEANS: Final = {
@@ -26,7 +26,7 @@ INTEGER: Final = re.compile(form_schemas.INTEGER)
 async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
     """Return the body's values of `parameters`, and of unknown ones in JSON; {} for an empty body.
 
-    Raises what `libs.web.requests` raises. The values are not validated.
+    Raises what `libs.web.request_parsing` raises. The values are not validated.
     """
     headers = headers_of(request.scope)
     kind = require_json(headers, *FORMS)

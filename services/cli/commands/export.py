@@ -13,7 +13,7 @@ from libs.backup.exporter import export_logs
 from libs.backup.manifest import Format, Request
 from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
-from services.cli.operator import record_action
+from services.cli.operator_actions import record_action
 from services.cli.render import Block
 from services.cli.runner import OneContest, command, moment
 

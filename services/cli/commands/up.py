@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from libs.local_stack import foreground
-from libs.local_stack.report import Report
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.commands.dashboard import open_dashboard

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from libs.local_stack import ports
-from services.cli.commands.demo.sample import DemoFailed, create_sample
+from services.cli.commands.demo.sample_contest import DemoFailed, create_sample
 from services.cli.voting_page.backend import voting_app
 
 HOST: Final = "127.0.0.1"

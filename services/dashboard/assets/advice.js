@@ -1,6 +1,6 @@
 // Advice with commands that can be copied.
 
-import { make, tell } from "./keyed.js";
+import { make, tell } from "./keyed-elements.js";
 
 const SAID_MS = 2_000;
 

@@ -1,9 +1,9 @@
 // Announces the lead to screen readers, at most every 15 s, and the final result at once.
 
-import { ahead } from "./places.js";
+import { ahead } from "./ranks.js";
 import { write } from "./page.js";
 import { t } from "./texts.js";
-import * as words from "./words.js";
+import * as words from "./formatting.js";
 
 const SAY_MS = 15_000;
 

@@ -4,7 +4,7 @@ import { Chart } from "./chart.js";
 import { element, write } from "./page.js";
 import { colourOf } from "./palette.js";
 import { mark, t } from "./texts.js";
-import * as words from "./words.js";
+import * as words from "./formatting.js";
 
 const LEADERS = 5;
 const MOST = 8;

@@ -2,13 +2,13 @@
 
 import { Announcements } from "./announcements.js";
 import { Board } from "./board.js";
-import { startCall } from "./call.js";
+import { startCall } from "./call-to-vote.js";
 import { saveCsv, savePng } from "./export.js";
 import { isLate, isSecret, secretUntil, showLink, showTime, showTitle } from "./headline.js";
 import { History } from "./history.js";
 import { element, write } from "./page.js";
 import { Participants } from "./participants.js";
-import { ahead, figures, Movement, placesOf } from "./places.js";
+import { ahead, figures, Movement, placesOf } from "./ranks.js";
 import { ChartPanel } from "./chart-panel.js";
 import { Ranking } from "./ranking.js";
 import { Rate } from "./rate.js";
@@ -16,10 +16,10 @@ import { Refused } from "./session.js";
 import { start } from "./shell.js";
 import { Sources } from "./sources.js";
 import { listen } from "./stream.js";
-import { startShow } from "./show.js";
+import { startShow } from "./presenter-controls.js";
 import { t } from "./texts.js";
 import { Wall } from "./wall.js";
-import * as words from "./words.js";
+import * as words from "./formatting.js";
 import { colourOf } from "./palette.js";
 
 const KEY = decodeURIComponent(location.pathname.split("/")[3]);

@@ -4,7 +4,7 @@ import { element } from "./page.js";
 import { get, open, Refused } from "./session.js";
 import { start } from "./shell.js";
 import { t } from "./texts.js";
-import * as words from "./words.js";
+import * as words from "./formatting.js";
 
 const REFRESH_MS = 10_000;
 const TYPES = { voteonly: "Vote only", participation: "Participation", rating: "Rating", ordering: "Ordering" };

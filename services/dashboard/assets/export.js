@@ -2,7 +2,7 @@
 
 import { save } from "./page.js";
 import { t } from "./texts.js";
-import * as words from "./words.js";
+import * as words from "./formatting.js";
 
 const WIDTH = 1600;
 const ROW = 90;

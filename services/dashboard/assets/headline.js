@@ -2,7 +2,7 @@
 
 import { element, write } from "./page.js";
 import { t } from "./texts.js";
-import * as words from "./words.js";
+import * as words from "./formatting.js";
 
 /** Returns whether votes wait to be counted for longer than usual. */
 export const isLate = ({ link, standing }) => link === "live" && standing?.lag?.seconds > 0;

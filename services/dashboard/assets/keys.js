@@ -1,9 +1,9 @@
 // The account's API keys: make one, see all, revoke.
 
-import { make } from "./keyed.js";
+import { make } from "./keyed-elements.js";
 import { get, open, Refused } from "./session.js";
 import { element, start } from "./shell.js";
-import * as words from "./words.js";
+import * as words from "./formatting.js";
 
 const MANAGE = "keys:manage";
 let next = null;

@@ -1,9 +1,9 @@
 // Renders a status on the operator's page.
 
 import { setCommandOptions, showAdvice } from "./advice.js";
-import { follow, make, tell } from "./keyed.js";
+import { follow, make, tell } from "./keyed-elements.js";
 import { element } from "./shell.js";
-import { date, decimal, number, share, span, time } from "./words.js";
+import { date, decimal, number, share, span, time } from "./formatting.js";
 
 const BEHIND_S = 1;
 const OLDEST_PENDING_S = 10;

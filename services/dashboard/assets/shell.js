@@ -4,7 +4,7 @@ import { showBrand } from "./brand.js";
 import { element } from "./page.js";
 import { end, get, logIn, session } from "./session.js";
 import { choose, isTranslated, language, LANGUAGES, mark, t, translate } from "./texts.js";
-import { time } from "./words.js";
+import { time } from "./formatting.js";
 
 export { element };
 

@@ -18,7 +18,7 @@ from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.web.auth import AddressRefused, Authenticator, header
 from libs.web.errors import Unauthorized
-from services.query.responses import Header
+from services.query.encoded_response import Header
 from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams import events

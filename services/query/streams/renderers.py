@@ -6,8 +6,8 @@ from typing import Final
 
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
+from services.query.encoded_response import Answer
 from services.query.public_results import public_answer
-from services.query.responses import Answer
 from services.query.result_details import details_answer
 from services.query.snapshot import Render, Snapshot
 from services.query.streams import events

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from libs.backup.files import own_directory
 from libs.backup.integrity import open_export
 from libs.backup.ndjson_codec import from_line, to_line
+from libs.backup.private_files import own_directory
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.time import timestamp

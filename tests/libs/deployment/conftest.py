@@ -11,8 +11,8 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from libs.contracts.topics import Topic, topics_of, votes_topic
-from libs.deployment.guard import DeploymentGuard
 from libs.deployment.identity import check_deployment, create_deployment
+from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.settings import KafkaSettings
 from libs.storage.store import Store, open_store
 from libs.views.client import Valkey

@@ -9,7 +9,7 @@ from libs.local_stack import ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.containers import container_kafka, kafka_environment
 from libs.local_stack.kafka import NativeKafka, answers
-from libs.local_stack.report import Silence
+from libs.local_stack.startup_report import Silence
 from libs.telemetry.redaction import redacted
 
 PASSWORD = "0123456789abcdef" * 4

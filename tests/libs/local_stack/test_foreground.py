@@ -7,7 +7,7 @@ import pytest
 
 from libs.local_stack import foreground
 from libs.local_stack.errors import Exit
-from libs.local_stack.report import Report
+from libs.local_stack.startup_report import Report
 from libs.tally.errors import LogUnavailable
 from services.cli import bootstrap
 

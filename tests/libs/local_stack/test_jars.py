@@ -12,7 +12,7 @@ import pytest
 from libs.local_stack.errors import StackError
 from libs.local_stack.jar_pins import Pin, pins
 from libs.local_stack.jars import JarStore
-from libs.local_stack.report import Silence
+from libs.local_stack.startup_report import Silence
 
 JAR = b"the bytes of a jar"
 PIN = Pin(hashlib.sha256(JAR).hexdigest(), len(JAR), "org.example:thing:1.0")

@@ -18,9 +18,9 @@ from redis.exceptions import AuthenticationError
 from libs.local_stack import errors, java, server_choice, valkey
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.kafka import answers as kafka_answers
-from libs.local_stack.report import Silence
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Silence
 
 pytestmark = pytest.mark.stack
 

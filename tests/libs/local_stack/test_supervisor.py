@@ -12,9 +12,9 @@ import pytest
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.ports import is_free
 from libs.local_stack.reaper import start_time
-from libs.local_stack.report import Silence
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client

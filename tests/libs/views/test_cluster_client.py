@@ -14,8 +14,8 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.client import ValkeyClient
 from libs.views.connection import NotExecuted
 from libs.views.functions import libraries, load_functions, open_valkey
+from libs.views.hash_tags import key_base, slot_of
 from libs.views.key_scan import generation_keys
-from libs.views.key_tags import key_base, slot_of
 from libs.views.vote_views import VoteViews
 from tests.support.eventually import eventually
 from tests.support.valkey_cluster import Cluster, Node, valkey_cluster

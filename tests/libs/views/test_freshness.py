@@ -15,7 +15,7 @@ from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.generation_swap import Swap
 from libs.views.generations import Generations
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 from tests.support.freshness import make_fresh
 
 LOG = "log"

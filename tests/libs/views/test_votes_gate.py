@@ -11,7 +11,7 @@ from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import GateClosed, Granted, OverLimit, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_ledger import request_of

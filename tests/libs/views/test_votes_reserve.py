@@ -19,7 +19,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import connect
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 from libs.views.settings import ValkeySettings
 from tests.libs.views.simulation.lua_ledger import request_of
 from tests.libs.views.simulation.lua_partition import Partition

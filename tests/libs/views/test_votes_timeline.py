@@ -23,7 +23,7 @@ from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, Shard, connect
 from libs.views.functions import load_functions
 from libs.views.generations import IN_PARTS, TIMELINE, Generations
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 from libs.views.ledger_scan import LedgerScan
 from libs.views.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.settings import ValkeySettings

@@ -20,8 +20,8 @@ from starlette.responses import Response
 
 from libs.tally.errors import Overloaded
 from libs.web.errors import Unauthorized
-from libs.web.requests import read_body
-from libs.web.service import build_app
+from libs.web.http_service import build_app
+from libs.web.request_parsing import read_body
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals
 from tests.support.serving import Client, served

@@ -26,7 +26,7 @@ NO_ROW = {
     "services.cli.commands.certificate.command.NotInSet": COMMAND,
     "services.cli.commands.certificate.log_source.BrokenExport": COMMAND,
     "services.cli.commands.dashboard.NotLoggedIn": COMMAND,
-    "services.cli.commands.demo.sample.DemoFailed": COMMAND,
+    "services.cli.commands.demo.sample_contest.DemoFailed": COMMAND,
     "services.cli.commands.quarantine.command.CouldBeFolded": COMMAND,
     "services.projector.supervision.PartFailed": "reported by the projector's health check only, as text",
 }

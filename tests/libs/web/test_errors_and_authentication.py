@@ -20,7 +20,7 @@ from libs.web.client_address import Proxies
 from libs.web.errors import TABLE, Forbidden, Unauthorized, handle_errors, problem_response
 from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.health import health_routes
-from libs.web.requests import read_body
+from libs.web.request_parsing import read_body
 from libs.web.tracing import Traced
 
 

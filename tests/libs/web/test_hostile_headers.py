@@ -20,7 +20,7 @@ from libs.web.client_address import Proxies, parse_hop
 from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
 from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.request_ids import request_id
-from libs.web.requests import (
+from libs.web.request_parsing import (
     declared_size,
     integer_parameter,
     parse_idempotency_key,

@@ -8,7 +8,7 @@ from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import unknown_members
 from libs.contracts.validation import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed
 from libs.web.errors import MalformedJson, PayloadTooLarge
-from libs.web.requests import MAX_DEPTH, MAX_VALUES, parse_json
+from libs.web.request_parsing import MAX_DEPTH, MAX_VALUES, parse_json
 
 
 @pytest.mark.parametrize(

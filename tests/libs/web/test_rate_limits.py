@@ -16,8 +16,8 @@ from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import RateLimited
+from libs.web.http_service import HttpModule, build_app
 from libs.web.rate_limits import WINDOW_S, RateLimits
-from libs.web.service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client

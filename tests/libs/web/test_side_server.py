@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from libs.local_stack.ports import free_ports
 from libs.web.cached_value import OncePerSecond
-from libs.web.service import HttpModule, build_app
+from libs.web.http_service import HttpModule, build_app
 from libs.web.settings import HttpSettings
 from libs.web.side_server import serve_in_background
 from tests.support.http_clients import http_client

@@ -16,7 +16,7 @@ from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
 from libs.storage.store import Store, environment_files, open_store
 from libs.web.asgi import Front
-from libs.web.service import build_app
+from libs.web.http_service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue

@@ -16,7 +16,7 @@ from libs.local_stack.servers import Servers
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.service import HttpModule, build_app
+from libs.web.http_service import HttpModule, build_app
 from services.catalogue.routes import build_router
 from tests.support.catalogue import open_catalogue
 from tests.support.voting import code

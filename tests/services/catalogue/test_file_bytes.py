@@ -17,7 +17,7 @@ from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.service import HttpModule, build_app
+from libs.web.http_service import HttpModule, build_app
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
 from services.catalogue.upload_urls import UploadUrls

@@ -12,7 +12,7 @@ from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.local_stack.servers import Servers
 from libs.web.asgi import Front
 from libs.web.errors import TABLE
-from libs.web.service import build_app
+from libs.web.http_service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue

@@ -15,7 +15,7 @@ from libs.monitoring.problems import as_json
 from libs.monitoring.projection_names import Fold, folds_of
 from libs.storage.store import open_store
 from libs.web.asgi import Front
-from libs.web.service import build_app
+from libs.web.http_service import build_app
 from services.dashboard.app import open_surface
 from services.dashboard.settings import Settings
 from services.dashboard.status_models import OperationsStatus

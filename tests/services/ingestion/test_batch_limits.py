@@ -8,8 +8,8 @@ import pytest
 
 from libs.tally.errors import Overloaded
 from libs.web.client_address import Proxies
-from services.ingestion.batches import MAX_BATCH_BYTES
-from services.ingestion.voting import Voting
+from services.ingestion.batch_parsing import MAX_BATCH_BYTES
+from services.ingestion.vote_endpoints import Voting
 from tests.support.metrics import refusals
 
 

@@ -10,8 +10,8 @@ from libs.catalogue.api_key_cache import ApiKey
 from libs.contracts.validation import MAX_PROBLEMS
 from libs.tally.errors import TallyError
 from libs.web.errors import PayloadTooLarge
-from services.ingestion import voting
-from services.ingestion.batches import MAX_BATCH, MAX_LINES, NDJSON, Ballot, parse_batch
+from services.ingestion import vote_endpoints
+from services.ingestion.batch_parsing import MAX_BATCH, MAX_LINES, NDJSON, Ballot, parse_batch
 from services.ingestion.vote_forms import MAX_VOTE_BYTES, check_vote, parse_vote
 
 GOOD: dict[str, Any] = {"voter_id": "v", "participant_key": "p"}
@@ -119,7 +119,7 @@ async def test_others_have_their_turn_while_a_batch_is_read() -> None:
 
     beside = asyncio.create_task(other())
     items = parse_batch(NDJSON, b"\n".join([orjson.dumps(GOOD | many(900))] * 200))
-    ballots = await voting.read_ballots(KEY, items)
+    ballots = await vote_endpoints.read_ballots(KEY, items)
     assert len(ballots) == 200
     beside.cancel()
-    assert turns >= 200 / voting.TURN
+    assert turns >= 200 / vote_endpoints.TURN

@@ -11,12 +11,12 @@ from libs.contracts.purchase_events import Place
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import TallyError
 from libs.web.errors import is_for_the_caller, problem_response
-from services.ingestion.batches import NDJSON, parse_batch
+from services.ingestion.batch_parsing import NDJSON, parse_batch
 from services.ingestion.purchase_pages import TOKEN, _place, _token
 from services.ingestion.source_forms import parse_report
+from services.ingestion.vote_endpoints import _item_answer, _vote_id
 from services.ingestion.vote_forms import VoteForm, parse_vote
-from services.ingestion.voters import command
-from services.ingestion.voting import _item_answer, _vote_id
+from services.ingestion.voter_pseudonyms import command
 from tests.support.hostile import mutated, mutated_text
 
 SCOPE: Final = {"type": "http", "path": "/contests/c/votes", "headers": []}

@@ -14,7 +14,7 @@ from libs.purchases.encryption import AccountCipher, AccountCiphers, Buyer
 from libs.purchases.requests import parse_purchase
 from libs.purchases.service import PurchaseService
 from libs.web.errors import handle_errors
-from services.ingestion.purchases import purchase_router
+from services.ingestion.purchase_routes import purchase_router
 from tests.support.eventually import eventually
 from tests.support.purchases_log import folded_purchases
 from tests.support.voting import code

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from libs.contracts.validation import ValidationFailed
-from services.ingestion.batches import NDJSON, parse_batch
+from services.ingestion.batch_parsing import NDJSON, parse_batch
 from services.ingestion.vote_forms import check_vote, parse_vote
 
 FAULTY: dict[str, Any] = {"participant_key": 7, "unheard": True, "count": 0}

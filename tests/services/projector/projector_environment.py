@@ -20,12 +20,12 @@ from libs.tally.contest import Contest
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 from libs.views.reply_types import ClosingState
 from libs.views.vote_views import VoteViews
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService
-from libs.voting.wiring import assemble
+from libs.voting.service_factory import create_voting_service
 from services.projector.app import run
 from services.projector.settings import Settings
 from tests.support.builders import a_vote
@@ -164,6 +164,6 @@ async def open_environment(
     await create_topics(settings, topics_of(namespace, PARTITIONS))
     async with open_catalogue(kafka, valkey_address, namespace) as catalogue, LogReader(settings) as reader:
         store = open_store(settings.storage_url)
-        voting = await assemble(namespace, PARTITIONS, catalogue.valkey, catalogue.log, reader, store)
+        voting = await create_voting_service(namespace, PARTITIONS, catalogue.valkey, catalogue.log, reader, store)
         topic, views = votes_topic(namespace, PARTITIONS), VoteViews(catalogue.valkey, namespace, PARTITIONS)
         yield ProjectorEnvironment(settings, topic, catalogue, views, voting, reader)

@@ -43,7 +43,7 @@ from libs.views.timeline import MINUTE_MS
 from libs.views.vote_views import VoteViews
 from libs.web.asgi import Front
 from libs.web.client_address import Proxies
-from libs.web.service import HttpModule, build_app
+from libs.web.http_service import HttpModule, build_app
 from services.catalogue.app import environment_of
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings as CatalogueSettings

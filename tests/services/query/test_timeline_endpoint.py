@@ -31,7 +31,7 @@ from services.query.position_wait import PositionWatch
 from services.query.snapshot_cache import SnapshotCache
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import parse
-from services.query.timeline_schema import Page, Span
+from services.query.timeline_record import Page, Span
 from tests.libs.views.random_logs import logs
 from tests.libs.views.test_votes_timeline import stretched
 from tests.services.query.query_environment import PARTITIONS, START_MS, Catalogue, QueryEnvironment, contest

@@ -9,8 +9,8 @@ from libs.audit.log_fold import LogFold
 from libs.audit.report import Report, counted_casts
 from libs.deployment.deployment import Deployment
 from libs.tally.events import VoteCast
-from services.cli.commands.demo.results import AcceptedResults
-from services.cli.commands.demo.sample import Sample
+from services.cli.commands.demo.sample_contest import Sample
+from services.cli.commands.demo.voter_responses import AcceptedResults
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,20 @@ import typer
 from rich.console import Console
 
 from libs.deployment.deployment import Deployment
-from libs.local_stack.report import Report
 from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.commands.dashboard import open_dashboard
 from services.cli.commands.demo.check import CheckResult, check_counts
 from services.cli.commands.demo.interrupts import Interrupts
-from services.cli.commands.demo.load import MOST_IN_FLIGHT, VoterLoad
+from services.cli.commands.demo.live_metrics import LiveMetrics
 from services.cli.commands.demo.messages import DemoResult, demo_text, introduce
-from services.cli.commands.demo.metrics import LiveMetrics
-from services.cli.commands.demo.results import AcceptedResults
-from services.cli.commands.demo.sample import Sample, create_sample
+from services.cli.commands.demo.sample_contest import Sample, create_sample
 from services.cli.commands.demo.screen import Screen, shown
+from services.cli.commands.demo.voter_load import MOST_IN_FLIGHT, VoterLoad
+from services.cli.commands.demo.voter_responses import AcceptedResults
 from services.cli.commands.demo.voters import VoterPopulation
 from services.cli.discovery import DATA_DIR, addresses_in
 from services.cli.execution import ExitCode

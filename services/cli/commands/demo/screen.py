@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.commands.demo.metrics import LiveMetrics
-from services.cli.commands.demo.results import AcceptedResults
-from services.cli.commands.demo.sample import TITLE, Sample
+from services.cli.commands.demo.live_metrics import LiveMetrics
+from services.cli.commands.demo.sample_contest import TITLE, Sample
+from services.cli.commands.demo.voter_responses import AcceptedResults
 
 EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 TITLE_WIDTH: Final = 19

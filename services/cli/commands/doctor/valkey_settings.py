@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from libs.views.client import Shard, Valkey, read_info
 from libs.views.connection import NotPermitted
-from libs.views.key_tags import SLOTS
+from libs.views.hash_tags import SLOTS
 from services.cli.commands.doctor.finding import Finding, fine, problem
 
 NAME = "Valkey's settings"

@@ -16,9 +16,9 @@ from libs.purchases.service import PurchaseService, Recorded
 from libs.tally.errors import IdempotencyKeyReused, TallyError
 from libs.telemetry.progress import Progress
 from libs.web.errors import MalformedJson
-from libs.web.requests import parse_object
+from libs.web.request_parsing import parse_object
 from services.cli.commands.purchases.context import Account, find_account, purchase_service
-from services.cli.operator import record_action
+from services.cli.operator_actions import record_action
 from services.cli.render import Block
 from services.cli.runner import Execute, command
 

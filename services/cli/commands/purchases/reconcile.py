@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from libs.audit.purchase_logs import VoteOrphan
-from libs.audit.purchase_orphans import PurchaseOrphan, Reconciliation, reconcile_logs
+from libs.audit.purchase_reconciliation import PurchaseOrphan, Reconciliation, reconcile_logs
 from libs.deployment.deployment import Deployment
 from services.cli.contest_lookup import named, titles_by_key
 from services.cli.render import Block, plural

@@ -26,7 +26,7 @@ from services.cli.commands.quarantine.render import (
 from services.cli.commands.quarantine.retry import choose, rebuild, try_again
 from services.cli.commands.replay.job import Rebuilt
 from services.cli.commands.replay.options import Accept
-from services.cli.operator import record_action
+from services.cli.operator_actions import record_action
 from services.cli.runner import Execute, command, command_group
 
 app = command_group("Records that could not be processed.")

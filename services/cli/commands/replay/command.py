@@ -13,7 +13,7 @@ from services.cli.commands.replay.options import Accept, Outdated, Projections, 
 from services.cli.commands.replay.plan import Plan, make_plan
 from services.cli.commands.replay.render import plan_text, rebuilt_line, rebuilt_text
 from services.cli.commands.replay.targets import Target
-from services.cli.operator import record_action
+from services.cli.operator_actions import record_action
 from services.cli.render import Block
 from services.cli.runner import Execute, OneContest, command, command_group, moment
 

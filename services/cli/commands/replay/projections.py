@@ -14,7 +14,7 @@ from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.generations import TIMELINE, Generations
-from libs.views.key_tags import Prefix
+from libs.views.hash_tags import Prefix
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 

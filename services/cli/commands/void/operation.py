@@ -11,7 +11,7 @@ from libs.tally.errors import TallyError
 from libs.tally.time import timestamp
 from services.cli.commands.void.recorder import append, read_back
 from services.cli.commands.void.render import VoidResult
-from services.cli.operator import record_action
+from services.cli.operator_actions import record_action
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.rules import Selection, judge
 from libs.views.client import Shard
 from libs.views.functions import libraries
-from libs.views.key_tags import key_base
+from libs.views.hash_tags import key_base
 from libs.views.reply_types import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view, differing

@@ -11,7 +11,7 @@ import orjson
 
 from libs.web.asgi import Front
 from libs.web.asgi_routes import AsgiRoute
-from libs.web.service import Server
+from libs.web.http_service import Server
 from libs.web.settings import HttpSettings
 from tests.services.query.query_environment import QueryEnvironment
 from tests.support.http_clients import http_client

@@ -8,7 +8,7 @@ from typing import Any, Final
 import httpx
 import orjson
 
-from services.cli.commands.demo.results import AcceptedResults
+from services.cli.commands.demo.voter_responses import AcceptedResults
 from services.cli.commands.demo.voters import Ballot, VoterPopulation
 
 MOST_IN_FLIGHT: Final = 200

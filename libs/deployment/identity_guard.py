@@ -10,8 +10,8 @@ from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
 from libs.deployment.identity import examine_deployment
 from libs.deployment.settings import DeploymentSettings
+from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged
-from libs.kafka.guard import LogGuard
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, wrong_partitions
 from libs.storage.store import StorageUnavailable, Store, open_store

@@ -11,9 +11,9 @@ import orjson
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import TallyError
 from libs.web.errors import MalformedJson, PayloadTooLarge
-from libs.web.requests import check_size, load_json
+from libs.web.request_parsing import check_size, load_json
 from services.ingestion.vote_forms import MAX_VOTE_BYTES, VoteForm, check_vote
-from services.ingestion.voters import new_vote_id
+from services.ingestion.voter_pseudonyms import new_vote_id
 
 MAX_BATCH = 10_000
 MAX_BATCH_BYTES = 8 << 20

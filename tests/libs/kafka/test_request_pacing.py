@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.topics import Topic
-from libs.kafka import pacing
-from libs.kafka.pacing import FEW_RECORDS, Pace
+from libs.kafka import request_pacing
+from libs.kafka.request_pacing import FEW_RECORDS, Pace
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from tests.support.eventually import eventually
@@ -79,14 +79,14 @@ async def test_only_a_request_of_several_records_delays_the_next_one() -> None:
 async def test_a_partition_without_acknowledgement_does_not_hold_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pacing, "LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr(request_pacing, "LONGEST_WAIT_S", 0.01)
     broker = Broker(linger_s=NEVER_S)
     broker.add("hung")
     await a_tick()
     hung = broker.pace.request
     broker.add("a")
     await broker.has_sent(["hung"], ["a"])
-    monkeypatch.setattr(pacing, "LONGEST_WAIT_S", NEVER_S)
+    monkeypatch.setattr(request_pacing, "LONGEST_WAIT_S", NEVER_S)
     broker.pace.landed(broker.pace.request)
     broker.add("b")
     await broker.has_sent(["hung"], ["a"], ["b"])
@@ -102,7 +102,7 @@ async def test_records_that_come_during_a_request_are_one_batch_for_each_partiti
     writer = LogWriter(settings)
     await writer.start()
     await writer.append(topic.name, 0, b"first")
-    monkeypatch.setattr(pacing, "LONGEST_WAIT_S", NEVER_S)
+    monkeypatch.setattr(request_pacing, "LONGEST_WAIT_S", NEVER_S)
     link = writer._producers.link
     assert link is not None
     batches: list[int] = []

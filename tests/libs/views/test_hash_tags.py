@@ -7,7 +7,7 @@ from typing import get_args
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from libs.views.key_tags import SLOTS, Prefix, key_base, partition_in, shard_borders, slot_of
+from libs.views.hash_tags import SLOTS, Prefix, key_base, partition_in, shard_borders, slot_of
 
 PREFIXES = st.sampled_from(get_args(Prefix))
 PARTITIONS = st.integers(16, 1024)

@@ -17,10 +17,10 @@ from libs.purchases.unreadable import PurchaseUnreadable, report
 from libs.tally.errors import NotFound
 from libs.views.purchase_views import Unreadable
 from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.common_parameters import LISTED, IdempotencyKey, Limit, Next
 from libs.web.idempotency import RequestKeys, is_repetition
 from libs.web.openapi import BAD_BODY, REPLAYED, answers, needs, takes
-from libs.web.parameters import LISTED, IdempotencyKey, Limit, Next
-from libs.web.requests import read_object
+from libs.web.request_parsing import read_object
 from services.ingestion.purchase_pages import PageRequest, PurchasePage, Reader, read_page
 
 TAG: Final = "purchases"

@@ -20,10 +20,10 @@ from libs.voting.service import VotingService
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.client_address import Proxies
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
-from libs.web.requests import declared_size, read_body, require_json
-from services.ingestion.batches import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
+from libs.web.request_parsing import declared_size, read_body, require_json
+from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
 from services.ingestion.vote_forms import MAX_VOTE_BYTES, VOTE_ID_TEXT, VoteForm, check_vote, parse_vote
-from services.ingestion.voters import command, new_vote_id
+from services.ingestion.voter_pseudonyms import command, new_vote_id
 
 REFUSED = HTTP_REFUSALS.labels("in_flight")
 TURN = 10

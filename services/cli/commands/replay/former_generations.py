@@ -13,7 +13,7 @@ from services.cli.commands.replay.options import Accept, Number, Projections, ta
 from services.cli.commands.replay.projections import ProjectionName
 from services.cli.commands.replay.swap import swap
 from services.cli.commands.replay.targets import Target, former, latest_read
-from services.cli.operator import record_action
+from services.cli.operator_actions import record_action
 from services.cli.render import Block
 from services.cli.runner import Execute, OneContest, command
 

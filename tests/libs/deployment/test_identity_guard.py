@@ -3,8 +3,8 @@
 import pytest
 
 from libs.contracts.log_records import Position
+from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged, WrongTopic
-from libs.kafka.guard import LogGuard
 from libs.kafka.writer import LogWriter
 from libs.storage.store_id import NAME, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended

@@ -5,7 +5,7 @@ import pytest
 from libs.tally.events import Rating
 from libs.voting.content_hash import content_of
 from services.ingestion.vote_forms import VoteForm
-from services.ingestion.voters import command
+from services.ingestion.voter_pseudonyms import command
 
 SECRET = bytes(32)
 

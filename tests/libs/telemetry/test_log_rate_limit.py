@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from libs.telemetry.log_rate_limit import MOST_KINDS, WINDOW_S, RateLimit
 from libs.telemetry.logs import TextLine
-from libs.telemetry.rate_limit import MOST_KINDS, WINDOW_S, RateLimit
 
 
 class Clock:

@@ -6,10 +6,10 @@ from starlette.responses import Response
 from libs.contracts.position_token import encode_positions
 from libs.voting.source_reports import SourceReporter
 from libs.web.auth import Authenticator, require
+from libs.web.common_parameters import IdempotencyKey
 from libs.web.idempotency import RequestKeys, is_repetition
 from libs.web.openapi import BAD_BODY, REPLAYED, answers, needs, takes
-from libs.web.parameters import IdempotencyKey
-from libs.web.requests import read_object
+from libs.web.request_parsing import read_object
 from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
 

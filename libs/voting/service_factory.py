@@ -22,7 +22,7 @@ SINGLE_RECORD_BYTES = 4_000
 """Fetch size that suffices to read one vote from the log."""
 
 
-async def assemble(
+async def create_voting_service(
     namespace: str,
     partitions: int,
     valkey: Valkey,
