@@ -14,6 +14,7 @@ from libs.tally.events import VoteRestored
 from libs.tally.fold import ContestTally
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import FoldedVote, VoterLedger
+from libs.views.counts_replies import source_figures, source_row
 from libs.views.ledger_scan import (
     DIGEST_SIZE,
     INLINE,
@@ -30,7 +31,6 @@ from libs.views.ledger_scan import (
 )
 from libs.views.serialization import FORMS, SOURCES, digest, raw, text, unpack
 from libs.views.timeline import Moment, field_of, moment_of, past_of
-from libs.views.vote_views import source_figures, source_row
 
 VOID_MARK: Final = b"V"
 """Ends the name of a field that holds a vote's waiting void or restore."""

@@ -11,10 +11,10 @@ from libs.contracts.log_records import Position
 from libs.tally.counts import RatingSums
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
+from libs.views.counts_replies import contest_counts, joined, rating_sums, source_figures, source_row
 from libs.views.hash_tags import key_base
 from libs.views.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.serialization import unpack
-from libs.views.vote_views import contest_counts, joined, rating_sums, source_figures, source_row
 
 MINUTE_MS: Final = 60_000
 SUBJECTS: Final = 100

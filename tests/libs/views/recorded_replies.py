@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from libs.views.vote_views import LAST, ROWS, UPTO, VoteViews
+from libs.views.counts_replies import LAST, ROWS, UPTO
+from libs.views.vote_views import VoteViews
 
 
 class CountCalls:

@@ -4,9 +4,9 @@ import pytest
 
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event
+from libs.views.counts_replies import source_row
 from libs.views.reply_types import ContestCounts, SourceCounts, SourceSize
 from libs.views.serialization import unpack
-from libs.views.vote_views import source_row
 from tests.libs.views.recorded_replies import CountCalls
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_report
