@@ -4,19 +4,12 @@ import asyncio
 
 import pytest
 
-from libs.catalogue.command_writer import CommandWriter, WriteRequest
+from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
-from libs.catalogue.record_service import RecordService
-from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, RecordCreated, Stored
-from libs.contracts.log_records import Appended
+from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import (
-    AppendUnknown,
-    IdempotencyKeyReused,
-    LogUnavailable,
-    NotAppended,
     NotFound,
-    TallyError,
     ViewsUnavailable,
 )
 from tests.libs.catalogue.conftest import CRATES, LABELS, TABLE, TAGS
@@ -264,87 +257,6 @@ async def test_a_status_never_goes_back_to_pending(catalogue: Catalogue, account
         await catalogue.record_service.patch(PARTICIPANTS, account, made.key, {"status": "pending"})
 
 
-async def test_a_record_sent_twice_is_made_once(catalogue: Catalogue, account: str) -> None:
-    event = RecordCreated(
-        account=account, command_id=WriteRequest.once().command_id, at=1, resource="contests", key="k", record="{}"
-    )
-    first = await catalogue.writer.record(event)
-    again = await catalogue.writer.record(event)
-    assert first.kind is OutcomeKind.OK
-    assert again == first
-
-
-async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
-    catalogue: Catalogue, account: str
-) -> None:
-    asked = WriteRequest.repeatable(account, "POST", "/contests", "key-1", b'{"title": "x"}')
-    engines = [catalogue.record_service, catalogue.another_record_service()]
-    results = await asyncio.gather(
-        *(engines[n % 2].create(CONTESTS, account, {"title": "x"}, asked) for n in range(20))
-    )
-    assert len({written.stored.key for written in results}) == 1
-    assert sum(not written.replayed for written in results) == 1
-    made = results[0].stored
-    await catalogue.record_service.patch(CONTESTS, account, made.key, {"title": "changed"})
-    later = await catalogue.record_service.create(CONTESTS, account, {"title": "x"}, asked)
-    assert (later.replayed, later.stored.document) == (True, {"title": "x"})
-    other = WriteRequest.repeatable(account, "POST", "/contests", "key-1", b'{"title": "y"}')
-    with pytest.raises(IdempotencyKeyReused):
-        await catalogue.record_service.create(CONTESTS, account, {"title": "y"}, other)
-
-
-async def test_a_key_of_the_account_s_own_is_taken_once_by_many_processes(
-    catalogue: Catalogue, account: str
-) -> None:
-    engines = [catalogue.record_service, catalogue.another_record_service()]
-    for number in range(5):
-        placed = await asyncio.gather(
-            *(
-                record_service.place(CRATES, account, f"k{number}", {"title": title}, WriteRequest.once())
-                for title, record_service in zip("ab", engines, strict=True)
-            )
-        )
-        first, second = sorted((written.stored for written in placed), key=lambda stored: stored.version)
-        assert first.created == first.updated == second.created < second.updated
-        assert second == await catalogue.record_service.get(CRATES, account, f"k{number}")
-
-
-async def test_a_placing_sent_again_by_its_idempotency_key_takes_effect_once(
-    catalogue: Catalogue, account: str
-) -> None:
-    engines = [catalogue.record_service, catalogue.another_record_service()]
-    for number in range(5):
-        asked = WriteRequest.repeatable(account, "POST", f"/crates/k{number}", "key", b"{}")
-        both = await asyncio.gather(*(one.place(CRATES, account, f"k{number}", {}, asked) for one in engines))
-        assert both[0].stored == both[1].stored
-        await catalogue.record_service.patch(CRATES, account, f"k{number}", {"title": "changed"})
-        later = await engines[1].place(CRATES, account, f"k{number}", {}, asked)
-        assert (later.stored, later.replayed) == (both[0].stored, True)
-
-
-async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue: Catalogue, account: str) -> None:
-    """It changed a version that had passed, and then the one that had come."""
-    asked = WriteRequest.repeatable(account, "POST", "/crates/k", "key", b"{}")
-    made = await catalogue.record_service.place(CRATES, account, "k", {}, WriteRequest.once())
-    await catalogue.record_service.patch(CRATES, account, "k", {"title": "meanwhile"})
-    lost = RecordChanged(
-        account=account,
-        command_id=asked.command_id,
-        content=asked.content,
-        at=1,
-        resource="crates",
-        key="k",
-        record="{}",
-        expected_version=made.stored.version,
-    )
-    assert (await catalogue.writer.record(lost)).kind is OutcomeKind.CONFLICT
-    placed, again = [await catalogue.record_service.place(CRATES, account, "k", {}, asked) for _ in range(2)]
-    assert (placed.replayed, again.replayed, again.stored) == (False, True, placed.stored)
-    other = WriteRequest(asked.command_id, "other content")
-    with pytest.raises(IdempotencyKeyReused):
-        await catalogue.record_service.place(CRATES, account, "k", {"title": "x"}, other)
-
-
 @pytest.mark.parametrize("key", ["", "a b", "a/b", "x" * 131, "k\n", ".", ".."])
 async def test_what_is_no_key_takes_no_record(catalogue: Catalogue, account: str, key: str) -> None:
     with pytest.raises(ValidationFailed):
@@ -370,47 +282,3 @@ async def test_a_view_destroyed_and_folded_again_is_the_same(catalogue: Catalogu
     await catalogue.create("contests", account, {})  # the projector looks when there is something to fold
     assert await catalogue.views.get(account, "participants", made[-1].key) == made[-1]
     assert await catalogue.views.contest_config(account, contest.key) == before
-
-
-class TroubledLog:
-    """A log whose acknowledgements get lost, or that takes nothing."""
-
-    def __init__(self, catalogue: Catalogue, error: TallyError, *, takes: bool) -> None:
-        self._catalogue, self._error, self._takes = catalogue, error, takes
-
-    async def append(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes,
-        key: bytes | None = None,
-        *,
-        deadline_s: float | None = None,
-    ) -> Appended:
-        if self._takes:
-            await self._catalogue.log.append(topic, partition, value, key)
-        raise self._error
-
-
-def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> RecordService:
-    log = TroubledLog(catalogue, error, takes=takes)
-    writer = CommandWriter(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=5 if takes else 0.3)
-    return RecordService(TABLE, catalogue.views, writer)
-
-
-async def test_an_unknown_append_is_answered_by_the_fold(catalogue: Catalogue, account: str) -> None:
-    record_service = engine_over(catalogue, AppendUnknown("lost"), takes=True)
-    written = await record_service.create(CONTESTS, account, {}, WriteRequest.once())
-    assert await catalogue.record_service.get(CONTESTS, account, written.stored.key) == written.stored
-
-
-async def test_an_append_that_stays_unknown_is_said_to_be(catalogue: Catalogue, account: str) -> None:
-    record_service = engine_over(catalogue, AppendUnknown("lost"), takes=False)
-    with pytest.raises(ViewsUnavailable, match="may have been recorded"):
-        await record_service.create(CONTESTS, account, {}, WriteRequest.once())
-
-
-async def test_a_log_that_takes_nothing_is_said_to_be_away(catalogue: Catalogue, account: str) -> None:
-    record_service = engine_over(catalogue, NotAppended("away"), takes=False)
-    with pytest.raises(LogUnavailable):
-        await record_service.create(CONTESTS, account, {}, WriteRequest.once())

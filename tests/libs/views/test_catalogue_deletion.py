@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgpack
@@ -14,21 +13,12 @@ from libs.contracts.topics import catalogue_topic
 from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews, Entry, _item
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations, Moving, State
 from tests.support.freshness import make_fresh
 
 ACCOUNT, LOG, NOW_MS = "account", "the-log", 1_790_000_000_000
 PARTICIPANTS = 180
 """More than three calls remove."""
-
-
-@pytest.fixture
-async def valkey(valkey_address: str) -> AsyncIterator[ValkeyClient]:
-    valkey = open_valkey(valkey_address)
-    await load_functions(valkey)
-    yield valkey
-    await valkey.close()
 
 
 def created(offset: int, resource: str, key: str, *, image: str = "", contest: str = "") -> RecordCreated:

@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
@@ -34,7 +34,6 @@ from libs.monitoring.quarantine import reasons_of
 from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue_views import CatalogueViews, Order
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from tests.libs.views.catalogue_model import DAY_MS, PARENTS, Model
 from tests.support.freshness import make_fresh
@@ -175,14 +174,6 @@ def alone(event: RecordsWritten) -> RecordCreated | RecordChanged:
         del members["expected_version"]
         return RecordCreated(**members)
     return RecordChanged(**members)
-
-
-@pytest.fixture(scope="module")
-async def valkey(servers: Any) -> AsyncIterator[ValkeyClient]:
-    valkey = open_valkey(servers.addresses.valkey)
-    await load_functions(valkey)
-    yield valkey
-    await valkey.close()
 
 
 async def assert_ascending(views: CatalogueViews, model: Model, account: str, resource: str, parent: str) -> None:

@@ -1,7 +1,6 @@
 """The purchases' Lua fold equals the Python fold, for any batches, duplicates and restarts."""
 
 import uuid
-from collections.abc import AsyncIterator
 from itertools import pairwise, permutations
 from typing import Any
 
@@ -32,7 +31,6 @@ from libs.monitoring.quarantine import reasons_of
 from libs.purchases.fold import PurchaseFold
 from libs.tally.events import LogCreated
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.purchase_views import Choice, Entry, PurchaseViews
 from tests.support.freshness import make_fresh
@@ -107,14 +105,6 @@ def folded(entries: list[Entry]) -> PurchaseFold:
         else:
             fold.evolve(event, record.offset, record.timestamp_ms)
     return fold
-
-
-@pytest.fixture(scope="module")
-async def valkey(servers: Any) -> AsyncIterator[ValkeyClient]:
-    valkey = open_valkey(servers.addresses.valkey)
-    await load_functions(valkey)
-    yield valkey
-    await valkey.close()
 
 
 def views_of(valkey: ValkeyClient, partitions: int = 1) -> PurchaseViews:

@@ -105,3 +105,9 @@ async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 async def host() -> AsyncIterator[WebHost]:
     async with open_host() as host:
         yield host
+
+
+@pytest.fixture
+async def client(place: Place) -> AsyncIterator[httpx.AsyncClient]:
+    async with place.client() as client:
+        yield client

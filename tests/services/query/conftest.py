@@ -18,3 +18,9 @@ async def env(valkey_address: str, namespace: str) -> AsyncIterator[QueryEnviron
 async def service(env: QueryEnvironment) -> AsyncIterator[Service]:
     async with served(env) as running:
         yield running
+
+
+@pytest.fixture
+def nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Votes show in the next answer."""
+    monkeypatch.setattr("services.query.timeline_endpoint.MOST_HELD_S", 0.0)

@@ -1,24 +1,19 @@
 """Mutations of the protocol, each without one guard: the simulation must detect every one."""
 
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 from libs.contracts.log_records import Position
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
-from libs.tally.events import Event, Fence, VoteCast, VoteRemoved, VoteRestored, VoteVoided
+from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally
 from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
-from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
+from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.reply_types import ClosingState
-from libs.voting.protocol import casting, removal, unknown_appends
 from tests.libs.views.simulation.allowance_use import Book, Reservation
 from tests.libs.views.simulation.model_ledger import ModelLedger
-from tests.libs.views.simulation.projectors import may_close
-from tests.libs.views.simulation.simulated_system import SimulatedSystem
 
 
 class NoIncarnationInTheFold(ModelLedger):
@@ -193,174 +188,7 @@ MODEL_MUTATIONS = [
     ClosedWhileVotesArePending,
     ClosedWhileRemovalsArePending,
 ]
-
-
-def closes_behind_a_shut_gate(system: SimulatedSystem, contest: Contest, state: ClosingState) -> bool:
-    return may_close(system, contest, replace(state, open=True))
-
-
-CLOSING_MUTATIONS: dict[str, dict[str, Any]] = {
-    "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},
-}
-
-PROTOCOL_MUTATIONS: dict[str, tuple[ModuleType, list[tuple[str, str]]]] = {
-    "no confirmation": (unknown_appends, [("confirmed = yield Confirm(event.incarnation)", "confirmed = True")]),
-    "confirmed before the append": (
-        unknown_appends,
-        [
-            ("appended = yield Append", "early = yield Confirm(event.incarnation)\n    appended = yield Append"),
-            ("confirmed = yield Confirm(event.incarnation)", "confirmed = early"),
-        ],
-    ),
-    "a lost confirmation confirms": (unknown_appends, [("confirmed is True", "confirmed is not False")]),
-    "the offset of a batch that may be a duplicate": (
-        unknown_appends,
-        [("appended.offset if appended.exact else None", "appended.offset")],
-    ),
-    "a record in doubt is given up": (
-        unknown_appends,
-        [
-            ("if isinstance(appended, NotAppended)", "if not isinstance(appended, Appended)"),
-            ("        return appended\n", "        return NotAppended('gone')\n"),
-        ],
-    ),
-    "what another request recorded under the id is one's own": (
-        casting,
-        [("if recorded.content != command.content:", "if False:")],
-    ),
-    "a vote that a fence ended is accepted": (
-        casting,
-        [
-            (
-                "fenced = True  # its record can never count, so it may be reserved again\n"
-                "                        continue",
-                "return _accepted(command, answer, event.receipt, partition, len(event.receipt))",
-            )
-        ],
-    ),
-    "accepted by the own grant where another record was folded": (
-        casting,
-        [
-            (
-                "return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)",
-                "return _accepted(command, answer, event.receipt, partition, recorded.known.offset)",
-            )
-        ],
-    ),
-    "a joiner records limits of its own": (
-        casting,
-        [
-            (
-                "event = cast_of(command, answer, sign(answer.accepted_at))",
-                "event = cast_of(command, answer, sign(answer.accepted_at))\n"
-                "                if answer.joined:\n"
-                "                    event = replace(event, max_participant=0, max_contest=0)",
-            ),
-            ("from typing import", "from dataclasses import replace\nfrom typing import"),
-        ],
-    ),
-    "a voided vote counts as removed": (
-        removal,
-        [("if contest is None or status is not VoteStatus.VOIDED", "if True")],
-    ),
-    "a voided vote counts as removed once in doubt": (
-        removal,
-        [("UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED", "UNDECIDED = None, VoteStatus.COUNTED")],
-    ),
-    "a removal that a fence ended is done": (removal, [("and not is_removed(recorded)", "and False")]),
-    "a pending vote needs no removal": (
-        removal,
-        [
-            (
-                "case NotFolded():",
-                "case NotFolded():\n                return Removed(partition, None)\n            case 0:",
-            )
-        ],
-    ),
-}
-"""Steps of the voting protocols as they are shipped: the module, and its text replaced."""
-
-
-def altered(module: ModuleType, changes: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The functions of a module whose text was changed."""
-    source = inspect.getsource(module)
-    for old, new in changes:
-        assert source.count(old) == 1, f"{module.__name__} has not one {old!r}"
-        source = source.replace(old, new)
-    names: dict[str, Any] = {"__name__": module.__name__}
-    exec(compile(source, str(module.__file__), "exec"), names)
-    functions = (value for value in names.values() if inspect.isfunction(value))
-    return {value.__name__: value for value in functions if value.__module__ == module.__name__}
-
-
-def _voiding_frees_the_slot(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
-    voids = VOID(tally, event)
-    if voids and isinstance(event, VoteVoided):
-        standing = tally.voters[event.voter]
-        standing.free_slot(standing.votes[event.vote_id].cast)
-    return voids
-
-
-def _voiding_gives_the_allowance_back(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
-    voids = VOID(tally, event)
-    if voids:
-        standing = tally.voters[event.voter]
-        tally._move_contest(standing, standing.votes[event.vote_id], -1 if isinstance(event, VoteVoided) else 1, 0)
-    return voids
-
-
-def _what_was_replaced_or_removed_is_restored(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
-    standing = tally.voters.get(event.voter, VoterLedger())
-    vote = standing.votes.get(event.vote_id)
-    if isinstance(event, VoteRestored) and vote is not None and vote.void == event.void:
-        tally._set(vote, VoteStatus.VOIDED)
-    return VOID(tally, event)
-
-
-def _an_operation_voids_again_and_again(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
-    vote = tally.voters.get(event.voter, VoterLedger()).votes.get(event.vote_id)
-    if vote is not None and isinstance(event, VoteVoided):
-        vote.voids = ()
-    return VOID(tally, event)
-
-
-def _an_operation_restores_what_another_voided(tally: ContestTally, event: VoteVoided | VoteRestored) -> bool:
-    vote = tally.voters.get(event.voter, VoterLedger()).votes.get(event.vote_id)
-    if vote is not None and vote.void is not None and isinstance(event, VoteRestored):
-        event = replace(event, void=vote.void)
-    return VOID(tally, event)
-
-
-def _a_voided_vote_cannot_be_removed(tally: ContestTally, event: VoteRemoved, offset: int) -> bool:
-    vote = tally.voters.get(event.voter, VoterLedger()).votes.get(event.vote_id)
-    return (vote is None or vote.status is not VoteStatus.VOIDED) and REMOVE(tally, event, offset)
-
-
-def _voids_at_once_behind_the_close(tally: ContestTally, event: VoteVoided | VoteRestored, offset: int) -> bool:
-    return VOID(tally, event)
-
-
-def _the_former_period_is_over(standing: VoterLedger, source: str, epoch: int) -> bool:
-    return source == "c-free" and epoch < standing.epoch
-
-
-PERIOD_MUTATIONS: dict[str, dict[str, Any]] = {
-    "the sums of the former period are merged": {"is_over": _the_former_period_is_over}
-}
-"""Methods of a voter's standing, for the ledger and for what it is compared with alike."""
-
 VOID, REMOVE = ContestTally.void, ContestTally.remove
-FOLD_MUTATIONS: dict[str, dict[str, Any]] = {
-    "voiding frees the slot": {"void": _voiding_frees_the_slot},
-    "voiding gives the allowance back": {"void": _voiding_gives_the_allowance_back},
-    "what was replaced or removed is restored": {"void": _what_was_replaced_or_removed_is_restored},
-    "an operation voids again and again": {"void": _an_operation_voids_again_and_again},
-    "an operation restores what another one voided": {"void": _an_operation_restores_what_another_voided},
-    "a voided vote cannot be removed": {"remove": _a_voided_vote_cannot_be_removed},
-    "voids at once behind the close": {"void_later": _voids_at_once_behind_the_close},
-}
-"""Methods of the fold itself, for the ledger and for what it is compared with alike."""
-
 LUA_MUTATIONS = {
     "no incarnation in the fold": [("if n ~= state.fence then", "if false then")],
     "no run id": [("open = v[1] == 'open' and v[2] == run,", "open = v[1] == 'open',")],
@@ -383,7 +211,6 @@ LUA_MUTATIONS = {
     ],
 }
 """Mutations that faults reveal."""
-
 ADMISSION_MUTATIONS = {
     "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1, counted and -1 or 0)", "")],
     "a removed vote keeps its slot": [("if slots[i] == digest then", "if false then")],

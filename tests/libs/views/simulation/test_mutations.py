@@ -9,20 +9,14 @@ from redis import Redis
 
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoterLedger
+from tests.libs.views.simulation import test_shortest_removals as removals
 from tests.libs.views.simulation import test_shortest_schedules as shortest
+from tests.libs.views.simulation.fold_mutations import FOLD_MUTATIONS, PERIOD_MUTATIONS
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua_ledger import LuaLedger, load
 from tests.libs.views.simulation.model_ledger import ModelLedger
-from tests.libs.views.simulation.mutations import (
-    ADMISSION_MUTATIONS,
-    CLOSING_MUTATIONS,
-    FOLD_MUTATIONS,
-    LUA_MUTATIONS,
-    MODEL_MUTATIONS,
-    PERIOD_MUTATIONS,
-    PROTOCOL_MUTATIONS,
-    altered,
-)
+from tests.libs.views.simulation.mutations import ADMISSION_MUTATIONS, LUA_MUTATIONS, MODEL_MUTATIONS
+from tests.libs.views.simulation.protocol_mutations import CLOSING_MUTATIONS, PROTOCOL_MUTATIONS, altered
 from tests.libs.views.simulation.random_voting import Voting
 from tests.libs.views.simulation.schedule import run
 from tests.libs.views.simulation.simulated_system import Violation
@@ -66,17 +60,17 @@ FINDS = {
 notice, since any change to the schedules moves the seeds."""
 SHORTEST: dict[str, Callable[[Ledger], None]] = {
     "ReleaseOfAnyIncarnation": shortest.test_a_release_under_an_old_incarnation_leaves_anothers_reservation_alone,
-    "RemovedFromUnderItsReplacement": shortest.test_a_vote_is_not_removed_from_under_the_one_that_replaces_it,
-    "ReplacesWhatIsBeingRemoved": shortest.test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace,
+    "RemovedFromUnderItsReplacement": removals.test_a_vote_is_not_removed_from_under_the_one_that_replaces_it,
+    "ReplacesWhatIsBeingRemoved": removals.test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace,
     "ReplacementNotComputedAnew": (
         shortest.test_a_replacement_takes_its_allowance_once_what_came_before_it_is_given_up
     ),
     "BeginsPeriodsPastPendingVotes": shortest.test_no_period_begins_while_a_vote_of_the_last_but_one_is_pending,
-    "ClosedWhileRemovalsArePending": shortest.test_no_contest_is_closed_while_a_removal_is_pending,
-    "what was replaced or removed is restored": shortest.test_what_was_removed_while_it_was_voided_is_not_restored,
-    "an operation voids again and again": shortest.test_a_late_copy_of_a_voiding_does_not_void_what_was_restored,
+    "ClosedWhileRemovalsArePending": removals.test_no_contest_is_closed_while_a_removal_is_pending,
+    "what was replaced or removed is restored": removals.test_what_was_removed_while_it_was_voided_is_not_restored,
+    "an operation voids again and again": removals.test_a_late_copy_of_a_voiding_does_not_void_what_was_restored,
     "an operation restores what another one voided": (
-        shortest.test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_voided
+        removals.test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_voided
     ),
 }
 """The shortest schedules of holes that random ones hardly find."""

@@ -1,0 +1,331 @@
+"""Behaviour of every field of `contest_config`, its bad values, and the legacy parameters."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.support.voting import Api, Contest, code, hours_from_now, moment, running
+
+Behaviour = Callable[[Api], Awaitable[None]]
+
+
+async def public(contest: Contest) -> dict[str, Any]:
+    answer = await contest.client.get(f"/public{contest.path}/results", headers={"Authorization": ""})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def typed(api: Api, contest_type: str, participants: int = 2, **config: Any) -> Contest:
+    return await api.contest(participants, running(**config) | {"contest_type": contest_type})
+
+
+async def start(api: Api) -> None:
+    contest = await api.contest(start=hours_from_now(1), end=hours_from_now(2))
+    refused = await contest.vote()
+    assert (code(refused), refused.json()["phase"]) == ((409, "contest_not_running"), "announced")
+    await contest.change(start=hours_from_now(-1))
+    assert (await contest.vote()).status_code == 201
+
+
+async def end(api: Api) -> None:
+    contest = await api.contest(start=hours_from_now(-2), end=hours_from_now(-1))
+    refused = await contest.vote()
+    assert (code(refused), refused.json()["phase"]) == ((409, "contest_not_running"), "finished")
+
+
+async def free_is_mobile_only(api: Api) -> None:
+    contest = await api.contest(free={"is_mobile_only": True})
+    assert code(await contest.vote(platform="web")) == (403, "mobile_only")
+    assert (await contest.vote(platform="ios")).status_code == 201
+
+
+async def free_max_contest(api: Api) -> None:
+    contest = await api.contest(free={"max_contest": 1})
+    await contest.vote(0)
+    assert code(await contest.vote(1)) == (409, "contest_limit_reached")
+    assert (await contest.vote(1, source="c-paid")).status_code == 201
+
+
+async def free_max_participant(api: Api) -> None:
+    contest = await api.contest(free={"max_participant": 2})
+    assert code(await contest.vote(count=3)) == (409, "participant_limit_reached")
+    assert (await contest.vote(count=2)).status_code == 201
+
+
+async def paid_is_anonymous(api: Api) -> None:
+    contest = await api.contest(paid={"is_anonymous": True})
+    assert code(await contest.vote(anonymous_id="n")) == (403, "anonymous_voting_disabled")
+    paid = await contest.vote(anonymous_id="n", source="c-paid")
+    counts = await contest.counts(paid.headers["tally-position"])
+    assert (counts["anonymous_voter_count"], counts["unique_voter_count"]) == (1, 1)
+
+
+async def paid_max_contest(api: Api) -> None:
+    contest = await api.contest(paid={"max_contest": 1})
+    await contest.vote(0, source="c-paid")
+    assert code(await contest.vote(1, source="c-paid")) == (409, "contest_limit_reached")
+
+
+async def paid_max_participant(api: Api) -> None:
+    contest = await api.contest(paid={"max_participant": 1})
+    assert code(await contest.vote(0, source="c-paid", count=2)) == (409, "participant_limit_reached")
+
+
+async def rating_max_per_participant(api: Api) -> None:
+    contest = await typed(api, "rating", rating={"max_per_participant": 2})
+    assert [(await contest.rate(0, 1)).status_code for _ in range(3)] == [201, 201, 409]
+
+
+async def rating_max_rating(api: Api) -> None:
+    contest = await typed(api, "rating", rating={"max_rating": 3})
+    assert code(await contest.rate(0, 4)) == (422, "validation_failed")
+    assert (await contest.rate(0, 3)).status_code == 201
+
+
+async def rating_step_size(api: Api) -> None:
+    contest = await typed(api, "rating", rating={"step_size": "fraction"})
+    assert (await contest.rate(0, 2.5)).status_code == 201
+    whole = await typed(api, "rating", rating={})
+    assert code(await whole.rate(0, 2.5)) == (422, "validation_failed")
+
+
+async def rating_sub_rating_id(api: Api) -> None:
+    contest = await typed(api, "rating", rating={"sub_rating_configs": [{"sub_rating_id": "song"}]})
+    assert (await contest.rate(0, 1, sub_ratings={"song": 2})).status_code == 201
+    assert code(await contest.rate(1, 1, sub_ratings={"dance": 2})) == (422, "validation_failed")
+
+
+async def rating_max_votes(api: Api) -> None:
+    subs = [{"sub_rating_id": "song", "max_votes": 2}, {"sub_rating_id": "show"}]
+    contest = await typed(api, "rating", rating={"max_rating": 3, "sub_rating_configs": subs})
+    assert code(await contest.rate(0, 1, sub_ratings={"song": 3})) == (422, "validation_failed")
+    assert (await contest.rate(0, 1, sub_ratings={"song": 2, "show": 3})).status_code == 201
+
+
+async def ordering_id(api: Api) -> None:
+    contest = await typed(api, "ordering", ordering={"positions": [{"id": "1"}]})
+    assert (await contest.ballot(0)).status_code == 201
+    assert code(await contest.ballot(0, 1)) == (422, "validation_failed")
+
+
+async def ordering_index(api: Api) -> None:
+    positions = [{"id": "2", "index": 2, "votes": 1}, {"id": "1", "index": 1, "votes": 4}]
+    contest = await typed(api, "ordering", ordering={"positions": positions})
+    choices = (await contest.ballot(1, 0)).json()["choices"]
+    assert [choice["participant_key"] for choice in choices] == [contest.participants[1], contest.participants[0]]
+
+
+async def ordering_votes(api: Api) -> None:
+    contest = await typed(api, "ordering", ordering={"positions": [{"id": "1", "votes": 12}, {"id": "2"}]})
+    assert [choice["count"] for choice in (await contest.ballot(0, 1)).json()["choices"]] == [12, 1]
+
+
+async def ip_restriction(api: Api) -> None:
+    contest = await api.contest(ip_restriction_per_participant=2)
+    votes = [await contest.vote(0, f"v{number}", ip="2001:db8::1") for number in range(2)]
+    assert [vote.status_code for vote in votes] == [201, 201]
+    refused = await contest.vote(0, "v9", ip="2001:db8::ffff")
+    assert (code(refused), refused.json()["limit"]) == ((409, "ip_limit_reached"), 2)
+    assert (await contest.vote(0, "v9", ip="2001:db8:0:1::1")).status_code == 201
+    assert (await contest.vote(1, "v8", ip="2001:db8::1")).status_code == 201
+    assert (await contest.vote(0, "v8", ip="2001:db8::1", source="c-paid")).status_code == 201
+
+
+async def limit_result_amount(api: Api) -> None:
+    contest = await api.contest(3, limit_result_amount=2, participant_order="vote_count")
+    last = await contest.vote(2)
+    await contest.counts(last.headers["tally-position"])
+    results = await eventually_public(contest, count=1)
+    assert [entry["participant_key"] for entry in results["participants"]] == [
+        contest.participants[2],
+        contest.participants[0],
+    ]
+    assert len((await contest.counts())["participants"]) == 3
+
+
+async def is_anonymous_voting_enabled(api: Api) -> None:
+    contest = await api.contest(is_anonymous_voting_enabled=True)
+    free = await contest.vote(anonymous_id="n")
+    assert free.status_code == 201
+    assert code(await contest.vote(anonymous_id="n", source="c-paid")) == (403, "anonymous_voting_disabled")
+    counts = await contest.counts(free.headers["tally-position"])
+    entry = counts["participants"][contest.participants[0]]
+    shown = [counts, entry, entry["vote_sources"][0], counts["total_vote_sources"][0]]
+    assert [each["anonymous_voter_count"] for each in shown] == [1, 1, 1, 1]
+
+
+async def is_vote_removal_allowed(api: Api) -> None:
+    contest = await api.contest(is_vote_removal_allowed=False)
+    vote = await contest.vote()
+    assert code(await contest.remove(vote)) == (403, "vote_removal_not_allowed")
+    await contest.change(is_vote_removal_allowed=None)
+    assert (await contest.remove(vote)).status_code == 204
+
+
+async def eventually_public(contest: Contest, count: int) -> dict[str, Any]:
+    """The public results once they show `count` votes: caches may lag by a moment."""
+    for _ in range(200):
+        results = await public(contest)
+        if results["count"] == count:
+            return results
+        await asyncio.sleep(0.02)
+    raise AssertionError(results)
+
+
+async def participant_order(api: Api) -> None:
+    contest = await api.contest(3, free={"max_participant": -1}, participant_order="vote_count")
+    await contest.vote(1, count=2)
+    last = await contest.vote(2, count=5)
+    await contest.counts(last.headers["tally-position"])
+    results = await eventually_public(contest, count=7)
+    a, b, c = contest.participants
+    assert [entry["participant_key"] for entry in results["participants"]] == [c, b, a]
+    await contest.change(participant_order="running_number")
+    assert [entry["participant_key"] for entry in (await public(contest))["participants"]] == [a, b, c]
+
+
+async def participant_visibility(api: Api) -> None:
+    contest = await api.contest(participant_visibility="owner_only")
+    assert (await public(contest))["participants"] == []
+    assert len((await contest.counts())["participants"]) == 2
+
+
+async def vote_visibility(api: Api) -> None:
+    for hidden in ("hidden", "hidden_until_end", "hidden_until_vote"):
+        contest = await api.contest(vote_visibility=hidden)
+        vote = await contest.vote()
+        await contest.counts(vote.headers["tally-position"])
+        results = await public(contest)
+        assert results["count"] is None
+        assert all(entry[name] is None for entry in results["participants"] for name in ("count", "rank", "share"))
+    answer = await contest.client.get(
+        f"/public{contest.path}/results", params={"receipt": vote.json()["receipt"]}, headers={"Authorization": ""}
+    )
+    assert answer.json()["count"] == 1
+
+
+async def cooldown(api: Api) -> None:
+    contest = await api.contest(renew_free_vote={"cooldown": 30})
+    vote = (await contest.vote()).json()
+    assert (moment(vote["next_free_vote_at"]) - moment(vote["accepted_at"])).total_seconds() == 30
+
+
+async def days_between(api: Api) -> None:
+    contest = await api.contest(renew_free_vote={"days_between": 1})
+    vote = (await contest.vote()).json()
+    assert vote["next_free_vote_at"].endswith("T00:00:00.000000Z")
+
+
+async def participant_default_status(api: Api) -> None:
+    contest = await api.contest(participant_default_status="pending")
+    assert code(await contest.vote(0)) == (409, "participant_not_votable")
+
+
+def stored(*values: Any) -> tuple[Any, ...]:
+    """Does nothing on the server: any of `values` is kept and shown."""
+    return values
+
+
+BEHAVIOURS: dict[str, Behaviour | tuple[Any, ...]] = {
+    "start": start,
+    "end": end,
+    "free.is_mobile_only": free_is_mobile_only,
+    "free.max_contest": free_max_contest,
+    "free.max_participant": free_max_participant,
+    "paid.is_anonymous": paid_is_anonymous,
+    "paid.max_contest": paid_max_contest,
+    "paid.max_participant": paid_max_participant,
+    "silver.max_contest": stored(0, 7, -1),
+    "silver.max_participant": stored(0, 7, -1),
+    "rating.max_per_participant": rating_max_per_participant,
+    "rating.max_rating": rating_max_rating,
+    "rating.step_size": rating_step_size,
+    "rating.style": stored({"size": 3}),
+    "rating.sub_rating_configs.sub_rating_id": rating_sub_rating_id,
+    "rating.sub_rating_configs.title": stored([{"sub_rating_id": "a", "title": "Song"}]),
+    "rating.sub_rating_configs.max_votes": rating_max_votes,
+    "rating.sub_rating_configs.style": stored([{"sub_rating_id": "a", "style": {"size": 3}}]),
+    "ordering.skin": stored("list"),
+    "ordering.position_style": stored({"size": 3}),
+    "ordering.position_icon": stored({"key": "gold"}),
+    "ordering.positions.id": ordering_id,
+    "ordering.positions.index": ordering_index,
+    "ordering.positions.votes": ordering_votes,
+    "ordering.positions.title": stored([{"id": "1", "title": "First"}]),
+    "ordering.positions.style": stored([{"id": "1", "style": {"size": 3}}]),
+    "ordering.positions.icon": stored([{"id": "1", "icon": {"key": "gold"}}]),
+    "ip_config": stored("default"),
+    "ip_restriction_per_participant": ip_restriction,
+    "limit_result_amount": limit_result_amount,
+    "share_top_x": stored(-1, 3),
+    "is_anonymous_voting_enabled": is_anonymous_voting_enabled,
+    "is_contest_time_shown": stored(True, False),
+    "is_grid_hidden": stored(True, False),
+    "is_randomize": stored(True, False),
+    "is_vote_removal_allowed": is_vote_removal_allowed,
+    "participant_order": participant_order,
+    "participant_visibility": participant_visibility,
+    "vote_visibility": vote_visibility,
+    "participant_style": stored({"image_style": "circle"}),
+    "renew_free_vote.cooldown": cooldown,
+    "renew_free_vote.days_between": days_between,
+    "contest_visibility": stored("listed", "not_listed"),
+    "participant_default_status": participant_default_status,
+    "show_video_play_button": stored(True, False),
+}
+BAD: dict[str, list[Any]] = {
+    "start": ["yesterday", "2026-01-01", 5],
+    "end": ["2026-01-01T00:00:00", True],
+    "free.max_contest": [-2, 1.5, "1", 2**31],
+    "free.max_participant": [-2, True],
+    "free.is_mobile_only": ["yes", 1],
+    "paid.max_contest": [-2, "many"],
+    "paid.max_participant": [-2, "many"],
+    "paid.is_anonymous": ["no", 0],
+    "silver.max_contest": [-2],
+    "silver.max_participant": [-2],
+    "rating.max_per_participant": [-2, 1.5],
+    "rating.max_rating": [-1, 1_001, 4.5],
+    "ip_restriction_per_participant": [0, -2],
+    "limit_result_amount": [-2, "all"],
+    "share_top_x": [-2],
+    "is_anonymous_voting_enabled": ["true", 1],
+    "is_vote_removal_allowed": ["false"],
+    "participant_order": ["alphabet"],
+    "participant_visibility": ["hidden"],
+    "vote_visibility": ["secret"],
+    "contest_visibility": ["unlisted"],
+    "participant_default_status": ["accepted"],
+    "renew_free_vote.cooldown": [-2, 1.5, "1h"],
+    "renew_free_vote.days_between": [-2, 36_501],
+}
+LEGACY_PARAMETERS: dict[str, str] = {
+    "title": "record: title",
+    "text": "record: description",
+    "image_id": "record: image.key",
+    "contest_type": "record: contest_type",
+    "published": "record: publish, now or cleared",
+    "publish": "record: publish",
+    "start": "start",
+    "end": "end",
+    "contest_visibility": "contest_visibility",
+    "vote_visibility": "vote_visibility",
+    "participant_visibility": "participant_visibility",
+    "participant_order": "participant_order",
+    "participant_default_status": "participant_default_status",
+    "randomize_locally": "is_randomize",
+    "max_free_votes_in_contest": "free.max_contest",
+    "max_free_votes_per_participant": "free.max_participant",
+    "max_star_votes_in_contest": "paid.max_contest",
+    "max_star_votes_per_participant": "paid.max_participant",
+    "max_silver_votes_in_contest": "silver.max_contest",
+    "max_silver_votes_per_participant": "silver.max_participant",
+    "is_vote_removal_allowed": "is_vote_removal_allowed",
+    "ip_restriction_per_participant": "ip_restriction_per_participant",
+    "limit_result_amount": "limit_result_amount",
+    "add_participants": "records: participants",
+    "tags": "record: tags",
+    "custom_data": "record: custom_data",
+}
+"""Each parameter of the specification's table, and the member of `contest_config` whose behaviour it has."""

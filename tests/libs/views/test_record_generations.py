@@ -1,0 +1,141 @@
+"""Generations of the catalogue and of purchases, raced by a projector and a replay."""
+
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from libs.contracts.log_records import Behind, LogRecord, Position
+from libs.contracts.purchase_events import PurchasesEvent
+from libs.contracts.topics import catalogue_topic, purchases_topic
+from libs.tally.events import LogCreated
+from libs.views import catalogue_views, purchase_views
+from libs.views.catalogue_views import CatalogueViews
+from libs.views.client import ValkeyClient
+from libs.views.generation_swap import Swap
+from libs.views.generations import Generations, Moving, State
+from libs.views.purchase_views import PurchaseViews
+from tests.libs.views import test_catalogue_fold, test_purchases_fold
+from tests.libs.views.catalogue_model import Model
+from tests.libs.views.generation_folds import LAZY, LOG, PROPERTY, Keys
+from tests.support.hypothesis_examples import examples
+from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
+
+
+class Raced(NamedTuple):
+    """A log of the catalogue or of purchases, decoded, folded by a projector and by a replay beside it."""
+
+    views: dict[int | None, Any]
+    generations: Generations
+    keys: Keys
+
+    async def both(self, partition: int, entries: Sequence[Any], rng: Random) -> None:
+        """To the end, each by some entries at a time; the projector may overtake the replay meanwhile."""
+        await self.generations.open(partition, 2)
+        while min([await self._at(partition, number) for number in (None, 2)]) < len(entries):
+            number = rng.choice([None, 2])
+            start = await self._at(partition, number)
+            if rng.random() < 0.3:
+                await self._apply(partition, entries, None, await self._at(partition, None), rng)
+            with suppress(Behind):
+                await self._apply(partition, entries, number, start, rng)
+        assert await self.generations.touch(partition, 2, Position(LOG, len(entries))) is State.FOLLOWING
+
+    async def _apply(
+        self, partition: int, entries: Sequence[Any], number: int | None, start: int, rng: Random
+    ) -> None:
+        cut = entries[start : start + rng.choice([1, 3, 12])]
+        if cut:
+            await self.views[number].apply(partition, Position(LOG, start), cut, start + len(cut))
+
+    async def _at(self, partition: int, number: int | None) -> int:
+        position = await self.views[number].position(partition)
+        return 0 if position is None else int(position.offset)
+
+
+async def assert_rebuilt(raced: Raced, partition: int, entries: Sequence[Any], seed: int) -> None:
+    """Both hold the same, before and after a swap, and `differences` says so."""
+    rng, half = Random(seed), len(entries) // 2
+    await raced.both(partition, entries[:half], rng)
+    assert await raced.keys.held(2) == await raced.keys.held(1)
+    assert await raced.generations.swap(partition, 2) == Swap(True)
+    for start in range(half, len(entries), 5):
+        cut = entries[start : start + 5]
+        await raced.views[None].apply(partition, Position(LOG, start), cut, start + len(cut))
+    assert await raced.keys.held(2) == await raced.keys.held(1)
+    names = {name for name in (await raced.keys.held(2)) if name.partition(":")[0] not in LAZY}
+    assert [one async for one in raced.generations.differences(partition, 1, names)] == []
+    assert await raced.generations.swap(partition, 1) == Swap(True)
+
+
+@settings(PROPERTY, max_examples=examples(25))
+@given(steps=st.lists(test_catalogue_fold.step, min_size=10, max_size=50), seed=st.integers(0, 2**32))
+async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
+    valkey: ValkeyClient, steps: list[dict[str, Any]], seed: int
+) -> None:
+    namespace, partition = f"t{uuid.uuid4().hex}", test_catalogue_fold.PARTITION
+    model, time_ms = Model(), test_catalogue_fold.NOW_MS
+    entries: list[catalogue_views.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
+    model.fold(0, time_ms, LogCreated(LOG))
+    for offset, step in enumerate(steps, start=1):
+        time_ms += step["after_ms"]
+        event = test_catalogue_fold.event_of(step, model, offset, time_ms)
+        model.fold(offset, time_ms, event)
+        entries.append((LogRecord(offset, time_ms, b""), event))
+    generations = Generations(valkey, namespace, "catalogue", catalogue_topic(namespace))
+    views = {number: CatalogueViews(valkey, namespace, number) for number in (None, 2)}
+    raced = Raced(views, generations, Keys(valkey, generations.base(partition)))
+    await assert_rebuilt(raced, partition, entries, seed)
+    await test_catalogue_fold.assert_equal(views[None], model)
+    await raced.keys.forget()
+
+
+@settings(PROPERTY, max_examples=examples(25))
+@given(steps=st.lists(test_purchases_fold.step, min_size=10, max_size=40), seed=st.integers(0, 2**32))
+async def test_purchases_folded_anew_beside_the_live_ones_are_the_same(
+    valkey: ValkeyClient, steps: list[dict[str, Any]], seed: int
+) -> None:
+    namespace, time_ms = f"t{uuid.uuid4().hex}", test_purchases_fold.NOW_MS
+    entries: list[purchase_views.Entry] = [(LogRecord(0, time_ms, b""), LogCreated(LOG))]
+    for offset, step in enumerate(steps, start=1):
+        time_ms += step["after_ms"]
+        entries.append((LogRecord(offset, time_ms, b""), test_purchases_fold.event_of(step, time_ms)))
+    topic = purchases_topic(namespace, 1)
+    generations = Generations(valkey, namespace, "purchases", topic)
+    views = {number: PurchaseViews(valkey, namespace, topic, number) for number in (None, 2)}
+    raced = Raced(views, generations, Keys(valkey, generations.base(0)))
+    await assert_rebuilt(raced, 0, entries, seed)
+    await test_purchases_fold.assert_equal(views[None], entries)
+    await raced.keys.forget()
+
+
+async def test_each_part_that_two_generations_hold_otherwise_is_named(
+    valkey: ValkeyClient, namespace: str
+) -> None:
+    topic = purchases_topic(namespace, 1)
+    generations = Generations(valkey, namespace, "purchases", topic)
+    bought: list[PurchasesEvent] = [LogCreated(LOG), *(a_purchase(name) for name in "xyz")]
+    entries = [(LogRecord(offset, NOW_US // 1000, b""), event) for offset, event in enumerate(bought)]
+    await generations.open(0, 2)
+    for number in (None, 2):
+        await PurchaseViews(valkey, namespace, topic, number).apply(0, Position(LOG, 0), entries, len(entries))
+    records, todo = "records:a1", "todo"
+    base, (x, y, z) = generations.base(0), map(purchase_key, "xyz")
+    await valkey.call("HDEL", f"{base}:g1:{records}", x)
+    await valkey.call("HSET", f"{base}:g2:{records}", y, "changed", "more", "new")
+    await valkey.call("ZADD", f"{base}:g2:{todo}", 77, f"a1\0{z}")
+    found = [one async for one in generations.differences(0, 2, [records, todo])]
+    assert {(one.key, one.field, bool(one.live), bool(one.other)) for one in found} == {
+        (records, x, False, True),
+        (records, y, True, True),
+        (records, "more", False, True),
+        (todo, f"a1\0{z}", True, True),
+    }
+    await valkey.call("HINCRBY", f"{base}:g2:position", "offset", -1)
+    with pytest.raises(Moving):
+        _ = [one async for one in generations.differences(0, 2, [records])]

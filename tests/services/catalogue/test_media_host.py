@@ -1,0 +1,130 @@
+"""Pictures at the media host: renditions, access and environments."""
+
+import asyncio
+import io
+
+import httpx
+import pytest
+
+from libs.catalogue.command_writer import WriteRequest
+from libs.media.decoder_pool import Decoders
+from services.catalogue.images import Images
+from tests.services.catalogue.conftest import Place
+from tests.services.catalogue.image_uploads import NO_FETCHER, media_code, uploaded
+from tests.support.pictures import encoded, halves, is_red, opened, picture
+from tests.support.voting import code
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes"),
+    [
+        ((2000, 1000), {"thumb": (150, 75), "default": (800, 400), "large": (1600, 800)}),
+        ((400, 1000), {"thumb": (60, 150), "default": (320, 800), "large": (400, 1000)}),
+        ((100, 100), {"thumb": (100, 100), "default": (100, 100), "large": (100, 100)}),
+    ],
+)
+async def test_renditions_never_enlarge_and_are_kept_once_made(
+    place: Place, client: httpx.AsyncClient, given: tuple[int, int], sizes: dict[str, tuple[int, int]]
+) -> None:
+    key = (await uploaded(client, picture("jpg", *given)))["key"]
+    found = {size: await client.get(f"/media/image/{key}", params={"size": size}) for size in sizes}
+    assert {size: opened(answer.content).size for size, answer in found.items()} == sizes
+    assert (await client.get(f"/media/image/{key}/")).content == found["default"].content
+    made = {size for size, shown in sizes.items() if shown != given}
+    assert set(await place.names(key)) == {"original", *made}
+    assert len({answer.headers["etag"] for answer in found.values()}) == 3
+
+
+async def test_all_who_ask_at_once_have_one_rendition_made(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    shrink = Decoders.shrink
+
+    async def counted(decoders: Decoders, data: bytes, name: str, longest: int) -> bytes:
+        made.append(longest)
+        return await shrink(decoders, data, name, longest)
+
+    monkeypatch.setattr(Decoders, "shrink", counted)
+    key = (await uploaded(client, picture("png", 1000, 500)))["key"]
+    answers = await asyncio.gather(*(client.get(f"/media/image/{key}?size=thumb") for _ in range(20)))
+    assert made == [150]
+    assert len({answer.content for answer in answers}) == 1
+    assert is_red(opened(answers[0].content).getpixel((5, 5)))
+
+
+async def test_a_picture_that_was_read_need_not_be_read_again(place: Place, client: httpx.AsyncClient) -> None:
+    path = (await uploaded(client, picture("jpg", 900, 900)))["url"]
+    async with place.anybody() as anybody:
+        first = await anybody.get(path)
+        assert first.headers["cache-control"] == "public, max-age=86400"
+        tag = first.headers["etag"]
+        again = await anybody.get(path, headers={"If-None-Match": f'"x", {tag}'})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert again.headers["cache-control"] == first.headers["cache-control"]
+        assert (await anybody.get(path, headers={"If-None-Match": '"x"'})).status_code == 200
+
+
+async def test_an_unknown_size_is_refused(client: httpx.AsyncClient) -> None:
+    path = f"/media/image/{(await uploaded(client))['key']}"
+    for size in ("", "huge", "original", "../thumb"):
+        assert media_code(await client.get(path, params={"size": size})) == (400, "validation_failed")
+    assert media_code(await client.get("/media/image/nothing?size=thumb")) == (400, "not_found")
+
+
+async def test_a_private_picture_is_for_keys_of_its_account(place: Place, client: httpx.AsyncClient) -> None:
+    account = client.headers["x-account"]
+    path = f"/media/image/{(await uploaded(client, access={'access': 'private'}))['key']}"
+    own = await client.get(path)
+    assert (own.status_code, own.headers["cache-control"]) == (200, "private, no-cache")
+    async with (
+        place.anybody() as anybody,
+        place.client() as stranger,
+        place.client("content:write", account=account) as writer,
+        place.client("content:read", account=account) as reader,
+    ):
+        assert media_code(await anybody.get(path)) == (401, "unauthorized")
+        assert media_code(await anybody.get(path, headers={"If-None-Match": own.headers["etag"]})) == (
+            401,
+            "unauthorized",
+        )
+        assert media_code(await stranger.get(path)) == (400, "not_found")
+        assert media_code(await writer.get(path)) == (400, "forbidden")
+        assert (await reader.get(path)).content == own.content
+        token = reader.headers["authorization"].removeprefix("Bearer ")
+        pair = {"service-brand": account, "service-key": token}
+        assert (await anybody.get(path, headers=pair)).status_code == 200
+        assert media_code(await anybody.get(path, headers=pair | {"service-brand": "other"})) == (
+            401,
+            "unauthorized",
+        )
+
+
+async def test_the_media_host_shows_pictures_of_the_test_environment_too(place: Place) -> None:
+    environment = place.environments["test"]
+    images = Images(environment.record_service, place.image_store("test"), NO_FETCHER)
+    private = {"access": {"access": "private"}}
+    keys = [
+        (await images.upload("a", io.BytesIO(picture()), body, WriteRequest.once())).stored.key
+        for body in ({}, private)
+    ]
+    async with (
+        place.anybody() as anybody,
+        place.client(account="a", environment="test") as own,
+        place.client(account="a") as namesake,
+    ):
+        assert (await anybody.get(f"/media/image/{keys[0]}")).status_code == 200
+        assert (await own.get(f"/media/image/{keys[1]}")).status_code == 200
+        for caller in (anybody, namesake):
+            assert media_code(await caller.get(f"/media/image/{keys[1]}")) == (401, "unauthorized")
+        assert code(await namesake.get(f"/images/{keys[0]}")) == (404, "not_found")
+    assert await place.names(keys[0], "test") == ["original"]
+
+
+async def test_a_transparent_corner_is_shown_through(client: httpx.AsyncClient) -> None:
+    image = halves(400, 400).convert("RGBA")
+    image.putalpha(0)
+    key = (await uploaded(client, encoded(image, "webp")))["key"]
+    shown = opened((await client.get(f"/media/image/{key}?size=thumb")).content)
+    assert shown.getpixel((5, 5))[3] == 0  # type: ignore[index]
