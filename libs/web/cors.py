@@ -30,6 +30,11 @@ def methods_for_all(path: str) -> str | None:
     return next((methods for pattern, methods in OPEN if pattern.fullmatch(path)), None)
 
 
+def headers_of(path: str) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every response to a request for `path`, as the client wrote it."""
+    return HEADERS if methods_for_all(path.rstrip("/")) else []
+
+
 def preflight(scope: Any, methods: str) -> Response | None:
     """Return the response to a browser's question before a request to a path that is open for `methods`.
 

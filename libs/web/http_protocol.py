@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.errors import Overloaded, TallyError
+from libs.web import cors
 from libs.web.connection_limits import ConnectionLimits
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
 
@@ -226,7 +227,10 @@ class BoundedProtocol(HttpToolsProtocol):
                 return
             cycle.disconnected = True
             cycle.message_event.set()
-        self.transport.write(_serialized(problem_response(error, {"path": _path(self.url)})))
+        path = _path(self.url)
+        response = problem_response(error, {"path": path})
+        response.raw_headers += cors.headers_of(path)
+        self.transport.write(_serialized(response))
         self._linger(Phase.END)
 
     def _linger(self, phase: Phase) -> None:

@@ -129,6 +129,28 @@ async def test_half_a_request_is_408_and_nothing_at_all_is_closed() -> None:
         await eventually(lambda: len(server.server.connection_limits) == 0)
 
 
+@pytest.mark.parametrize(
+    ("path", "is_open"),
+    [
+        ("/public/contests/a/results", True),
+        ("/files/a/content/?token=b", True),
+        ("/hello?/public/", False),
+        ("/files/a", False),
+    ],
+)
+@pytest.mark.parametrize(("rest", "status"), [("Host:", 408), ("X: y\n" * 101 + "\n", 431)])
+async def test_pages_of_other_origins_can_read_a_refusal_where_they_can_read_an_answer(
+    path: str, is_open: bool, rest: str, status: int
+) -> None:
+    async with served(an_app(), http_header_timeout_s=0.2 if status == 408 else 30) as server:
+        client = await server.open()
+        client.send(f"GET {path} HTTP/1.1\n{rest}")
+        head = (await client.rest()).partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
+        client.close()
+    assert head[0].split()[1] == str(status).encode()
+    assert (b"access-control-allow-origin: *" in head) is is_open
+
+
 async def test_who_sends_a_byte_at_a_time_gets_no_more_time() -> None:
     async with served(an_app(), http_header_timeout_s=0.3) as server:
         client = await server.open()
