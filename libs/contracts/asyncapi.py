@@ -13,6 +13,8 @@ from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes
 from libs.contracts.upcasters import OldEvent
 from libs.tally.events import Event
 
+ORDER: Final = ("votes", "catalogue", "purchases")
+"""The order of the topics in the document."""
 TITLE: Final = "Tallykeeper's log"
 DESCRIPTION: Final = (
     "The topics are the source of truth: every count, limit and record in the API is folded from them. "
@@ -38,6 +40,10 @@ def asyncapi_document(namespace: str, partitions: int, version: str) -> dict[str
     _describe(broker, topic, "Purchases and their outcomes, keyed by the HMAC of the purchase token.", purchases)
     specification = AsyncAPI(broker, title=TITLE, description=DESCRIPTION, version=version).to_specification()
     document: dict[str, Any] = specification.to_jsonable()
+    for part in ("channels", "operations"):  # FastStream keeps subscribers in a set.
+        document[part] = {name: document[part][name] for name in ORDER}
+    for part, found in document["components"].items():
+        document["components"][part] = dict(sorted(found.items()))
     return document
 
 

@@ -20,6 +20,13 @@ def test_the_page_shows_every_topic_with_its_events_and_their_members() -> None:
         assert part in page
 
 
+def test_the_topics_have_the_same_order_in_every_process() -> None:
+    for part in ("channels", "operations"):
+        assert list(DOCUMENT[part]) == ["votes", "catalogue", "purchases"]
+    for part in DOCUMENT["components"].values():
+        assert list(part) == sorted(part)
+
+
 async def test_a_browser_gets_the_page_and_a_program_the_document() -> None:
     front = Front(build([asyncapi_module("tally", 16, "0.1.0")]))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="http://gateway") as client:
