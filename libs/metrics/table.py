@@ -112,17 +112,21 @@ APPENDED_RECORDS: Final = _counter(
     "outcome",
 )
 
-# the fold
+# projections
 FOLD_SECONDS: Final = _histogram(
-    "tally_fold_duration_seconds", "One fold of records of a partition.", QUICK_S, "topic"
+    "tally_projection_duration_seconds", "Processing of one batch of records of a partition.", QUICK_S, "topic"
 )
-FOLDED_RECORDS: Final = _counter("tally_fold_records_total", "Records folded into the live views.", "topic")
+FOLDED_RECORDS: Final = _counter(
+    "tally_projection_records_total", "Records processed into the live views.", "topic"
+)
 FOLD_FAILURES: Final = _counter(
-    "tally_fold_failures_total", "Failed attempts to fold, or to read a view, which are retried.", "topic"
+    "tally_projection_failures_total",
+    "Failed attempts to process records, or to read a view, which are retried.",
+    "topic",
 )
 PROJECTOR_PART_UP: Final = _own_gauge(
     "tally_projector_part_up",
-    "1 while a part of the projector runs: the fold of a topic, or a process manager; 0 while it failed.",
+    "1 while a part of the projector runs: the projection of a topic, or a process manager; 0 while it failed.",
     "part",
 )
 PROJECTOR_PART_FAILURES: Final = _counter(
@@ -173,13 +177,13 @@ STANDING_TIMESTAMP_SECONDS: Final = _own_gauge(
 )
 LOG_END: Final = _gauge("tally_log_end", "Offset that the next record gets.", "topic", "partition")
 VIEW_POSITION: Final = _gauge(
-    "tally_view_position", "Offset of the first record that the live view has not folded.", "topic", "partition"
+    "tally_view_position", "Offset of the first record that the live view has not processed.", "topic", "partition"
 )
 VIEW_LAG_RECORDS: Final = _gauge(
-    "tally_view_lag_records", "Records of the log that the live view has not folded.", "topic", "partition"
+    "tally_view_lag_records", "Records of the log that the live view has not processed.", "topic", "partition"
 )
 VIEW_LAG_SECONDS: Final = _gauge(
-    "tally_view_lag_seconds", "Age of the first record that the live view has not folded.", "topic", "partition"
+    "tally_view_lag_seconds", "Age of the first record that the live view has not processed.", "topic", "partition"
 )
 VIEW_STALLED: Final = _gauge(
     "tally_view_stalled",
@@ -188,7 +192,7 @@ VIEW_STALLED: Final = _gauge(
     "partition",
 )
 QUARANTINED_RECORDS: Final = _gauge(
-    "tally_quarantined_records", "Records that could not be folded and were not dropped.", "topic", "partition"
+    "tally_quarantined_records", "Records that could not be processed and were not dropped.", "topic", "partition"
 )
 GENERATIONS: Final = _gauge(
     "tally_generations",
@@ -201,7 +205,7 @@ REPLAY_REMAINING_RECORDS: Final = _gauge(
 )
 REPLAY_PROGRESS_RATIO: Final = _gauge(
     "tally_replay_progress_ratio",
-    "Fraction of the log that a replay has folded; 1 while none is running.",
+    "Fraction of the log that a replay has processed; 1 while none is running.",
     "topic",
 )
 
@@ -211,12 +215,12 @@ GATE_OPEN: Final = _gauge(
 )
 VOTES: Final = _gauge(
     "tally_votes",
-    "Vote ids in the fold, by status: counted, removed, replaced, voided, overruled or late.",
+    "Processed vote ids, by status: counted, removed, replaced, voided, overruled or late.",
     "partition",
     "status",
 )
 VOTES_PENDING: Final = _gauge(
-    "tally_votes_pending", "Votes and removals that are reserved and not folded yet.", "partition"
+    "tally_votes_pending", "Votes and removals that are reserved and not processed yet.", "partition"
 )
 VOTES_PENDING_OLDEST_SECONDS: Final = _gauge(
     "tally_votes_pending_oldest_seconds",
@@ -236,4 +240,4 @@ CLOCK_AHEAD_SECONDS: Final = _gauge(
 VOTES_FENCED: Final = _gauge(
     "tally_votes_fenced", "Votes and removals appended after a fence, which never count.", "partition"
 )
-FOLD_DUPLICATES: Final = _gauge("tally_fold_duplicates", "Duplicate records that the fold ignored.", "partition")
+FOLD_DUPLICATES: Final = _gauge("tally_votes_duplicate", "Duplicate records that were ignored.", "partition")

@@ -7,19 +7,28 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from libs.catalogue.resource_table import CONTESTS
 from libs.certificates.sealed_contests import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
 from libs.kafka.reader import LogReader
 from libs.monitoring.append_times import AppendTimes, TimeAt
 from libs.monitoring.lag import LagTracker, View
-from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.quarantine import count_among, count_of, dropped
-from libs.monitoring.status import Ledger, OpenPurchase, OtherGeneration, ProcessStatus, Row, Status
+from libs.monitoring.status import (
+    Ledger,
+    OpenPurchase,
+    OtherGeneration,
+    OwnedTitle,
+    ProcessStatus,
+    Row,
+    Status,
+)
 from libs.storage.store import Store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
-from libs.views.generations import Generations, PartitionGenerations
+from libs.views.generations import TIMELINE, Generations, PartitionGenerations
 from libs.views.purchase_views import PurchaseViews, Todo, Unreadable
 from libs.views.reply_types import PartitionState
 from libs.views.vote_views import VoteViews
@@ -34,8 +43,10 @@ class StatusCollector:
         self._reader = reader
         self._valkey = valkey
         self._views = VoteViews(valkey, namespace, partitions)
-        self._folds = folds_of(valkey, namespace, partitions)
-        self._times = {fold: AppendTimes(reader, views.topic.name) for fold, views in self._folds.items()}
+        self._projections = projections_of(valkey, namespace, partitions)
+        self._times = {
+            projection: AppendTimes(reader, views.topic.name) for projection, views in self._projections.items()
+        }
         self._store = store
         self._records = CatalogueViews(valkey, namespace)
         self._known_sealed: Sequence[Sealed] = ()
@@ -48,8 +59,20 @@ class StatusCollector:
 
         Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`.
         """
-        rows = await asyncio.gather(*map(self.rows, self._folds))
-        return Status(_now(), [row for of_one in rows for row in of_one], parts, await self._sealed())
+        rows = await asyncio.gather(*map(self.rows, self._projections))
+        every = [row for of_one in rows for row in of_one]
+        return Status(_now(), every, parts, await self._sealed(), await self._titles(every))
+
+    async def _titles(self, rows: Sequence[Row]) -> dict[str, OwnedTitle]:
+        """Return the titles of the contests that are the scope of a generation; none without the catalogue."""
+        found = {}
+        with suppress(ViewsUnavailable):
+            for contest in {one.scope for row in rows for one in row.generations} - {"", TIMELINE}:
+                account = await self._records.find_owner(CONTESTS.name, contest)
+                stored = None if account is None else await self._records.get(account, CONTESTS.name, contest)
+                if account is not None and stored is not None:
+                    found[contest] = OwnedTitle(account, stored.document.get("title") or "")
+        return found
 
     async def _sealed(self) -> Sequence[Sealed]:
         """Return the sealed contests, cached for `SEALED_EVERY_S` as listing a bucket is expensive, and for as
@@ -60,20 +83,20 @@ class StatusCollector:
                 self._listed = time.monotonic()
         return self._known_sealed
 
-    async def rows(self, fold: Fold) -> list[Row]:
-        """Return the rows of a fold's partitions. Raises as `collect`.
+    async def rows(self, projection: ProjectionName) -> list[Row]:
+        """Return the rows of a projection's partitions. Raises as `collect`.
 
         Reads ends after positions, so that no view of this log appears to be past its end, or less behind.
         """
-        views = self._folds[fold]
+        views = self._projections[projection]
         partitions = range(views.topic.partitions)
         generations = await views.read_all()
-        ledgers = await self._ledgers(partitions) if fold is Fold.VOTES else {}
-        todo = await self._todo(partitions) if fold is Fold.PURCHASES else {}
+        ledgers = await self._ledgers(partitions) if projection is ProjectionName.VOTES else {}
+        todo = await self._todo(partitions) if projection is ProjectionName.PURCHASES else {}
         quarantines = await asyncio.gather(*map(partial(self._quarantine, views), partitions, generations))
         ends = await self._reader.end_offsets(views.topic.name, partitions)
         now = _now()
-        times = await self._times[fold].read(
+        times = await self._times[projection].read(
             TimeAt(partition, offset)
             for partition, position in enumerate(map(_offset, generations))
             for offset in (position - 1, position, todo[partition].offset if partition in todo else -1)
@@ -83,11 +106,11 @@ class StatusCollector:
         for partition, of_one in enumerate(generations):
             position, (quarantined, dropped_ones) = _offset(of_one), quarantines[partition]
             first = times.get(TimeAt(partition, position))
-            view = View(fold, partition, of_one.live.number)
+            view = View(projection, partition, of_one.live.number)
             lag = self._progress.observe(view, position, now, first)
             rows.append(
                 Row(
-                    fold=fold,
+                    projection=projection,
                     partition=partition,
                     generation=of_one.live.number,
                     position=position,
@@ -99,9 +122,9 @@ class StatusCollector:
                     dropped=dropped_ones,
                     schema=of_one.live.schema,
                     code_schema=of_one.schema,
-                    generations=self._others(fold, partition, of_one, now),
+                    generations=self._others(projection, partition, of_one, now),
                     ledger=ledgers.get(partition),
-                    folded_per_s=lag.folded_per_s,
+                    processed_per_s=lag.processed_per_s,
                     oldest_open=_oldest_open(todo.get(partition), times, partition, now),
                 )
             )
@@ -123,12 +146,12 @@ class StatusCollector:
         return dict(zip(partitions, ledgers, strict=True))
 
     def _others(
-        self, fold: Fold, partition: int, generations: PartitionGenerations, now: int
+        self, projection: ProjectionName, partition: int, generations: PartitionGenerations, now: int
     ) -> list[OtherGeneration]:
         found = []
         for number, one in sorted(generations.others.items()):
             position = generations.offset_of(number)
-            rate = self._progress.observe(View(fold, partition, number), position, now).folded_per_s
+            rate = self._progress.observe(View(projection, partition, number), position, now).processed_per_s
             behind = _offset(generations) - position
             since = None if one.kept_since is None else one.kept_since * 1000
             found.append(OtherGeneration(number, one.scope, one.state, position, behind, rate, since, one.held))

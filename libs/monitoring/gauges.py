@@ -11,7 +11,7 @@ from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.metrics import table
 from libs.monitoring.collector import StatusCollector
-from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.status import Row
 from libs.storage.store import Store
 from libs.tally.errors import TallyError
@@ -60,10 +60,19 @@ async def open_gauges(
     """Yield a function that refreshes the gauges while the context is open."""
     async with LogReader(kafka) as reader:
         collector = StatusCollector(reader, valkey, store, namespace, partitions)
-        topics = {fold: views.topic.name for fold, views in folds_of(valkey, namespace, partitions).items()}
-        gauges = [_TopicGauges(collector, fold, topic) for fold, topic in topics.items() if fold is not Fold.VOTES]
+        topics = {
+            projection: views.topic.name
+            for projection, views in projections_of(valkey, namespace, partitions).items()
+        }
+        gauges = [
+            _TopicGauges(collector, projection, topic)
+            for projection, topic in topics.items()
+            if projection is not ProjectionName.VOTES
+        ]
         gauges.append(
-            _VoteGauges(collector, topics[Fold.VOTES], VoteViews(valkey, namespace, partitions), partitions)
+            _VoteGauges(
+                collector, topics[ProjectionName.VOTES], VoteViews(valkey, namespace, partitions), partitions
+            )
         )
 
         async def refresh() -> None:
@@ -79,9 +88,9 @@ async def open_gauges(
 class _TopicGauges:
     """Gauges of one topic and its views, independent of failures of others."""
 
-    def __init__(self, collector: StatusCollector, fold: Fold, topic: str) -> None:
+    def __init__(self, collector: StatusCollector, projection: ProjectionName, topic: str) -> None:
         self._collector = collector
-        self._fold = fold
+        self._projection = projection
         self._topic = topic
         self._next = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -103,7 +112,7 @@ class _TopicGauges:
         began, at = clock(), time.time()
         up = table.STANDING_UP.labels(self._topic)
         try:
-            await self._show(await self._collector.rows(self._fold))
+            await self._show(await self._collector.rows(self._projection))
         except Exception as error:
             level = logging.WARNING if isinstance(error, TallyError) else logging.ERROR
             logger.log(level, "%s cannot be monitored: %r", self._topic, error)
@@ -144,7 +153,7 @@ class _VoteGauges(_TopicGauges):
     """Gauges of the votes topic: also gates and ledgers."""
 
     def __init__(self, collector: StatusCollector, topic: str, views: VoteViews, partitions: int) -> None:
-        super().__init__(collector, Fold.VOTES, topic)
+        super().__init__(collector, ProjectionName.VOTES, topic)
         self._views = views
         self._partitions = range(partitions)
 

@@ -2,16 +2,16 @@
 
 from typing import Final, NamedTuple
 
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 
 STALLED_MS: Final = 10_000
-"""A healthy view folds a record within a second; a rebalance or restart takes a few seconds."""
+"""A healthy view processes a record within a second; a rebalance or restart takes a few seconds."""
 RATE_OVER_MS: Final = 30_000
 """Maximum interval over which a current rate is computed."""
 
 
 class View(NamedTuple):
-    fold: Fold
+    projection: ProjectionName
     partition: int
     generation: int
 
@@ -20,7 +20,7 @@ class Lag(NamedTuple):
     """Age of the first record that the view lacks, its rate (None at the first observation), and its stall."""
 
     seconds: float
-    folded_per_s: float | None
+    processed_per_s: float | None
     stalled_since: int | None
 
 

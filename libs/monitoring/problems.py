@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.status import GenerationStatus, Row, Status, moment
 from libs.views.generations import State
 
@@ -20,7 +20,7 @@ OLDEST_PENDING_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of `where` (a part, or a fold and its partitions), and its remedy."""
+    """A problem of `where` (a part, or a projection and its partitions), and its remedy."""
 
     kind: str
     where: str
@@ -33,7 +33,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """A check of one partition; `detail` describes the problem for all failing partitions of a fold."""
+    """A check of one partition; `detail` describes the problem for all failing partitions of a projection."""
 
     kind: str
     holds: Callable[[Row], bool]
@@ -42,8 +42,8 @@ class _Check:
 
 
 def problems_of(status: Status) -> list[Problem]:
-    """Return the problems: parts first, then folds."""
-    return [*_parts(status), *_folds(status)]
+    """Return the problems: parts first, then projections."""
+    return [*_parts(status), *_projections(status)]
 
 
 def as_json(status: Status) -> dict[str, Any]:
@@ -57,16 +57,17 @@ def notes_of(status: Status) -> list[str]:
 
 
 def _kept(one: GenerationStatus) -> str:
-    name = one.fold if not one.scope else f"{one.fold} of {one.scope}"
+    contest = f"{one.scope_title} ({one.scope})" if one.scope_title else one.scope
+    name = f"{one.projection} of {contest}" if contest else one.projection
     until = "until it is dropped" if one.held else "for a day, unless `tally replay keep` keeps it longer"
     return (
         f"{name}: generation {one.generation}, read before, is kept since {moment(one.kept_since)} {until}; "
-        f"each batch is folded twice; `tally replay drop --projection {one.fold} --execute` drops it"
+        f"each batch is processed twice; `tally replay drop --projection {one.projection} --execute` drops it"
     )
 
 
 def is_noteworthy(row: Row) -> bool:
-    """Return whether a row shows more than its fold's totals."""
+    """Return whether a row shows more than its projection's totals."""
     return row.lag_s > BEHIND_S or any(check.holds(row) for check in CHECKS)
 
 
@@ -80,15 +81,17 @@ def _parts(status: Status) -> Iterator[Problem]:
             yield Problem("part", part.name, f"stopped or failing in it: {names}", "see its log")
 
 
-def _folds(status: Status) -> Iterator[Problem]:
-    for fold in Fold:
+def _projections(status: Status) -> Iterator[Problem]:
+    for projection in ProjectionName:
         for check in CHECKS:
-            rows = [row for row in status.of(fold) if check.holds(row)]
+            rows = [row for row in status.of(projection) if check.holds(row)]
             if rows:
                 which = (
-                    "all" if len(rows) == len(status.of(fold)) else ", ".join(str(row.partition) for row in rows)
+                    "all"
+                    if len(rows) == len(status.of(projection))
+                    else ", ".join(str(row.partition) for row in rows)
                 )
-                yield Problem(check.kind, f"{fold} {which}", check.detail(rows), check.remedy)
+                yield Problem(check.kind, f"{projection} {which}", check.detail(rows), check.remedy)
 
 
 def _stalled(rows: Sequence[Row]) -> str:
@@ -147,7 +150,7 @@ CHECKS: Final = (
     _Check(
         "layout",
         lambda row: row.schema != row.code_schema,
-        lambda rows: f"folded into layout {rows[0].schema}, while this code reads {rows[0].code_schema}",
+        lambda rows: f"written in layout {rows[0].schema}, while this code reads {rows[0].code_schema}",
         "`tally replay run --outdated --execute` rebuilds them",
     ),
     _Check(

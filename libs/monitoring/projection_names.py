@@ -7,7 +7,7 @@ from libs.views.client import Valkey
 from libs.views.generations import Generations
 
 
-class Fold(StrEnum):
+class ProjectionName(StrEnum):
     """A topic and its views: a projection that can be rebuilt."""
 
     VOTES = "votes"
@@ -17,12 +17,14 @@ class Fold(StrEnum):
     """The catalogue of the legacy test environment."""
 
 
-def folds_of(valkey: Valkey, namespace: str, partitions: int) -> dict[Fold, Generations]:
-    """Return each fold's views, with their topic."""
+def projections_of(valkey: Valkey, namespace: str, partitions: int) -> dict[ProjectionName, Generations]:
+    """Return each projection's views, with their topic."""
     test = legacy_test_namespace(namespace)
     return {
-        Fold.VOTES: Generations(valkey, namespace, "votes", votes_topic(namespace, partitions)),
-        Fold.PURCHASES: Generations(valkey, namespace, "purchases", purchases_topic(namespace, partitions)),
-        Fold.CATALOGUE: Generations(valkey, namespace, "catalogue", catalogue_topic(namespace)),
-        Fold.TEST: Generations(valkey, test, "catalogue", catalogue_topic(test)),
+        ProjectionName.VOTES: Generations(valkey, namespace, "votes", votes_topic(namespace, partitions)),
+        ProjectionName.PURCHASES: Generations(
+            valkey, namespace, "purchases", purchases_topic(namespace, partitions)
+        ),
+        ProjectionName.CATALOGUE: Generations(valkey, namespace, "catalogue", catalogue_topic(namespace)),
+        ProjectionName.TEST: Generations(valkey, test, "catalogue", catalogue_topic(test)),
     }

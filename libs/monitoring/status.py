@@ -1,12 +1,12 @@
 """Status of a deployment at one time. Times are milliseconds since 1970 UTC."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from libs.certificates.sealed_contests import Sealed
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 from libs.tally.time import timestamp
 from libs.views.generations import State
 
@@ -19,8 +19,8 @@ FURTHEST_LAST: Final = (State.BROKEN, State.BUILDING, State.SIDE, State.FOLLOWIN
 class OtherGeneration:
     """A generation other than the live one; `behind` is its lag in records (negative if ahead of the live one).
 
-    `folded_per_s` is None at the first observation. `kept_since` is the time of the swap; `held` means that it is
-    kept until an operator drops it.
+    `processed_per_s` is None at the first observation. `kept_since` is the time of the swap; `held` means that it
+    is kept until an operator drops it.
     """
 
     number: int
@@ -28,7 +28,7 @@ class OtherGeneration:
     state: State
     position: int
     behind: int
-    folded_per_s: float | None = None
+    processed_per_s: float | None = None
     kept_since: int | None = None
     held: bool = False
 
@@ -66,16 +66,17 @@ class OpenPurchase:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One partition of a fold.
+    """One partition of a projection.
 
-    `lag` is the number of records that the live view has not folded, `lag_s` the age of the first of them.
-    `last_event` is the append time of the last folded record. `stalled_since` is set if the view has not advanced
-    for long although the log has more: the time that the first of those was appended, or the view last advanced.
-    `quarantined` excludes `dropped` records. `folded_per_s` is None at the first observation. `schema` is the
+    `lag` is the number of records that the live view has not processed, `lag_s` the age of the first of them.
+    `last_event` is the append time of the last processed record. `stalled_since` is set if the view has not
+    advanced for long although the log has more: the time that the first of those was appended, or of its last
+    progress.
+    `quarantined` excludes `dropped` records. `processed_per_s` is None at the first observation. `schema` is the
     stored layout, `code_schema` the one of this code. `oldest_open` is set for purchases only.
     """
 
-    fold: Fold
+    projection: ProjectionName
     partition: int
     generation: int
     position: int
@@ -89,7 +90,7 @@ class Row:
     code_schema: int
     generations: Sequence[OtherGeneration]
     ledger: Ledger | None = None
-    folded_per_s: float | None = None
+    processed_per_s: float | None = None
     oldest_open: OpenPurchase | None = None
 
     @property
@@ -103,7 +104,7 @@ class Row:
             "last_event": moment(self.last_event),
             "stalled_since": moment(self.stalled_since),
         }
-        del shown["fold"]
+        del shown["projection"]
         return shown | (shown.pop("ledger") or {})
 
 
@@ -111,28 +112,29 @@ class Row:
 class GenerationStatus:
     """A generation other than the live one over all its partitions; `state` is that of the least advanced one.
 
-    It has `folded` of the `end` records of their logs. `left_s` is the remaining time at the current rate: None if
-    it is not being built, or does not advance. `kept_since` (the earliest) and `held` are those of
-    `OtherGeneration`.
+    It has `processed` of the `end` records of their logs. `left_s` is the remaining time at the current rate: None
+    if it is not being built, or does not advance. `kept_since` (the earliest) and `held` are those of
+    `OtherGeneration`. `scope_title` is the title of the contest that is the scope.
     """
 
-    fold: Fold
+    projection: ProjectionName
     generation: int
     scope: str
     state: State
     partitions: int
-    folded: int
+    processed: int
     end: int
     behind: int
-    folded_per_s: float | None
+    processed_per_s: float | None
     kept_since: int | None = None
     held: bool = False
+    scope_title: str = ""
 
     @property
     def left_s(self) -> float | None:
-        if self.state is not State.BUILDING or not self.folded_per_s:
+        if self.state is not State.BUILDING or not self.processed_per_s:
             return None
-        return max(0, self.end - self.folded) / self.folded_per_s
+        return max(0, self.end - self.processed) / self.processed_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +147,29 @@ class ProcessStatus:
     failing: Sequence[str] = ()
 
 
+class OwnedTitle(NamedTuple):
+    """The title of a contest, and the account that owns it."""
+
+    account: str
+    title: str
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Status at `at`: all partitions of all folds, the local stack's processes, and sealed contests."""
+    """Status at `at`: all partitions of all projections, the local stack's processes, and sealed contests.
+
+    `titles` are those of the contests that are the scope of a generation, by key.
+    """
 
     at: int
     rows: Sequence[Row]
     parts: Sequence[ProcessStatus]
     sealed: Sequence[Sealed]
+    titles: Mapping[str, OwnedTitle] = field(default_factory=dict)
 
-    def of(self, fold: Fold) -> list[Row]:
-        """Return the fold's partitions in order."""
-        return [row for row in self.rows if row.fold is fold]
+    def of(self, projection: ProjectionName) -> list[Row]:
+        """Return the projection's partitions in order."""
+        return [row for row in self.rows if row.projection is projection]
 
     @property
     def lag(self) -> int:
@@ -164,24 +177,25 @@ class Status:
 
     @property
     def beside(self) -> list[GenerationStatus]:
-        """Generations other than the live ones, by fold and number."""
+        """Generations other than the live ones, by projection and number."""
         found = []
-        for fold in Fold:
-            each = [(one, row) for row in self.of(fold) for one in row.generations]
+        for projection in ProjectionName:
+            each = [(one, row) for row in self.of(projection) for one in row.generations]
             each.sort(key=lambda pair: (pair[0].number, pair[0].scope))
             for (number, scope), pairs in groupby(each, key=lambda pair: (pair[0].number, pair[0].scope)):
-                found.append(_summed(fold, number, scope, list(pairs)))
+                title = self.titles[scope].title if scope in self.titles else ""
+                found.append(replace(_summed(projection, number, scope, list(pairs)), scope_title=title))
         return found
 
-    def totals(self, fold: Fold) -> dict[str, Any]:
-        """Return sums over a fold's partitions; for times, the worst."""
-        rows = self.of(fold)
+    def totals(self, projection: ProjectionName) -> dict[str, Any]:
+        """Return sums over a projection's partitions; for times, the worst."""
+        rows = self.of(projection)
         found: dict[str, Any] = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
         found |= {"position": sum(row.position for row in rows), "end": sum(row.end for row in rows)}
         found["lag_s"] = max(row.lag_s for row in rows)
         found["last_event"] = moment(max((row.last_event or 0 for row in rows), default=0) or None)
         found["stalled"] = sum(row.stalled_since is not None for row in rows)
-        found["folded_per_s"] = _rate(rows)
+        found["processed_per_s"] = _rate(rows)
         ledgers = [row.ledger for row in rows if row.ledger is not None]
         if ledgers:
             found |= {name: sum(getattr(one, name) for one in ledgers) for name in SUMMED_OF_VOTES}
@@ -192,8 +206,10 @@ class Status:
     def as_json(self) -> dict[str, Any]:
         return {
             "at": moment(self.at),
-            "folds": {fold.value: [row.as_json() for row in self.of(fold)] for fold in Fold},
-            "totals": {fold.value: self.totals(fold) for fold in Fold},
+            "projections": {
+                projection.value: [row.as_json() for row in self.of(projection)] for projection in ProjectionName
+            },
+            "totals": {projection.value: self.totals(projection) for projection in ProjectionName},
             "generations": [
                 asdict(one) | {"left_s": one.left_s, "kept_since": moment(one.kept_since)} for one in self.beside
             ],
@@ -201,6 +217,7 @@ class Status:
             "sealed": [
                 {
                     "contest": one.contest,
+                    "title": one.title,
                     "closing": one.seal.seq,
                     "sealed_at": timestamp(one.seal.sealed_at),
                     "sha256": one.seal.sha256,
@@ -210,25 +227,27 @@ class Status:
         }
 
 
-def _summed(fold: Fold, number: int, scope: str, each: Sequence[tuple[OtherGeneration, Row]]) -> GenerationStatus:
+def _summed(
+    projection: ProjectionName, number: int, scope: str, each: Sequence[tuple[OtherGeneration, Row]]
+) -> GenerationStatus:
     ones, rows = [one for one, _ in each], [row for _, row in each]
     return GenerationStatus(
-        fold=fold,
+        projection=projection,
         generation=number,
         scope=scope,
         state=min((one.state for one in ones), key=FURTHEST_LAST.index),
         partitions=len(ones),
-        folded=sum(one.position for one in ones),
+        processed=sum(one.position for one in ones),
         end=sum(row.end for row in rows),
         behind=sum(one.behind for one in ones),
-        folded_per_s=_rate(ones),
+        processed_per_s=_rate(ones),
         kept_since=min((one.kept_since for one in ones if one.kept_since is not None), default=None),
         held=any(one.held for one in ones),
     )
 
 
 def _rate(each: Sequence[Row] | Sequence[OtherGeneration]) -> float | None:
-    rates = [one.folded_per_s for one in each if one.folded_per_s is not None]
+    rates = [one.processed_per_s for one in each if one.processed_per_s is not None]
     return sum(rates) if rates else None
 
 

@@ -214,4 +214,4 @@ class PartitionWorker:
             self._on_room()
             topic, level = self._projection.topic.name, logging.ERROR if bug else logging.WARNING
             where = {"topic": topic, "partition": self.partition, "offset": self.position and self.position.offset}
-            logger.log(level, "fold of %s/%d %s", topic, self.partition, what, exc_info=bug, extra=where)
+            logger.log(level, "projection of %s/%d %s", topic, self.partition, what, exc_info=bug, extra=where)

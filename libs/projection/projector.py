@@ -71,7 +71,7 @@ class Projector:
         """Check for health: raises `ViewsUnavailable` only if every partition's fold is stalled."""
         folds = self.folds
         if folds and all(fold.stalled_since is not None for fold in folds):
-            raise ViewsUnavailable(f"none of {len(folds)} partitions can be folded", retry_after_s=1)
+            raise ViewsUnavailable(f"none of {len(folds)} partitions can be processed", retry_after_s=1)
 
     async def run(self) -> None:
         """Fold until cancelled, then drain and leave the group.

@@ -20,7 +20,7 @@ PATIENCE_S: Final = 4.0
 """Time that a request waits for a read; then it returns the last status, and the read continues."""
 WAY_OUT: Final = "the rest was read before that; `tally doctor` shows more"
 NOTHING_READ: Final[dict[str, Any]] = {
-    "at": None, "folds": {}, "totals": {}, "generations": [], "sealed": [], "problems": [], "notes": [],
+    "at": None, "projections": {}, "totals": {}, "generations": [], "sealed": [], "problems": [], "notes": [],
 }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ class StatusCache:
         self._began = 0.0
 
     async def read(self, account: str) -> dict[str, Any]:
-        """Return the status, with the sealed contests of this account only."""
+        """Return the status, with the sealed contests and the titles of this account only."""
         reading = self._latest()
         reasons, _ = await asyncio.gather(reasons_of(self._checks), asyncio.wait({reading}, timeout=PATIENCE_S))
         away = {name: reason for name, reason in reasons.items() if reason}
@@ -93,6 +93,7 @@ class StatusCache:
         if self._status is None:
             return NOTHING_READ
         own = [sealed for sealed in self._status.sealed if sealed.account == account]
-        shown = as_json(replace(self._status, sealed=own))
+        titles = {key: one for key, one in self._status.titles.items() if one.account == account}
+        shown = as_json(replace(self._status, sealed=own, titles=titles))
         del shown["parts"]
         return shown

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 from libs.views.generations import State
 
 TIME: dict[str, Any] = {"format": "date-time"}
@@ -45,7 +45,7 @@ class OtherGeneration(BaseModel):
     state: State = Field(description="Its purpose and progress.")
     position: int = Field(description="The offset after the last record in it.")
     behind: int = BEHIND
-    folded_per_s: float | None = PER_SECOND
+    processed_per_s: float | None = PER_SECOND
     kept_since: str | None = KEPT_SINCE
     held: bool = HELD
 
@@ -81,7 +81,7 @@ class PartitionStatus(OfVotes):
     schema_: int = Field(alias="schema", description="Schema version of the stored view.")
     code_schema: int = Field(description="Schema version that the code reads.")
     generations: list[OtherGeneration] = Field(description="Generations other than the one in use.")
-    folded_per_s: float | None = PER_SECOND
+    processed_per_s: float | None = PER_SECOND
     oldest_open: OpenPurchase | None = Field(None, description="Only of purchases: the oldest unfinished one.")
     open: bool | None = Field(None, description="True if the partition accepts votes.")
     incarnation: int | None = Field(
@@ -95,7 +95,7 @@ class PartitionStatus(OfVotes):
     )
 
 
-class FoldTotals(OfVotes):
+class ProjectionTotals(OfVotes):
     """Sums over the partitions of a projection; the worst of their times."""
 
     position: int = Field(description="Processed records.")
@@ -109,7 +109,7 @@ class FoldTotals(OfVotes):
     shut: int | None = Field(None, description="Partitions that accept no votes.")
     quarantined: int = Field(description="Records that could not be processed and were not dropped.")
     dropped: int = Field(description="Records that operators dropped: they will never be processed.")
-    folded_per_s: float | None = PER_SECOND
+    processed_per_s: float | None = PER_SECOND
 
 
 class GenerationStatus(BaseModel):
@@ -117,15 +117,18 @@ class GenerationStatus(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    fold: Fold = Field(description="The projection.")
+    projection: ProjectionName = Field(description="The projection.")
     generation: int = Field(description="Its number.")
     scope: str = SCOPE
+    scope_title: str = Field(
+        description="The title of the only contest in it; empty for a contest of another account."
+    )
     state: State = Field(description="State of the partition with the least progress.")
     partitions: int = Field(description="Number of partitions that have it.")
-    folded: int = Field(description="Records in it.")
+    processed: int = Field(description="Records in it.")
     end: int = Field(description="Records of these partitions' logs.")
     behind: int = BEHIND
-    folded_per_s: float | None = PER_SECOND
+    processed_per_s: float | None = PER_SECOND
     left_s: float | None = Field(
         description="Estimated seconds until it is complete; null if it is not being built or makes no progress."
     )
@@ -139,6 +142,7 @@ class SealedContest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     contest: str = Field(description="Key of the contest.")
+    title: str = Field(description="Its title.")
     closing: int = Field(description="Number of the sealed closing.")
     sealed_at: str = Field(description="Time of sealing.", json_schema_extra=TIME)
     sha256: str = Field(description="SHA-256 of its certificate.")
@@ -171,7 +175,7 @@ class OperationsStatus(BaseModel):
     dependencies: dict[str, str] = Field(description="As in `/readyz`: `ready`, or the reason why not.")
     problems: list[StandingProblem] = Field(description="Problems that need an operator.")
     notes: list[str] = Field(description="Facts that cost resources but are no problems.")
-    folds: dict[Fold, list[PartitionStatus]] = Field(description="Projections by partition.")
-    totals: dict[Fold, FoldTotals] = Field(description="Projections over all partitions.")
+    projections: dict[ProjectionName, list[PartitionStatus]] = Field(description="Projections by partition.")
+    totals: dict[ProjectionName, ProjectionTotals] = Field(description="Projections over all partitions.")
     generations: list[GenerationStatus] = Field(description="Generations other than the ones in use.")
     sealed: list[SealedContest] = Field(description="Contests of the key's account that are sealed.")

@@ -12,7 +12,7 @@ from libs.deployment.identity import check_deployment
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
-from libs.monitoring.projection_names import folds_of
+from libs.monitoring.projection_names import projections_of
 from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.fencing import Fencer
 from libs.projection.generation_expiry import GenerationExpiry
@@ -51,11 +51,11 @@ T = TypeVar("T")
 
 
 async def run(settings: Settings, tracing: Tracing | None = None) -> None:
-    """Fold all topics until cancelled; then drain, leave the groups and close.
+    """ProjectionName all topics until cancelled; then drain, leave the groups and close.
 
     Waits for Kafka and Valkey. Each part fails independently (`supervision.py`). Raises `WrongTopic`, `WrongStore`
-    or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be folded any more: an operator must decide,
-    and a restart does not help.
+    or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be processed any more: an operator must
+    decide, and a restart does not help.
     """
     store = open_store(settings.storage_url)
     valkey = open_valkey(settings.valkey_url)
@@ -131,12 +131,12 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
 
     projectors = votes_projector, catalogue_projector, test_projector, purchases_projector
     topics = [each.topic for each in projectors]
-    folds: dict[str, Run] = {f"fold of {each.topic.name}": each.run for each in projectors}
+    folds: dict[str, Run] = {f"projection of {each.topic.name}": each.run for each in projectors}
     by_topic = {each.topic.name: each for each in projectors}
     kept = GenerationExpiry(
         [
             (generations, partial(assigned_to, by_topic[generations.topic.name]))
-            for generations in folds_of(valkey, settings.namespace, settings.partitions).values()
+            for generations in projections_of(valkey, settings.namespace, settings.partitions).values()
         ],
         settings.projector_keep_generation_s,
     )
@@ -154,7 +154,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
             await _when_there(lambda: check_deployment(settings, settings.namespace, settings.partitions, store))
             await _when_there(lambda: load_functions(valkey))
             await writer.start()
-            logger.info("folding %s", ", ".join(topic.name for topic in topics))
+            logger.info("processing %s", ", ".join(topic.name for topic in topics))
             async with guard.watching():
                 await supervisor.run()
     finally:

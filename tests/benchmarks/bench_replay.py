@@ -26,7 +26,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.views.address_counters import AddressCounters
 from libs.views.client import read_info
 from libs.views.vote_views import VoteViews
-from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
+from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
 from services.cli.discovery import find_addresses
 from tests.benchmarks.bench_projector import fold
 from tests.benchmarks.stack import Load, median, whole_service, wrk
@@ -195,7 +195,7 @@ class Bench:
 
     async def _kill_half_way(self) -> None:
         process = await tally(self._supervisor, "replay", "run", "--projection", "votes", "--execute")
-        generations = PROJECTIONS[ProjectionName.VOTES].generations(self._deployment)
+        generations = PROJECTIONS[Rebuildable.VOTES].generations(self._deployment)
         while True:
             found = await generations.read_all()
             folded = sum(one.position.offset for each in found for one in each.others.values() if one.position)

@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 
 from libs.contracts.topics import votes_topic
 from libs.local_stack.supervisor import Supervisor
-from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.views.functions import open_valkey
 from tests.support.browser_types import Issue, Visit
 
@@ -38,10 +38,10 @@ async def test_where_all_is_well_one_line_says_so(visit: Visit, stack: Superviso
     await expect(page.locator("#dependencies")).to_contain_text("log: ready")
     await expect(page.locator("#dependencies .bad")).to_have_count(0)
     await expect(page.locator("#freshness")).to_contain_text("Read ")
-    await expect(page.locator("#rows tr")).to_have_count(len(Fold))
+    await expect(page.locator("#rows tr")).to_have_count(len(ProjectionName))
     await page.get_by_role("button", name="All partitions").press("Enter")
     partitions = 2 * stack.stack["partitions"] + 8
-    await expect(page.locator("#rows tr")).to_have_count(len(Fold) + partitions)
+    await expect(page.locator("#rows tr")).to_have_count(len(ProjectionName) + partitions)
     await is_sound(page, "operations-fine")
 
 
@@ -57,7 +57,7 @@ async def test_a_lost_connection_is_said_and_the_last_picture_stays_until_it_is_
     await page.context.set_offline(True)
     await expect(page.locator("#trouble")).to_contain_text("does not respond")
     await expect(page.locator("#freshness")).to_contain_text("Not up to date")
-    await expect(page.locator("#folds article")).to_have_count(len(Fold))
+    await expect(page.locator("#folds article")).to_have_count(len(ProjectionName))
     await page.context.set_offline(False)
     await expect(page.locator("#trouble")).to_be_hidden()
     await expect(page.locator("#freshness")).to_contain_text("Read ")
@@ -89,7 +89,7 @@ async def trouble(stack: Supervisor) -> None:
     await producer.send_and_wait(topic.name, b"<script>alert(1)</script>", partition=3)
     await producer.stop()
     valkey = open_valkey(described["valkey"])
-    generations = folds_of(valkey, described["namespace"], described["partitions"])[Fold.VOTES]
+    generations = projections_of(valkey, described["namespace"], described["partitions"])[ProjectionName.VOTES]
     for partition in range(described["partitions"]):
         await generations.open(partition, 2, "")
         await valkey.call("HSET", f"{generations.base(partition)}:g2:position", "log", "x", "offset", 1)

@@ -89,10 +89,10 @@ async def test_what_was_answered_and_what_is_folded_agree_with_what_was_cast(api
     topic = f"{stack.stack['namespace']}.votes"
     fences = its.total("tally_fences_total") + its.shared_total("tally_votes_fenced")
     # a vote that is sent again before it is folded is recorded again
-    recorded = 8 + fences + its.shared_total("tally_fold_duplicates")
+    recorded = 8 + fences + its.shared_total("tally_votes_duplicate")
     assert its.total("tally_append_records_total", topic=topic, outcome="acknowledged") == recorded
     assert its.shared_total("tally_log_end", topic=topic) == recorded
-    assert its.total("tally_fold_records_total", topic=topic) == recorded
+    assert its.total("tally_projection_records_total", topic=topic) == recorded
     assert its.shared_total("tally_view_position", topic=topic) == recorded
     assert its.total("tally_reserve_duration_seconds_count") >= 6
 

@@ -61,7 +61,7 @@ async def test_operations_status_says_the_same_over_http_with_what_readyz_says(
     assert found["dependencies"] == (await api.client.get("/readyz")).json()["dependencies"]
     _, output = await run(stack, "status", "--json")
     assert found.keys() - json.loads(output).keys() == {"now", "version", "dependencies", "command_options"}
-    assert {fold: len(rows) for fold, rows in found["folds"].items()} == {
+    assert {fold: len(rows) for fold, rows in found["projections"].items()} == {
         "votes": stack.stack["partitions"],
         "purchases": stack.stack["partitions"],
         "catalogue": 4,

@@ -179,7 +179,7 @@ async def test_the_projector_says_what_it_needs_and_that_it_has_it(traced: Super
             return answer if answer.status_code == 200 else None
 
         answer = await eventually(ready, deadline_s=30)
-        parts = [*(f"fold of {name}" for name in names), "fences", "closings", "purchases", "paid votes"]
+        parts = [*(f"projection of {name}" for name in names), "fences", "closings", "purchases", "paid votes"]
         parts.append("kept generations")
         needed = ["deployment", "log", "views", *names, *parts]
         assert answer is not None

@@ -20,7 +20,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.views.generations import State
 from services.cli import bootstrap
-from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
+from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
 from services.cli.discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
@@ -101,7 +101,7 @@ class Operator:
         """While the first partition is folded and the others are not."""
         process = await self.start("run", "--projection", "votes", "--parallel", "1")
         async with Deployment(find_addresses(self.stack.data_dir)) as deployment:
-            generations = PROJECTIONS[ProjectionName.VOTES].generations(deployment)
+            generations = PROJECTIONS[Rebuildable.VOTES].generations(deployment)
 
             async def half_way() -> bool:
                 others = [one for found in await generations.read_all() for one in found.others.values()]

@@ -28,9 +28,9 @@ def _text(report: Report) -> Iterator[Block]:
     yield Text(f"Positions: {offsets}", style="dim")
     yield from differences_text(report)
     if report.equal:
-        yield Text("The views equal the fold of the log.", style="bold green")
+        yield Text("The views equal the log.", style="bold green")
     elif not report.difference_count:
-        yield Text("The ledger's equations do not hold: the fold itself is wrong.", style="bold red")
+        yield Text("The ledger's equations do not hold: the computation itself is wrong.", style="bold red")
     else:
         found = plural(report.difference_count, "difference")
         yield Text(f"The views differ from the log: {found}.", style="bold red")
@@ -46,7 +46,7 @@ async def verify(
         typer.Option("--generation", help="Verify this generation (copy of the views) that a replay built."),
     ] = None,
 ) -> Report:
-    """Fold the log independently and compare every view with it at its exact position; voting may continue.
+    """Recompute every view from the log and compare the two at their exact positions; voting may continue.
 
     Also prints the ledger's equations: the outcomes of all vote ids in the log and of external sources' reports. A
     ballot's id is counted at each participant that it names.
@@ -68,7 +68,7 @@ def _scope(report: Report) -> str:
 def figures_text(report: Report) -> Iterator[Block]:
     """Yield the number of folded events and the equation of vote ids."""
     yield (
-        f"Folded {report.events:,} events of {len(report.positions)} partitions "
+        f"Read {report.events:,} events of {len(report.positions)} partitions "
         f"in {report.seconds:.1f} s ({report.events_per_s:,.0f} events/s)."
     )
     outcomes = " + ".join(f"{count:,} {name}" for name, count in report.outcomes.items())

@@ -12,7 +12,7 @@ const NAMES = { votes: "Votes", purchases: "Purchases", catalogue: "Catalogue", 
 /** Explains a generation's state, with commands in backticks. */
 const STATES = {
   building: (one) =>
-    one.folded_per_s === 0 ? `makes no progress: \`tally replay run ${chosen(one)} --execute\` continues it` : "",
+    one.processed_per_s === 0 ? `makes no progress: \`tally replay run ${chosen(one)} --execute\` continues it` : "",
   following: () => "built and kept up to date; verify it, then swap it in",
   kept: (one) =>
     `the former one: \`tally replay rollback ${chosen(one)} --execute\` returns to it, ${given(one)} frees its memory`,
@@ -37,11 +37,14 @@ const COLUMNS = [
   ["Pending", (row) => whole(row.pending), (row) => (row.oldest_pending_s > OLDEST_PENDING_S ? "warn" : "")],
   ["Quarantine", (row) => whole(row.quarantined), (row) => (row.quarantined ? "bad" : "")],
   ["Overruled", (row) => whole(row.overruled), (row) => (row.overruled ? "bad" : "")],
-  ["Records/s", (row) => whole(row.folded_per_s)],
+  ["Records/s", (row) => whole(row.processed_per_s)],
   ["Generation", (row) => whole(row.generation)],
   ["Last event", (row) => when(row.last_event)],
   ["Stalled since", stalled, (row) => (stalled(row) ? "bad" : "")],
 ];
+
+/** Returns a title with its key, or the key alone. */
+const titled = (title, key) => (title ? `${title} (${key})` : key);
 
 /** Formats a number or rate, which may be missing. */
 const whole = (value) => (value == null ? "" : number(Math.round(value)));
@@ -61,7 +64,7 @@ export function show(status, everything) {
   setCommandOptions(status.command_options);
   tell(element("version"), `Tallykeeper ${status.version}`);
   showProblems(status);
-  follow(element("folds"), Object.entries(status.folds), ([fold]) => fold, madeFold, (card, [fold, rows]) =>
+  follow(element("projections"), Object.entries(status.folds), ([fold]) => fold, madeFold, (card, [fold, rows]) =>
     showFold(card, rows, status.totals[fold]),
   );
   element("generations-panel").hidden = !status.generations.length;
@@ -116,7 +119,7 @@ function showFold(card, rows, total) {
   tell(head.children[1], words[worst]);
   lag.replaceChildren(number(total.lag), " ", make("small", {}, total.lag === 1 ? "record behind" : "records behind"));
   const said = [`${number(total.position)} of ${number(total.end)} processed`];
-  if (total.folded_per_s) said.push(`${whole(total.folded_per_s)} a second`);
+  if (total.processed_per_s) said.push(`${whole(total.processed_per_s)} a second`);
   if (total.pending != null) said.push(`${number(total.pending)} pending`);
   if (total.overruled) said.push(`${number(total.overruled)} overruled`);
   if (total.quarantined) said.push(`${number(total.quarantined)} in quarantine`);
@@ -143,15 +146,15 @@ function madeGeneration() {
 
 function showGeneration(item, one) {
   const [title, bar, far, what] = item.children;
-  const scope = one.scope === "*timeline" ? ", timeline" : one.scope ? `, contest ${one.scope}` : "";
-  tell(title, `${NAMES[one.fold] ?? one.fold}${scope}, generation ${one.generation}: ${one.state}`);
+  const scope = one.scope === "*timeline" ? ", timeline" : one.scope ? `, contest ${titled(one.scope_title, one.scope)}` : "";
+  tell(title, `${NAMES[one.fold] ?? one.projection}${scope}, generation ${one.generation}: ${one.state}`);
   bar.hidden = one.state !== "building";
   bar.max = Math.max(1, one.end);
-  bar.value = one.folded;
+  bar.value = one.processed;
   bar.setAttribute("aria-label", title.textContent);
-  const said = [`${number(one.folded)} of ${number(one.end)} records (${share(one.folded, one.end)})`];
+  const said = [`${number(one.processed)} of ${number(one.end)} records (${share(one.processed, one.end)})`];
   said.push(one.partitions === 1 ? "1 partition" : `${one.partitions} partitions`);
-  if (one.folded_per_s) said.push(`${whole(one.folded_per_s)} a second`);
+  if (one.processed_per_s) said.push(`${whole(one.processed_per_s)} a second`);
   if (one.left_s != null) said.push(`${duration(one.left_s)} left`);
   tell(far, said.join(" · "));
   showAdvice(what, STATES[one.state](one));
@@ -197,7 +200,7 @@ function showSealed(sealed) {
   const made = () => make("tr", {}, make("td"), make("td", { className: "number" }), make("td"), make("td", {}, make("code")));
   follow(element("sealed"), sealed, (one) => one.contest, made, (line, one) => {
     const [contest, closing, sealed, hash] = line.children;
-    tell(contest, one.contest);
+    tell(contest, titled(one.title, one.contest));
     tell(closing, number(one.closing));
     tell(sealed, when(one.sealed_at));
     tell(hash.firstChild, one.sha256);

@@ -12,7 +12,7 @@ from libs.metrics.table import REGISTRY
 from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
-from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.status import Row
 from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
@@ -82,7 +82,7 @@ async def test_everything_that_can_become_of_a_vote_is_told(log: FoldedLog) -> N
     }
     assert told == {"counted": 3, "overruled": 1, "removed": 1, "replaced": 0, "voided": 1, "late": 2}
     assert of_ledger("tally_votes_fenced") == 1
-    assert of_ledger("tally_fold_duplicates") == 1
+    assert of_ledger("tally_votes_duplicate") == 1
     assert of_topic("tally_quarantined_records", log.stack) == 1
     assert of_ledger("tally_gate_open") == 0
     assert (of_ledger("tally_votes_pending"), of_ledger("tally_votes_pending_oldest_seconds")) == (0, 0)
@@ -112,7 +112,7 @@ async def test_a_replay_s_progress_is_told_from_its_generations(log: FoldedLog) 
     await log.fold()
     await look(log.stack)
     assert of_topic("tally_replay_progress_ratio", log.stack, None) == 1
-    generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
+    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
     await generations.open(0, 2)
     await log.valkey.call("HSET", log.key("g2:position"), "log", "x", "offset", 2)
     await look(log.stack)
@@ -161,10 +161,10 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gauges, "SOONEST_S", 30)
-    looked: list[Fold] = []
+    looked: list[ProjectionName] = []
     rows = StatusCollector.rows
 
-    async def counted(collector: StatusCollector, fold: Fold) -> list[Row]:
+    async def counted(collector: StatusCollector, fold: ProjectionName) -> list[Row]:
         looked.append(fold)
         return await rows(collector, fold)
 
@@ -174,7 +174,7 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
     async with open_gauges(settings, log.valkey, open_store("memory://"), *where) as refresh:
         await asyncio.gather(refresh(), refresh(), refresh())
         await refresh()
-    assert sorted(looked) == sorted(Fold)
+    assert sorted(looked) == sorted(ProjectionName)
 
 
 async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_took(

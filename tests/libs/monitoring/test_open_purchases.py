@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from libs.monitoring.problems import problems_of
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.status import OpenPurchase, Row, Status
 
-ROW = Row(Fold.PURCHASES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
+ROW = Row(ProjectionName.PURCHASES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.monitoring.problems import notes_of, problems_of
-from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.status import Row, Status, moment
 from libs.views.generations import State
 from services.cli.__main__ import app
@@ -58,7 +58,7 @@ def environment(stack: DeploymentAddresses) -> dict[str, str]:
 
 
 def votes(status: Status) -> list[Row]:
-    return status.of(Fold.VOTES)
+    return status.of(ProjectionName.VOTES)
 
 
 def plain(status: Status) -> list[str]:
@@ -84,9 +84,9 @@ async def test_lag_is_what_the_log_has_and_the_view_has_not(log: FoldedLog) -> N
     assert (first.ledger.fenced, first.ledger.duplicates, first.ledger.overruled) == (1, 1, 0)
     assert not first.ledger.open
     assert (second.position, second.end, second.lag) == (0, 1, 1)
-    totals = status.totals(Fold.VOTES)
+    totals = status.totals(ProjectionName.VOTES)
     assert (totals["lag"], totals["shut"], totals["quarantined"]) == (3, 2, 1)
-    assert [status.totals(fold)["lag"] for fold in Fold] == [3, 2, 4, 4]
+    assert [status.totals(fold)["lag"] for fold in ProjectionName] == [3, 2, 4, 4]
     assert {part.name: part.alive for part in status.parts} == {"gateway": True, "projector": False}
     assert problems(status) == {("part", "projector"), ("gate", "votes all"), ("quarantine", "votes 0")}
 
@@ -138,12 +138,12 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
         await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
         moved, stands = votes(await collector.collect())
         assert (moved.lag, moved.lag_s > 0.3, moved.stalled_since) == (3, True, None)
-        assert moved.folded_per_s
+        assert moved.processed_per_s
         assert stands.stalled_since is not None
 
         async def stalled_again() -> bool:
             row = votes(await collector.collect())[0]
-            return row.stalled_since is not None and row.folded_per_s == 0
+            return row.stalled_since is not None and row.processed_per_s == 0
 
         await eventually(stalled_again)
 
@@ -151,7 +151,7 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
 async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: FoldedLog) -> None:
     await log.append([a_cast()])
     await log.fold()
-    generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
+    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
     assert await generations.open(0, 2, "")
     status = await read_status(log.stack)
     (other,) = votes(status)[0].generations
@@ -166,7 +166,7 @@ async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: Fol
 async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log: FoldedLog) -> None:
     await log.append([a_cast()])
     await log.fold()
-    generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
+    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
     assert await generations.open(0, 2, "")
     position = await log.views.position(0)
     assert position is not None
@@ -182,7 +182,7 @@ async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log
     since = moment(kept.kept_since)
     assert note == (
         f"votes: generation 1, read before, is kept since {since} for a day, unless `tally replay keep` keeps it "
-        "longer; each batch is folded twice; `tally replay drop --projection votes --execute` drops it"
+        "longer; each batch is processed twice; `tally replay drop --projection votes --execute` drops it"
     )
     assert note in plain(status)
     assert ("generation", "votes 0") not in problems(status)
@@ -193,22 +193,22 @@ async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log
 async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: FoldedLog) -> None:
     await log.append([a_cast(vote_id=str(n)) for n in range(9)])
     await log.fold()
-    generations = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES]
+    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
     for partition in (0, 1):
         await generations.open(partition, 2, "")
     async with Deployment(log.stack) as deployment:
         collector = collector_of(deployment)
         (begun,) = (await collector.collect()).beside
-        assert (begun.fold, begun.generation, begun.partitions) == (Fold.VOTES, 2, 2)
-        assert (begun.state, begun.folded, begun.end) == (State.BUILDING, 0, 11)
-        assert (begun.folded_per_s, begun.left_s) == (None, None)
+        assert (begun.projection, begun.generation, begun.partitions) == (ProjectionName.VOTES, 2, 2)
+        assert (begun.state, begun.processed, begun.end) == (State.BUILDING, 0, 11)
+        assert (begun.processed_per_s, begun.left_s) == (None, None)
         await log.valkey.call("HSET", log.key("g2:position"), "log", "x", "offset", 5)
         (moved,) = (await collector.collect()).beside
-        assert (moved.folded, moved.behind) == (5, 5)
-        assert moved.folded_per_s
-        assert moved.left_s == pytest.approx(6 / moved.folded_per_s)
+        assert (moved.processed, moved.behind) == (5, 5)
+        assert moved.processed_per_s
+        assert moved.left_s == pytest.approx(6 / moved.processed_per_s)
         (stands,) = (await collector.collect()).beside
-        assert (stands.folded_per_s, stands.left_s) == (0, None)
+        assert (stands.processed_per_s, stands.left_s) == (0, None)
 
 
 async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog) -> None:
@@ -229,7 +229,7 @@ async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog)
 
 
 async def test_a_view_of_another_layout_is_a_problem(log: FoldedLog) -> None:
-    purchases = folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.PURCHASES]
+    purchases = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.PURCHASES]
     await log.valkey.call("HSET", f"{purchases.base(0)}:generations", "schema", 99)
     assert ("layout", "purchases 0") in problems(await read_status(log.stack))
 
@@ -252,7 +252,7 @@ async def test_it_fits_80_columns_and_shows_totals_and_what_is_remarkable(log: F
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.split()[:2] for line in lines if " all " in line and ":" not in line.split()[1]] == [
-        [fold.value, "all"] for fold in Fold
+        [fold.value, "all"] for fold in ProjectionName
     ]
     for wanted in ("position", "behind", "voting", "2 paused", "last event", "projector: process"):
         assert wanted in shown
@@ -279,20 +279,20 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
     assert plain.exit_code == 1
     lines = plain.stdout.splitlines()
     assert lines[0].startswith("votes all: voting paused")
-    assert lines[2].split()[:4] == ["fold", "part", "position", "lag"]
+    assert lines[2].split()[:4] == ["projection", "part", "position", "lag"]
     assert lines[3].split()[:4] == ["votes", "all", "0", "2"]
     assert [line.split()[1] for line in lines if line.startswith("purchases")] == ["all"]
     found = json.loads((await status("--json")).stdout)
-    assert set(found) == {"at", "folds", "totals", "generations", "parts", "sealed", "problems", "notes"}
-    assert {fold: len(rows) for fold, rows in found["folds"].items()} == {
+    assert set(found) == {"at", "projections", "totals", "generations", "parts", "sealed", "problems", "notes"}
+    assert {fold: len(rows) for fold, rows in found["projections"].items()} == {
         "votes": 2,
         "purchases": 2,
         "catalogue": 4,
         "test": 4,
     }
-    assert set(found["folds"]["votes"][0]) == {
+    assert set(found["projections"]["votes"][0]) == {
         "partition", "generation", "position", "end", "lag", "lag_s", "last_event", "stalled_since", "quarantined",
-        "dropped", "schema", "code_schema", "generations", "folded_per_s", "open", "incarnation", "pending",
+        "dropped", "schema", "code_schema", "generations", "processed_per_s", "open", "incarnation", "pending",
         "oldest_pending_s", "fenced", "duplicates", "overruled", "valkey_clock_off_s", "clock_ahead_s",
         "oldest_open",
     }  # fmt: skip
@@ -312,7 +312,7 @@ async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
     assert watching.stdout is not None
     async with asyncio.timeout(30):
         first = json.loads(await watching.stdout.readline())
-        assert first["totals"]["votes"]["folded_per_s"] is None
+        assert first["totals"]["votes"]["processed_per_s"] is None
         await log.append([a_cast(vote_id=str(n)) for n in range(50)])
         await log.fold()
         second = json.loads(await watching.stdout.readline())
@@ -322,7 +322,7 @@ async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
         _, errors = await watching.communicate()
     assert (watching.returncode, errors) == (0, b"")
     assert third["totals"]["votes"]["position"] == 51
-    assert second["totals"]["votes"]["folded_per_s"] + third["totals"]["votes"]["folded_per_s"] > 10
+    assert second["totals"]["votes"]["processed_per_s"] + third["totals"]["votes"]["processed_per_s"] > 10
 
 
 def test_a_process_that_is_gone_is_not_alive() -> None:

@@ -363,7 +363,7 @@ async def test_the_command_ends_with_the_code_of_what_it_found(
 
     right = await verify()
     assert right.exit_code == 0, right.output
-    assert "The views equal the fold of the log." in right.stdout
+    assert "The views equal the log." in right.stdout
     assert (await verify("no-such-contest")).exit_code == 2
     await log.valkey.call("HSET", log.key("g1:stats"), "fenced", 1000)
     wrong = await verify("--json")

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from libs.monitoring.problems import as_json
-from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.storage.store import open_store
 from libs.web.asgi import Front
 from libs.web.http_service import build_app
@@ -28,7 +28,7 @@ from tests.support.projector_metrics import projector_metrics
 from tests.support.proxy import proxy
 
 PATH = "/operations/status"
-NOW_AND_THEN = {"lag_s", "folded_per_s", "oldest_pending_s", "left_s", "valkey_clock_off_s"}
+NOW_AND_THEN = {"lag_s", "processed_per_s", "oldest_pending_s", "left_s", "valkey_clock_off_s"}
 """Return the differences to another read."""
 
 
@@ -83,16 +83,18 @@ async def test_it_says_what_tally_status_says(log: FoldedLog, catalogue: Catalog
     await log.append([a_cast(), a_cast(vote_id="again"), b"poison"])
     await log.fold()
     await log.append([a_cast(vote_id="not folded yet")])
-    await folds_of(log.valkey, log.stack.namespace, log.stack.partitions)[Fold.VOTES].open(0, 2, "")
+    await projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES].open(
+        0, 2, ""
+    )
     async with served(log, catalogue) as client:
         found = await status(client)
         told = json.loads(json.dumps(as_json(await read_status(log.stack))))
-    first = found["folds"]["votes"][0]
+    first = found["projections"]["votes"][0]
     assert (first["position"], first["end"], first["lag"], first["quarantined"]) == (4, 5, 1, 1)
     (building,) = found["generations"]
-    assert (building["state"], building["folded"], building["end"]) == ("building", 0, 5)
+    assert (building["state"], building["processed"], building["end"]) == ("building", 0, 5)
     assert {"gate", "quarantine"} <= {problem["kind"] for problem in found["problems"]}
-    for name in ("folds", "totals", "generations", "sealed", "problems"):
+    for name in ("projections", "totals", "generations", "sealed", "problems"):
         assert settled(found[name]) == settled(told[name])
 
 
@@ -111,9 +113,26 @@ async def test_sealed_contests_are_those_of_the_caller_s_account(log: FoldedLog,
     async with served(log, catalogue) as client:
         for account in ("acme", "zenith"):
             await store.put_if_absent(f"certificates/of-{account}/1.json", b"{}")
-            await catalogue.create("contests", f"of-{account}", PUBLISHED | {"seal": seal}, account)
+            await catalogue.create(
+                "contests", f"of-{account}", PUBLISHED | {"title": "Final", "seal": seal}, account
+            )
         found = await status(client)
-    assert [sealed["contest"] for sealed in found["sealed"]] == ["of-acme"]
+    assert [(sealed["contest"], sealed["title"]) for sealed in found["sealed"]] == [("of-acme", "Final")]
+
+
+async def test_a_generation_of_one_contest_has_its_title_for_its_account_only(
+    log: FoldedLog, catalogue: Catalogue
+) -> None:
+    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
+    async with served(log, catalogue) as client:
+        for number, account in enumerate(("acme", "zenith"), start=2):
+            await catalogue.create("contests", f"of-{account}", PUBLISHED | {"title": "Final"}, account)
+            await generations.open(0, number, f"of-{account}", side=True)
+        found = await status(client)
+    assert [(one["scope"], one["scope_title"]) for one in found["generations"]] == [
+        ("of-acme", "Final"),
+        ("of-zenith", ""),
+    ]
 
 
 async def test_looks_are_shared_by_all_who_ask_and_begin_apart(
@@ -143,7 +162,7 @@ async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(
 
         away = await eventually(is_away)
         assert "temporarily unavailable" in away["problems"][0]["detail"]
-        assert away["folds"] == before["folds"]
+        assert away["projections"] == before["projections"]
         assert away["at"] == before["at"] < away["now"]
         valkey.open()
 
@@ -166,7 +185,7 @@ async def test_a_task_of_a_projector_that_stopped_is_a_problem(log: FoldedLog, c
 async def test_without_kafka_it_still_answers(log: FoldedLog, catalogue: Catalogue) -> None:
     async with served(log, catalogue, kafka_bootstrap_servers="127.0.0.1:1") as client:
         found = await status(client)
-    assert (found["at"], found["folds"]) == (None, {})
+    assert (found["at"], found["projections"]) == (None, {})
     assert [problem["kind"] for problem in found["problems"]] == ["away"]
     assert "Kafka" in found["problems"][0]["detail"]
 

@@ -1,4 +1,4 @@
-"""`tally quarantine`: lists, drops and retries records that could not be folded."""
+"""`tally quarantine`: lists, drops and retries records that could not be processed."""
 
 from services.cli.commands.quarantine.command import app
 

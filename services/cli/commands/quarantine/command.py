@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from libs.deployment.deployment import Deployment
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.quarantine import Drop, keep
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time import timestamp
@@ -31,14 +31,14 @@ from services.cli.runner import Execute, command, command_group
 
 app = command_group("Records that could not be processed.")
 
-OfTopic = Annotated[Fold | None, typer.Option("--topic", help="Only this topic.")]
-Topic = Annotated[Fold, typer.Argument(help="Topic of the record.", show_default=False)]
+OfTopic = Annotated[ProjectionName | None, typer.Option("--topic", help="Only this topic.")]
+Topic = Annotated[ProjectionName, typer.Argument(help="Topic of the record.", show_default=False)]
 Partition = Annotated[int, typer.Argument(min=0, show_default=False)]
 Offset = Annotated[int, typer.Argument(min=0, show_default=False)]
 
 
-class CouldBeFolded(TallyError):
-    """The record cannot be dropped: the next replay folds it."""
+class CouldBeProcessed(TallyError):
+    """The record cannot be dropped: the next replay processes it."""
 
     code = "conflict"
 
@@ -50,7 +50,7 @@ async def list_(
     topic: OfTopic = None,
     everything: Annotated[bool, typer.Option("--all", help="Include dropped records.")] = False,
 ) -> Records:
-    """List the records that could not be folded, with the reasons, except for dropped ones."""
+    """List the records that could not be processed, with the reasons, except for dropped ones."""
     found = await _read(deployment, topic)
     shown = [one for one in found if everything or one.drop is None]
     return Records(shown, len(found) - len(shown))
@@ -59,7 +59,7 @@ async def list_(
 @app.command()
 @command(text=record_text)
 async def show(deployment: Deployment, topic: Topic, partition: Partition, offset: Offset) -> WholeRecord:
-    """Show a record of the log with its headers and the reason why it was not folded."""
+    """Show a record of the log with its headers and the reason why it was not processed."""
     async with open_quarantine(deployment) as reader:
         return WholeRecord.of(await _find(reader, topic, partition, offset))
 
@@ -74,17 +74,17 @@ async def drop(
     reason: Annotated[str | None, typer.Option("--reason", help="Reason, stored with the decision.")] = None,
     execute: Execute = False,
 ) -> Dropped:
-    """Decide never to fold a record. The log is not changed; the decision is stored in the object store.
+    """Decide never to process a record. The log is not changed; the decision is stored in the object store.
 
-    The decision applies to all replays. A record that this version can fold is not dropped, since the next replay
-    folds it; if a later version can fold a dropped record, `retry` does not rebuild that partition.
+    The decision applies to all replays. A record that this version can process is not dropped, since the next
+    replay processes it; if a later version can process a dropped record, `retry` does not rebuild that partition.
     """
     async with open_quarantine(deployment) as reader:
         one = await _find(reader, topic, partition, offset)
-    if one.drop is None and try_again(one).foldable:
-        raise CouldBeFolded(
-            f"This version can fold {one.where()}, so the next replay will fold it. "
-            f"`tally quarantine retry --topic {one.topic}` folds it now."
+    if one.drop is None and try_again(one).processable:
+        raise CouldBeProcessed(
+            f"This version can process {one.where()}, so the next replay will process it. "
+            f"`tally quarantine retry --topic {one.topic}` processes it now."
         )
     if execute and one.drop is None:
         await record_action(deployment, "quarantined record dropped", record=one.where(), reason=reason)
@@ -100,7 +100,7 @@ async def drop(
 async def retry(
     deployment: Deployment, topic: OfTopic = None, execute: Execute = False, accept: Accept = False
 ) -> Retried:
-    """Decode the quarantined records with this version, and rebuild the partitions in which it can fold more.
+    """Decode the quarantined records with this version, and rebuild the partitions in which it can process more.
 
     Like `tally replay run` this builds a new copy of the views; readers use the current one until the new one is
     verified. Votes are compared with the log; the catalogue and purchases with the current views, and since these
@@ -109,29 +109,32 @@ async def retry(
     trials = [try_again(one) for one in await _read(deployment, topic)]
     chosen, done = choose(trials), list[Rebuilt]()
     if execute:
-        for fold, partitions in chosen.partitions.items():
+        for projection, partitions in chosen.partitions.items():
             where = " ".join(map(str, sorted(partitions)))
             await record_action(
-                deployment, "quarantine retried", topic=fold, partitions=where, accept_differences=accept
+                deployment, "quarantine retried", topic=projection, partitions=where, accept_differences=accept
             )
         done = [rebuilt async for rebuilt in rebuild(deployment, chosen, accept=accept)]
     return Retried(trials, chosen.partitions, chosen.forbidding, done, execute)
 
 
-async def _read(deployment: Deployment, topic: Fold | None) -> list[Quarantined]:
+async def _read(deployment: Deployment, topic: ProjectionName | None) -> list[Quarantined]:
     deployment.progress.begin("Reading the log", None)
     async with open_quarantine(deployment) as reader:
-        return [one for fold in ([topic] if topic else Fold) for one in await reader.all_of(fold)]
+        return [
+            one for projection in ([topic] if topic else ProjectionName) for one in await reader.all_of(projection)
+        ]
 
 
-async def _find(reader: QuarantineReader, fold: Fold, partition: int, offset: int) -> Quarantined:
-    partitions = reader.folds[fold].topic.partitions
+async def _find(reader: QuarantineReader, projection: ProjectionName, partition: int, offset: int) -> Quarantined:
+    partitions = reader.projections[projection].topic.partitions
     if partition >= partitions:
-        raise typer.BadParameter(f"{fold} has partitions 0 to {partitions - 1}.", param_hint="PARTITION")
-    found = await reader.find(fold, partition, offset)
+        raise typer.BadParameter(f"{projection} has partitions 0 to {partitions - 1}.", param_hint="PARTITION")
+    found = await reader.find(projection, partition, offset)
     if found is None:
         raise NotFound(
-            f"{fold} {partition} {offset} is not in quarantine. `tally quarantine list --all` lists all records."
+            f"{projection} {partition} {offset} is not in quarantine. "
+            "`tally quarantine list --all` lists all records."
         )
     return found
 

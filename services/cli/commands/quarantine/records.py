@@ -10,7 +10,7 @@ from libs.contracts.json_form import HIDDEN
 from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
-from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, dropped, reasons_of
 from libs.tally.time import timestamp
 
@@ -28,9 +28,9 @@ class DropInfo:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A record that could not be folded, the reason, and the decision never to fold it (None: undecided)."""
+    """A record that could not be processed, the reason, and the decision never to process it (None: undecided)."""
 
-    topic: Fold
+    topic: ProjectionName
     partition: int
     position: Position = field(metadata=HIDDEN)
     """Position of the view, with the id of its log."""
@@ -63,29 +63,32 @@ class Quarantined:
 
 
 class QuarantineReader:
-    """Reads the quarantine of any fold. Raises `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable`."""
+    """Reads the quarantine of any projection.
+
+    Raises `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable`.
+    """
 
     def __init__(self, deployment: Deployment, reader: LogReader) -> None:
-        self.folds = folds_of(deployment.valkey, deployment.namespace, deployment.partitions)
+        self.projections = projections_of(deployment.valkey, deployment.namespace, deployment.partitions)
         self._valkey = deployment.valkey
         self._store = deployment.store
         self._progress = deployment.progress
         self._reader = reader
 
-    async def find(self, fold: Fold, partition: int, offset: int) -> Quarantined | None:
+    async def find(self, projection: ProjectionName, partition: int, offset: int) -> Quarantined | None:
         """Return the record, or None if it is not in quarantine."""
-        found = await self._read(fold, partition, offset)
+        found = await self._read(projection, partition, offset)
         return next(iter(found), None)
 
-    async def all_of(self, fold: Fold) -> list[Quarantined]:
+    async def all_of(self, projection: ProjectionName) -> list[Quarantined]:
         """Return all quarantined records, including dropped ones, by partition and offset."""
         found = []
-        for partition in range(self.folds[fold].topic.partitions):
-            found += await self._read(fold, partition, None)
+        for partition in range(self.projections[projection].topic.partitions):
+            found += await self._read(projection, partition, None)
         return found
 
-    async def _read(self, fold: Fold, partition: int, only: int | None) -> list[Quarantined]:
-        views = self.folds[fold]
+    async def _read(self, projection: ProjectionName, partition: int, only: int | None) -> list[Quarantined]:
+        views = self.projections[projection]
         live = (await views.read(partition)).live
         reasons = await reasons_of(self._valkey, views, partition, live.number)
         wanted = sorted(offset for offset in reasons if only in (None, offset))
@@ -96,7 +99,7 @@ class QuarantineReader:
         for offset in wanted:
             record = await self._reader.whole_record(views.topic.name, partition, offset)
             drop = drops.get(offset)
-            found.append(Quarantined(fold, partition, live.position, reasons[offset], drop, record))
+            found.append(Quarantined(projection, partition, live.position, reasons[offset], drop, record))
             self._progress.advance(1)
         return found
 

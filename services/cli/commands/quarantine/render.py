@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from libs.contracts.json_form import HIDDEN
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.quarantine import name_of
 from services.cli.commands.quarantine.records import DropInfo, Quarantined
 from services.cli.commands.quarantine.retry import Trial
@@ -35,7 +35,7 @@ class Header:
 class WholeRecord:
     """A record with its key, headers and value."""
 
-    topic: Fold
+    topic: ProjectionName
     partition: int
     offset: int
     appended: str
@@ -67,11 +67,11 @@ class Dropped:
 class Retried:
     """Results of decoding the records again, the partitions to rebuild, and the replays.
 
-    Partitions with `forbidding` records are not rebuilt: that would also fold these, which were dropped.
+    Partitions with `forbidding` records are not rebuilt: that would also process these, which were dropped.
     """
 
     records: list[Trial]
-    partitions: dict[Fold, set[int]]
+    partitions: dict[ProjectionName, set[int]]
     forbidding: list[Quarantined]
     rebuilt: list[Rebuilt]
     executed: bool = field(metadata=HIDDEN)
@@ -93,19 +93,20 @@ def drop_text(result: Dropped) -> Iterator[Block]:
 
 
 def retry_text(result: Retried) -> Iterator[Block]:
-    """Yield whether this version can fold each record, the partitions to rebuild, and the results."""
+    """Yield whether this version can process each record, the partitions to rebuild, and the results."""
     if not result.records:
         yield NOTHING
     yield Rows(
         [
-            _row(trial.record) | {"size": "", "now": printable(trial.reason_now or "can be folded")}
+            _row(trial.record) | {"size": "", "now": printable(trial.reason_now or "can be processed")}
             for trial in result.records
         ]
     )
     for one in result.forbidding:
         name = name_of(one.record.topic, one.partition, one.offset)
         yield (
-            f"{one.topic} {one.partition} is not rebuilt: that would also fold {one.where()}, which was dropped. "
+            f"{one.topic} {one.partition} is not rebuilt: that would also process {one.where()}, "
+            "which was dropped. "
             f"To allow this, delete {name} from the object store."
         )
     partitions = ", ".join(f"{topic} {one}" for topic, its in result.partitions.items() for one in sorted(its))

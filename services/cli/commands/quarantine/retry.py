@@ -1,4 +1,4 @@
-"""Retries quarantined records: finds those that this version can fold, and rebuilds their partitions."""
+"""Retries quarantined records: finds those that this version can process, and rebuilds their partitions."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -8,30 +8,30 @@ from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchase_events import purchases_codec
 from libs.deployment.deployment import Deployment
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 from libs.views.fold_items import POISON, fold_item
 from services.cli.commands.quarantine.records import Quarantined
 from services.cli.commands.replay.job import Job, Rebuilt
-from services.cli.commands.replay.projections import ProjectionName
+from services.cli.commands.replay.projections import Rebuildable
 from services.cli.commands.replay.targets import Target
 
-CODECS: Final[dict[Fold, Codec[Any]]] = {
-    Fold.PURCHASES: purchases_codec,
-    Fold.CATALOGUE: catalogue_codec,
-    Fold.TEST: catalogue_codec,
+CODECS: Final[dict[ProjectionName, Codec[Any]]] = {
+    ProjectionName.PURCHASES: purchases_codec,
+    ProjectionName.CATALOGUE: catalogue_codec,
+    ProjectionName.TEST: catalogue_codec,
 }
 PARALLEL: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A record, and the reason why this version cannot fold it either; None if it can."""
+    """A record, and the reason why this version cannot process it either; None if it can."""
 
     record: Quarantined
     reason_now: str | None
 
     @property
-    def foldable(self) -> bool:
+    def processable(self) -> bool:
         return self.reason_now is None
 
 
@@ -41,31 +41,31 @@ def try_again(one: Quarantined) -> Trial:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Partitions to rebuild, by topic, and the foldable dropped records that prevent rebuilding others."""
+    """Partitions to rebuild, by topic, and the processable dropped records that prevent rebuilding others."""
 
-    partitions: dict[Fold, set[int]]
+    partitions: dict[ProjectionName, set[int]]
     forbidding: list[Quarantined]
 
 
 def choose(trials: Sequence[Trial]) -> Chosen:
-    """Choose the partitions with a foldable undecided record and without a foldable dropped one."""
-    foldable = [trial.record for trial in trials if trial.foldable]
-    wanted = {(one.topic, one.partition) for one in foldable if one.drop is None}
-    forbidding = [one for one in foldable if one.drop is not None and (one.topic, one.partition) in wanted]
+    """Choose the partitions with a processable undecided record and without a processable dropped one."""
+    processable = [trial.record for trial in trials if trial.processable]
+    wanted = {(one.topic, one.partition) for one in processable if one.drop is None}
+    forbidding = [one for one in processable if one.drop is not None and (one.topic, one.partition) in wanted]
     wanted -= {(one.topic, one.partition) for one in forbidding}
-    partitions = {topic: {number for of, number in wanted if of is topic} for topic in Fold}
+    partitions = {topic: {number for of, number in wanted if of is topic} for topic in ProjectionName}
     return Chosen({topic: numbers for topic, numbers in partitions.items() if numbers}, forbidding)
 
 
 async def rebuild(deployment: Deployment, chosen: Chosen, *, accept: bool) -> AsyncIterator[Rebuilt]:
     """Rebuild the partitions in a new generation and swap it in once verified. Raises as `Job.run`."""
-    for fold, partitions in chosen.partitions.items():
-        target = Target(ProjectionName(fold), partitions=partitions)
+    for projection, partitions in chosen.partitions.items():
+        target = Target(Rebuildable(projection), partitions=partitions)
         yield await Job(deployment, target, parallel=PARALLEL).run(accept=accept)
 
 
 def _reason(one: Quarantined) -> str | None:
-    if one.topic is Fold.VOTES:
+    if one.topic is ProjectionName.VOTES:
         kind, *rest = fold_item(vote_codec.decode(one.value()), one.record.offset, one.record.timestamp)
         return str(rest[-1]) if kind == POISON else None
     event = CODECS[one.topic].decode(one.value())

@@ -9,7 +9,7 @@ import typer
 from libs.contracts.position_token import decode_positions
 from libs.deployment.deployment import Deployment
 from services.cli.commands.replay.job import Job, Rebuilt
-from services.cli.commands.replay.options import Accept, Outdated, Projections, targets_of
+from services.cli.commands.replay.options import Accept, Outdated, Projections, find_targets
 from services.cli.commands.replay.plan import Plan, make_plan
 from services.cli.commands.replay.render import plan_text, rebuilt_line, rebuilt_text
 from services.cli.commands.replay.targets import Target
@@ -42,7 +42,7 @@ async def plan(
     deployment: Deployment, projection: Projections = None, contest: OneContest = None, outdated: Outdated = False
 ) -> Plan:
     """Estimate a replay's events, duration and memory. Nothing is changed."""
-    return await make_plan(deployment, targets_of(projection, contest), outdated=outdated)
+    return await make_plan(deployment, await find_targets(deployment, projection, contest), outdated=outdated)
 
 
 def _text(result: Plan | Rebuilds | SideGenerations) -> Iterator[Block]:
@@ -75,22 +75,24 @@ async def run(
     outdated: Outdated = False,
     until: Annotated[
         str | None,
-        typer.Option("--until", help="Fold up to this time into a side generation (a copy for inspection only)."),
+        typer.Option(
+            "--until", help="Process the log up to this time into a side generation (a copy for inspection only)."
+        ),
     ] = None,
     to_position: Annotated[
         str | None, typer.Option("--to-position", help="Like --until, up to a Tally-Position of the votes.")
     ] = None,
     accept: Accept = False,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions folded in parallel.")] = 16,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions processed in parallel.")] = 16,
     execute: Execute = False,
 ) -> Plan | Rebuilds | SideGenerations:
     """Rebuild views as a new generation (copy), verify it, and swap it in for readers.
 
-    Run it again to resume after an interruption. The former generation is still folded, so `tally replay rollback`
-    restores it at once. Every batch is therefore folded twice until `tally replay drop`, the next replay, or the
-    end of a day; `tally replay keep` keeps the former generation longer.
+    Run it again to resume after an interruption. The former generation is kept up to date, so `tally replay
+    rollback` restores it at once. Every batch is therefore processed twice until `tally replay drop`, the next
+    replay, or the end of a day; `tally replay keep` keeps the former generation longer.
     """
-    targets = targets_of(projection, contest)
+    targets = await find_targets(deployment, projection, contest)
     if until is not None or to_position is not None:
         return await _fold_side(deployment, targets, until, to_position, parallel, execute)
     planned = await make_plan(deployment, targets, outdated=outdated)

@@ -1,16 +1,18 @@
 """`tally replay rollback|keep|drop`: restores, keeps or deletes former generations."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
+from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
+from libs.tally.errors import NotFound
 from libs.views.functions import load_functions
 from libs.views.generations import GenerationGone, State
-from services.cli.commands.replay.options import Accept, Number, Projections, targets_of
-from services.cli.commands.replay.projections import ProjectionName
+from services.cli.commands.replay.options import Accept, Number, Projections, find_targets
+from services.cli.commands.replay.projections import Rebuildable
 from services.cli.commands.replay.swap import swap
 from services.cli.commands.replay.targets import Target, former, latest_read
 from services.cli.operator_actions import record_action
@@ -22,9 +24,21 @@ from services.cli.runner import Execute, OneContest, command
 class Restored:
     """A former generation, and the number of partitions in which readers see it."""
 
-    projection: ProjectionName
+    target: Target = field(metadata=HIDDEN)
     generation: int | None
     partitions: int
+
+    @property
+    def projection(self) -> Rebuildable:
+        return self.target.name
+
+    @property
+    def contest(self) -> str | None:
+        return self.target.contest
+
+    @property
+    def contest_title(self) -> str:
+        return self.target.contest_title
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +51,7 @@ class Rollback:
 class Generation:
     """A generation of one partition."""
 
-    projection: ProjectionName
+    projection: Rebuildable
     partition: int
     generation: int
 
@@ -62,7 +76,7 @@ class Dropped:
 
 def _rolled_back(result: Rollback) -> Iterator[Block]:
     for one in result.rolled_back:
-        yield f"{one.projection}: generation {one.generation} in {one.partitions} partitions"
+        yield f"{one.target.title}: generation {one.generation} in {one.partitions} partitions"
     if not result.rolled_back:
         yield "There is nothing to roll back."
     elif result.executed:
@@ -71,7 +85,7 @@ def _rolled_back(result: Rollback) -> Iterator[Block]:
         yield "Run again with --execute to restore the former generations."
 
 
-@command(text=_rolled_back, is_fine=lambda result: bool(result.rolled_back))
+@command(text=_rolled_back)
 async def rollback(
     deployment: Deployment,
     projection: Projections = None,
@@ -80,10 +94,13 @@ async def rollback(
     accept: Accept = False,
     execute: Execute = False,
 ) -> Rollback:
-    """Swap the former views back in, undoing the latest replay or that of the given generation."""
+    """Swap the former views back in, undoing the latest replay or that of the given generation.
+
+    Exit code 0 if there is nothing to roll back; 2 if the given generation is none that readers ever saw.
+    """
     await load_functions(deployment.valkey)
     undone = []
-    for target in targets_of(projection, contest):
+    for target in await find_targets(deployment, projection, contest):
         if execute:
             await record_action(
                 deployment,
@@ -93,6 +110,10 @@ async def rollback(
                 accept_differences=accept,
             )
         undone += await _roll_back(deployment, target, generation, execute, accept)
+    if generation is not None and not undone:
+        raise NotFound(
+            f"Generation {generation} cannot be rolled back: readers never saw it, or see it no longer."
+        )
     return Rollback(undone, execute)
 
 
@@ -105,7 +126,7 @@ def _kept(result: Kept) -> Iterator[Block]:
         yield f"They are kept {until}." if result.executed else f"Run again with --execute to keep them {until}."
 
 
-@command(text=_kept, is_fine=lambda result: bool(result.kept))
+@command(text=_kept)
 async def keep(
     deployment: Deployment,
     projection: Projections = None,
@@ -117,12 +138,12 @@ async def keep(
 ) -> Kept:
     """Keep the former views until they are dropped; otherwise projectors drop them a day after the replay.
 
-    Meanwhile each batch is folded twice, `tally replay rollback` restores the former views at once, and the
+    Meanwhile each batch is processed twice, `tally replay rollback` restores the former views at once, and the
     projection cannot be rebuilt again.
     """
     await load_functions(deployment.valkey)
     kept = []
-    for target in targets_of(projection, contest):
+    for target in await find_targets(deployment, projection, contest):
         if execute:
             await record_action(deployment, "generations kept", projection=target.title, hold=hold)
         generations = target.row.generations(deployment)
@@ -150,7 +171,7 @@ async def drop(
     """Delete generations that readers do not use: all of them, or the given one. This frees their memory."""
     await load_functions(deployment.valkey)
     dropped, keys = [], 0
-    for target in targets_of(projection, None):
+    for target in await find_targets(deployment, projection, None):
         if execute:
             await record_action(deployment, "generations dropped", projection=target.title, generation=generation)
         generations = target.row.generations(deployment)
@@ -161,6 +182,8 @@ async def drop(
                     if execute:
                         await generations.drop(partition, one.number)
         keys += await generations.sweep() if execute else 0
+    if generation is not None and not dropped:
+        raise NotFound(f"No generation {generation} can be dropped: it does not exist, or readers use it.")
     return Dropped(dropped, keys, execute)
 
 
@@ -189,4 +212,4 @@ async def _roll_back(
                 raise GenerationGone.of(kept, generations.base(partition))
         for partition, (kept, read) in swaps.items():
             await swap(generations, partition, kept, read=read, accept=accept)
-    return [Restored(target.name, number, len(swaps))] if swaps else []
+    return [Restored(target, number, len(swaps))] if swaps else []

@@ -11,7 +11,7 @@ from libs.views.functions import load_functions
 from libs.views.generation_swap import AnotherIsKept
 from libs.views.generations import GenerationGone
 from services.cli.commands.replay.progress_bars import Bars
-from services.cli.commands.replay.projections import ProjectionName
+from services.cli.commands.replay.projections import Rebuildable
 from services.cli.commands.replay.swap import swap
 from services.cli.commands.replay.targets import Target, next_number, unfinished
 from services.cli.commands.replay.verification import VerificationResult, verify_generation
@@ -31,12 +31,16 @@ class Rebuilt:
     swapped: bool
 
     @property
-    def projection(self) -> ProjectionName:
+    def projection(self) -> Rebuildable:
         return self.target.name
 
     @property
     def contest(self) -> str | None:
         return self.target.contest
+
+    @property
+    def contest_title(self) -> str:
+        return self.target.contest_title
 
 
 class Job:

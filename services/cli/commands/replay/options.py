@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-from services.cli.commands.replay.projections import ALL, ProjectionName
+from libs.deployment.deployment import Deployment
+from services.cli.commands.replay.projections import ALL, Rebuildable
 from services.cli.commands.replay.targets import Target
+from services.cli.contest_lookup import read_titles
 
 Projections = Annotated[
-    list[ProjectionName] | None,
+    list[Rebuildable] | None,
     typer.Option("--projection", help="Projection to rebuild; repeatable. Default: all."),
 ]
 Outdated = Annotated[
@@ -25,10 +27,12 @@ Accept = Annotated[
 ]
 
 
-def targets_of(projections: Sequence[ProjectionName] | None, contest: str | None) -> list[Target]:
+async def find_targets(
+    deployment: Deployment, projections: Sequence[Rebuildable] | None, contest: str | None
+) -> list[Target]:
     """Return the targets. Raises `BadParameter` for a contest with another projection than the votes."""
     if contest is None:
         return [Target(name) for name in projections or ALL]
-    if projections not in (None, [], [ProjectionName.VOTES]):
+    if projections not in (None, [], [Rebuildable.VOTES]):
         raise typer.BadParameter("Only the votes can be rebuilt for one contest.", param_hint="CONTEST")
-    return [Target(ProjectionName.VOTES, contest)]
+    return [Target(Rebuildable.VOTES, contest, (await read_titles(deployment, contest)).title)]

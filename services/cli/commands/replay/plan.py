@@ -13,7 +13,7 @@ from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
 from libs.views.client import Valkey, read_info
 from libs.views.functions import load_functions
-from services.cli.commands.replay.projections import ProjectionName
+from services.cli.commands.replay.projections import Rebuildable
 from services.cli.commands.replay.targets import Target, unfinished
 
 SAMPLE: Final = 20_000
@@ -24,7 +24,7 @@ DECODING: Final = 0.4
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """Plan for one target: generation `resumes` already has `folded` of the `events`; None if a new one is begun.
+    """Plan for one target: generation `resumes` has `processed` of the `events`; None if a new one is begun.
 
     `schema` is the stored layout, `code_schema` this version's; `kept` counts the generations besides the live
     one.
@@ -32,7 +32,7 @@ class TargetPlan:
 
     target: Target = field(metadata=HIDDEN)
     events: int
-    folded: int
+    processed: int
     memory_bytes: int
     schema: int
     code_schema: int
@@ -41,12 +41,16 @@ class TargetPlan:
     kept: int
 
     @property
-    def projection(self) -> ProjectionName:
+    def projection(self) -> Rebuildable:
         return self.target.name
 
     @property
     def contest(self) -> str | None:
         return self.target.contest
+
+    @property
+    def contest_title(self) -> str:
+        return self.target.contest_title
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        return sum(part.events - part.folded for part in self.parts) / max(self.events_per_s, 1)
+        return sum(part.events - part.processed for part in self.parts) / max(self.events_per_s, 1)
 
     @property
     def memory_bytes(self) -> int:
@@ -94,7 +98,7 @@ async def _part(deployment: Deployment, target: Target) -> TargetPlan:
     return TargetPlan(
         target=target,
         events=sum(ends.values()),
-        folded=0 if resumes is None else sum(found[partition].offset_of(resumes) for partition in partitions),
+        processed=0 if resumes is None else sum(found[partition].offset_of(resumes) for partition in partitions),
         memory_bytes=memory,
         schema=min(found[partition].live.schema for partition in partitions),
         code_schema=found[0].schema,

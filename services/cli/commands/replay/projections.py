@@ -19,7 +19,7 @@ from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 
 
-class ProjectionName(StrEnum):
+class Rebuildable(StrEnum):
     """Names of the projections in commands."""
 
     VOTES = "votes"
@@ -80,14 +80,14 @@ def _votes_topic(deployment: Deployment) -> Topic:
     return deployment.votes
 
 
-PROJECTIONS: Final[dict[ProjectionName, ProjectionRow]] = {
-    ProjectionName.CATALOGUE: _catalogue(Environment.PRODUCTION),
-    ProjectionName.TEST: _catalogue(Environment.TEST),
-    ProjectionName.VOTES: ProjectionRow("votes", _votes_topic, _votes),
-    ProjectionName.TIMELINE: ProjectionRow("votes", _votes_topic, _votes, scope=TIMELINE),
-    ProjectionName.PURCHASES: ProjectionRow("purchases", lambda deployment: deployment.purchases, _purchases),
+PROJECTIONS: Final[dict[Rebuildable, ProjectionRow]] = {
+    Rebuildable.CATALOGUE: _catalogue(Environment.PRODUCTION),
+    Rebuildable.TEST: _catalogue(Environment.TEST),
+    Rebuildable.VOTES: ProjectionRow("votes", _votes_topic, _votes),
+    Rebuildable.TIMELINE: ProjectionRow("votes", _votes_topic, _votes, scope=TIMELINE),
+    Rebuildable.PURCHASES: ProjectionRow("purchases", lambda deployment: deployment.purchases, _purchases),
 }
 """Projections in the order in which they are rebuilt."""
 
-ALL: Final = (ProjectionName.CATALOGUE, ProjectionName.TEST, ProjectionName.VOTES, ProjectionName.PURCHASES)
+ALL: Final = (Rebuildable.CATALOGUE, Rebuildable.TEST, Rebuildable.VOTES, Rebuildable.PURCHASES)
 """Projections rebuilt by default; the votes include their timeline."""

@@ -6,6 +6,7 @@ from services.cli.commands.replay.job import Rebuilt
 from services.cli.commands.replay.plan import Plan
 from services.cli.commands.replay.projections import ALL
 from services.cli.commands.verify import differences_text, figures_text
+from services.cli.contest_lookup import named
 from services.cli.render import Block, Rows
 
 MOST_SHOWN = 30
@@ -17,13 +18,13 @@ def plan_text(plan: Plan) -> Iterator[Block]:
         [
             {
                 "projection": part.target.title,
-                "events": part.events - part.folded,
+                "events": part.events - part.processed,
                 "memory": _megabytes(part.memory_bytes),
                 "stored layout": part.schema,
                 "code layout": part.code_schema,
                 "resumes": "-" if part.resumes is None else f"generation {part.resumes}",
-                "live": ", ".join(map(str, part.live)),
-                "others": part.kept,
+                "live generation": ", ".join(map(str, part.live)),
+                "other generations": part.kept,
             }
             for part in plan.parts
         ]
@@ -31,7 +32,7 @@ def plan_text(plan: Plan) -> Iterator[Block]:
     if not plan.parts:
         yield "There is nothing to rebuild."
         return
-    events = sum(part.events - part.folded for part in plan.parts)
+    events = sum(part.events - part.processed for part in plan.parts)
     yield f"{events:,} events, about {plan.seconds:,.0f} s at {plan.events_per_s:,.0f} per second."
     free = _megabytes(plan.free_bytes)
     yield f"Memory: {_megabytes(plan.memory_bytes)} more until the former views are dropped; {free} are free."
@@ -75,8 +76,11 @@ def rebuilt_text(done: Rebuilt) -> Iterator[Block]:
     for one in done.verified.differences[:MOST_SHOWN]:
         yield f"differs from the current view: partition {one.partition} {one.key} {one.field}"
     for change in done.verified.changes[:MOST_SHOWN]:
+        titles = done.verified.titles
+        contest = named(change.contest, titles.get(change.contest, ""))
+        participant = named(change.participant, titles.get(change.participant, "")) or "total"
         yield (
-            f"changes: contest {change.contest} {change.participant or 'total'}: "
+            f"changes: contest {contest}, {participant}: "
             f"{change.before.count:,} -> {change.after.count:,} votes, "
             f"{change.before.unique:,} -> {change.after.unique:,} voters"
         )
@@ -85,7 +89,7 @@ def rebuilt_text(done: Rebuilt) -> Iterator[Block]:
     elif report is not None and report.equal:
         where = ", ".join(map(str, sorted({one.partition for one in done.verified.differences})))
         yield (
-            "It equals the log, but was folded with other fences (records that settle earlier votes) than the "
+            "It equals the log, but was built with other fences (records that settle earlier votes) than the "
             f"current view, since one was in quarantine: partition {where}. Accepted votes might no longer count, "
             "so it was not swapped in. --accept-differences swaps it in, and voting there resumes after a new "
             "fence; `tally replay drop` deletes it."

@@ -4,15 +4,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from libs.views.generations import PartitionGenerations, State
-from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName, ProjectionRow
+from services.cli.commands.replay.projections import PROJECTIONS, ProjectionRow, Rebuildable
+from services.cli.contest_lookup import named
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A projection in some partitions (None: all); `contest` restricts the votes to one contest."""
 
-    name: ProjectionName
+    name: Rebuildable
     contest: str | None = None
+    contest_title: str = ""
     partitions: Collection[int] | None = None
 
     @property
@@ -25,7 +27,7 @@ class Target:
 
     @property
     def title(self) -> str:
-        return f"{self.name} of {self.contest}" if self.contest else str(self.name)
+        return f"{self.name} of {named(self.contest, self.contest_title)}" if self.contest else str(self.name)
 
     def of(self, all_partitions: int) -> list[int]:
         return list(range(all_partitions)) if self.partitions is None else sorted(self.partitions)

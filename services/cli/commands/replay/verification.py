@@ -13,6 +13,7 @@ from libs.views.generations import Generations, Moving
 from libs.views.ledger_scan import LedgerScan
 from libs.views.vote_views import VoteViews
 from services.cli.commands.replay.targets import Target
+from services.cli.contest_lookup import titles_by_key
 
 ATTEMPTS: Final = 500
 AGAIN_S: Final = 0.02
@@ -44,12 +45,14 @@ class VerificationResult:
 
     For votes: `report` compares the generation with an independent fold of the log, `changes` with the live
     generation, and `differences` lists the partitions folded with other fences. For other projections
-    `differences` lists those from the live generation. `compared_with_live` is False if the live one has another
+    `differences` lists those from the live generation. `titles` are those of the contests and participants that
+    change or differ, by key. `compared_with_live` is False if the live one has another
     layout and cannot be compared.
     """
 
     report: Report | None = None
     changes: list[Change] = field(default_factory=list)
+    titles: Mapping[str, str] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     compared_with_live: bool = True
 
@@ -78,6 +81,8 @@ async def verify_generation(
         result.changes = await changes(deployment, target, number, legible)
         for partition in legible:
             result.differences += await _differing_key(generations, partition, number, "fences")
+        contests = {one.contest for one in result.changes} | {one.contest for one in result.report.differences}
+        result.titles = result.report.titles = await titles_by_key(deployment, contests)
     else:
         numbers = {number, *(found[partition].live.number for partition in legible)}
         names = await generations.names(numbers)

@@ -6,10 +6,11 @@ from typing import Any, Final
 from rich.text import Text
 
 from libs.monitoring.problems import Problem, is_noteworthy, notes_of, problems_of
-from libs.monitoring.projection_names import Fold
+from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.status import GenerationStatus, Status, moment
 from libs.tally.time import timestamp
 from services.cli.commands.status.reader import Reading, Unreadable
+from services.cli.contest_lookup import named
 from services.cli.render import Block, Rows
 
 Cells = dict[str, object]
@@ -33,7 +34,7 @@ def status_text(reading: Reading | Unreadable) -> Iterator[Block]:
 def _status(status: Status, everything: bool) -> Iterator[Block]:
     yield from _verdict(status, problems_of(status))
     yield ""
-    yield Rows(_shortened(_fold_cells(status, everything=everything), moment(status.at) or ""), fit=True)
+    yield Rows(_shortened(_projection_cells(status, everything=everything), moment(status.at) or ""), fit=True)
     if generations := _generation_cells(status):
         yield ""
         yield Rows(generations, fit=True)
@@ -55,26 +56,26 @@ def _verdict(status: Status, problems: Sequence[Problem]) -> Iterator[Text]:
         yield Text.assemble((f"{one.where}: ", "bold red"), one.detail, (f"; {one.remedy}", "dim"))
 
 
-def _fold_cells(status: Status, *, everything: bool) -> list[Cells]:
-    """Return each fold's totals, then its noteworthy partitions, or all."""
+def _projection_cells(status: Status, *, everything: bool) -> list[Cells]:
+    """Return each projection's totals, then its noteworthy partitions, or all."""
     found = []
-    for fold in Fold:
-        totals = status.totals(fold)
+    for projection in ProjectionName:
+        totals = status.totals(projection)
         gates = "" if "shut" not in totals else f"{totals['shut']} paused" if totals["shut"] else "open"
-        found.append(_cells(fold, "all", totals, gates))
+        found.append(_cells(projection, "all", totals, gates))
     for row in status.rows:
         if everything or is_noteworthy(row):
             gate = "" if row.ledger is None else "open" if row.ledger.open else "paused"
-            found.append(_cells(row.fold, str(row.partition), row.as_json(), gate))
+            found.append(_cells(row.projection, str(row.partition), row.as_json(), gate))
     return found
 
 
-def _cells(fold: str, partition: str, of: dict[str, Any], gate: str) -> Cells:
+def _cells(projection: str, partition: str, of: dict[str, Any], gate: str) -> Cells:
     """Return the cells, the most important first: a narrow terminal omits the last ones."""
     oldest = of.get("oldest_pending_s")
-    rate = of["folded_per_s"]
+    rate = of["processed_per_s"]
     return {
-        "fold": fold,
+        "projection": projection,
         "partition": partition,
         "position": of["position"],
         "lag": of["lag"],
@@ -101,14 +102,14 @@ def _generation_cells(status: Status) -> list[Cells]:
 
 def _one_generation(one: GenerationStatus) -> Cells:
     return {
-        "fold": one.fold,
+        "projection": one.projection,
         "generation": one.generation,
-        "scope": one.scope or "all",
+        "scope": named(one.scope, one.scope_title) or "all",
         "state": one.state,
         "partitions": one.partitions,
-        "position": one.folded,
+        "position": one.processed,
         "behind live": one.behind,
-        "done": f"{one.folded / max(1, one.end):.1%}",
+        "done": f"{one.processed / max(1, one.end):.1%}",
         "left": "" if one.left_s is None else duration(one.left_s),
     }
 

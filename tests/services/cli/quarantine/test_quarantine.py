@@ -1,4 +1,4 @@
-"""`tally quarantine`: lists, drops, and retries records that could not be folded."""
+"""`tally quarantine`: lists, drops, and retries records that could not be processed."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import purchases_codec
 from libs.kafka.reader import Extent, LogReader
 from libs.monitoring.problems import problems_of
-from libs.monitoring.projection_names import Fold, folds_of
+from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, keep
 from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.projection_interface import Projection
@@ -46,25 +46,25 @@ class Ward:
     def __init__(self, log: FoldedLog, producer: AIOKafkaProducer) -> None:
         self.log = log
         self.stack, self.valkey = log.stack, log.valkey
-        self.folds = folds_of(self.valkey, self.stack.namespace, self.stack.partitions)
+        self.folds = projections_of(self.valkey, self.stack.namespace, self.stack.partitions)
         self._producer = producer
 
-    async def append(self, fold: Fold, value: bytes) -> int:
+    async def append(self, fold: ProjectionName, value: bytes) -> int:
         topic = self.folds[fold].topic.name
         landed = await self._producer.send_and_wait(topic, value, b"key", partition=0, headers=HEADERS)
         return int(landed.offset)
 
-    async def fold(self, fold: Fold) -> None:
+    async def fold(self, fold: ProjectionName) -> None:
         """As the projector does."""
         projection = self._projection(fold)
         start, records = await self._unfolded(fold)
         await projection.fold(0, start, records)
 
-    async def set_aside(self, fold: Fold, reason: str = "of a version to come") -> None:
+    async def set_aside(self, fold: ProjectionName, reason: str = "of a version to come") -> None:
         """As older code does, which does not know the event; behind what is folded already."""
         start, records = await self._unfolded(fold)
         end, not_known = records[-1].offset + 1, Undecodable(reason)
-        if fold is Fold.VOTES:
+        if fold is ProjectionName.VOTES:
             items = [FoldInput(not_known, record.offset, record.timestamp_ms) for record in records]
             await self.log.views.apply(0, start, items, end)
         else:
@@ -73,13 +73,13 @@ class Ward:
 
     async def drop_by_hand(self, offset: int, log_id: str | None = None) -> None:
         """As it was decided earlier: of this log's votes, or another one's."""
-        live = (await self.folds[Fold.VOTES].read(0)).live.position
+        live = (await self.folds[ProjectionName.VOTES].read(0)).live.position
         assert live is not None
-        topic, log_id = self.folds[Fold.VOTES].topic.name, log_id or live.log_id
+        topic, log_id = self.folds[ProjectionName.VOTES].topic.name, log_id or live.log_id
         drop = Drop(topic, 0, offset, log_id, "its hash", "its reason", "2026-01-01T00:00:00Z")
         await keep(open_store(self.stack.storage_url), drop)
 
-    async def forget(self, fold: Fold) -> None:
+    async def forget(self, fold: ProjectionName) -> None:
         """Valkey loses what it holds of the fold."""
         keys = await self.valkey.call("KEYS", f"{self.folds[fold].base(0)}:*")
         await self.valkey.call("DEL", *keys)
@@ -96,16 +96,16 @@ class Ward:
     async def listed(self, *arguments: str) -> list[tuple[str, int]]:
         return [(row["topic"], row["offset"]) for row in (await self.printed("list", *arguments))["records"]]
 
-    def _projection(self, fold: Fold) -> Projection:
+    def _projection(self, fold: ProjectionName) -> Projection:
         views, namespace = self.folds[fold], self.stack.namespace
-        if fold is Fold.VOTES:
+        if fold is ProjectionName.VOTES:
             return VotesProjection(views.topic, self.log.views, AddressCounters(self.valkey, namespace))
-        if fold is Fold.PURCHASES:
+        if fold is ProjectionName.PURCHASES:
             return PurchasesProjection(views.topic, PurchaseViews(self.valkey, namespace, views.topic))
         env = views.topic.name.removesuffix(".catalogue")
         return CatalogueProjection(views.topic, CatalogueViews(self.valkey, env), no_votes)
 
-    async def _unfolded(self, fold: Fold) -> tuple[Position, Sequence[LogRecord]]:
+    async def _unfolded(self, fold: ProjectionName) -> tuple[Position, Sequence[LogRecord]]:
         topic = self.folds[fold].topic.name
         async with LogReader(self.stack.kafka_settings) as reader:
             live = (await self.folds[fold].read(0)).live.position
@@ -142,12 +142,12 @@ async def ward(
 
 
 async def test_a_poisoned_record_of_each_topic_is_listed_and_shown_as_it_lies_in_the_log(ward: Ward) -> None:
-    for fold in Fold:
-        await ward.append(fold, BYTES if fold is Fold.TEST else f"poison of {fold}".encode())
+    for fold in ProjectionName:
+        await ward.append(fold, BYTES if fold is ProjectionName.TEST else f"poison of {fold}".encode())
         await ward.fold(fold)
     listed = (await ward.printed("list"))["records"]
     assert [(row["topic"], row["partition"], row["offset"]) for row in listed] == [
-        (fold.value, 0, FIRST) for fold in Fold
+        (fold.value, 0, FIRST) for fold in ProjectionName
     ]
     assert all(row["appended"].startswith("20") and "Invalid JSON" in row["reason"] for row in listed)
     assert [row["size"] for row in listed] == [15, 19, 19, len(BYTES)]
@@ -169,24 +169,24 @@ async def test_a_poisoned_record_of_each_topic_is_listed_and_shown_as_it_lies_in
 
 
 async def test_a_record_cannot_steer_the_terminal_that_shows_it(ward: Ward) -> None:
-    await ward.append(Fold.VOTES, b"\x1b[2J")
-    await ward.append(Fold.VOTES, b'{"type": "\\u001b[2J"}')
-    await ward.fold(Fold.VOTES)
+    await ward.append(ProjectionName.VOTES, b"\x1b[2J")
+    await ward.append(ProjectionName.VOTES, b'{"type": "\\u001b[2J"}')
+    await ward.fold(ProjectionName.VOTES)
     assert any("\x1b" in row["reason"] for row in (await ward.printed("list"))["records"])
     for words in (("list",), ("retry",), ("show", "votes", "0", "1"), ("show", "votes", "0", "2")):
         assert "\x1b" not in (await ward.run(*words)).stdout
 
 
 async def test_what_is_dropped_stays_dropped_when_the_view_is_folded_anew(ward: Ward) -> None:
-    for fold in Fold:
+    for fold in ProjectionName:
         await ward.append(fold, b"poison")
         await ward.fold(fold)
         where = (fold.value, "0", "1")
         preview = await ward.run("drop", *where)
         assert preview.stdout.endswith("Run again with --execute to drop it.\n")
-    assert len(await ward.listed()) == len(Fold)
+    assert len(await ward.listed()) == len(ProjectionName)
     assert ("quarantine", "votes 0") in await problems(ward)
-    for fold in Fold:
+    for fold in ProjectionName:
         done = await ward.printed("drop", fold.value, "0", "1", "--reason", "noise", "--execute")
         assert (done["executed"], done["record"]["dropped"]["reason"]) == (True, "noise")
         await ward.forget(fold)
@@ -195,10 +195,10 @@ async def test_what_is_dropped_stays_dropped_when_the_view_is_folded_anew(ward: 
     assert (await ward.run("list")).stdout == (
         "No record in quarantine is open.\n4 dropped, not shown; --all shows them.\n"
     )
-    assert len(await ward.listed("--all")) == len(Fold)
+    assert len(await ward.listed("--all")) == len(ProjectionName)
     assert {kind for kind, _ in await problems(ward)} == {"gate"}
     status = await read_status(ward.stack)
-    assert [status.totals(fold)["dropped"] for fold in Fold] == [1] * len(Fold)
+    assert [status.totals(fold)["dropped"] for fold in ProjectionName] == [1] * len(ProjectionName)
     again = await ward.run("drop", "votes", "0", "1", "--reason", "another", "--execute")
     assert again.stdout.splitlines()[-1].startswith("Dropped at 2")
     assert (await ward.printed("list", "--all"))["records"][0]["dropped"]["reason"] == "noise"
@@ -209,25 +209,25 @@ async def problems(ward: Ward) -> set[tuple[str, str]]:
 
 
 async def test_what_was_dropped_of_another_log_is_not_of_this_one(ward: Ward) -> None:
-    await ward.append(Fold.VOTES, b"poison")
-    await ward.fold(Fold.VOTES)
+    await ward.append(ProjectionName.VOTES, b"poison")
+    await ward.fold(ProjectionName.VOTES)
     await ward.drop_by_hand(1, log_id="another")
     assert await ward.listed() == [("votes", 1)]
     assert "Delete quarantine/" in (await ward.run("drop", "votes", "0", "1", "--execute", code=1)).stderr
 
 
 async def test_what_todays_code_can_fold_is_folded_by_a_retry(ward: Ward) -> None:
-    for fold in (Fold.VOTES, Fold.PURCHASES):
+    for fold in (ProjectionName.VOTES, ProjectionName.PURCHASES):
         await ward.fold(fold)
-    await ward.append(Fold.VOTES, vote_codec.encode(a_cast("a", 3)))
-    await ward.append(Fold.VOTES, b"poison")
-    await ward.set_aside(Fold.VOTES)
-    await ward.append(Fold.PURCHASES, purchases_codec.encode(a_purchase()))
-    await ward.set_aside(Fold.PURCHASES)
-    assert "can fold votes 0 1" in (await ward.run("drop", "votes", "0", "1", "--execute", code=1)).stderr
+    await ward.append(ProjectionName.VOTES, vote_codec.encode(a_cast("a", 3)))
+    await ward.append(ProjectionName.VOTES, b"poison")
+    await ward.set_aside(ProjectionName.VOTES)
+    await ward.append(ProjectionName.PURCHASES, purchases_codec.encode(a_purchase()))
+    await ward.set_aside(ProjectionName.PURCHASES)
+    assert "can process votes 0 1" in (await ward.run("drop", "votes", "0", "1", "--execute", code=1)).stderr
     preview = (await ward.run("retry")).stdout
     assert "To be rebuilt: votes 0, purchases 0. Run again with --execute" in preview
-    assert [row["foldable"] for row in (await ward.printed("retry", "--topic", "votes"))["records"]] == [
+    assert [row["processable"] for row in (await ward.printed("retry", "--topic", "votes"))["records"]] == [
         True,
         False,
     ]
@@ -245,10 +245,10 @@ async def test_what_todays_code_can_fold_is_folded_by_a_retry(ward: Ward) -> Non
 
 
 async def test_a_dropped_record_that_would_be_folded_forbids_a_retry(ward: Ward) -> None:
-    await ward.fold(Fold.VOTES)
-    await ward.append(Fold.VOTES, vote_codec.encode(a_cast()))
-    await ward.append(Fold.VOTES, vote_codec.encode(a_cast(vote_id="another")))
-    await ward.set_aside(Fold.VOTES)
+    await ward.fold(ProjectionName.VOTES)
+    await ward.append(ProjectionName.VOTES, vote_codec.encode(a_cast()))
+    await ward.append(ProjectionName.VOTES, vote_codec.encode(a_cast(vote_id="another")))
+    await ward.set_aside(ProjectionName.VOTES)
     await ward.drop_by_hand(2)
     done = await ward.printed("retry", "--execute", code=1)
     assert ([row["offset"] for row in done["forbidding"]], done["rebuilt"]) == ([2], [])
@@ -256,8 +256,8 @@ async def test_a_dropped_record_that_would_be_folded_forbids_a_retry(ward: Ward)
 
 
 async def test_what_is_not_in_quarantine_is_bad_usage(ward: Ward) -> None:
-    await ward.append(Fold.VOTES, vote_codec.encode(a_cast()))
-    await ward.fold(Fold.VOTES)
+    await ward.append(ProjectionName.VOTES, vote_codec.encode(a_cast()))
+    await ward.fold(ProjectionName.VOTES)
     assert (await ward.run("list")).stdout == "No record is in quarantine.\n"
     assert "is not in quarantine" in (await ward.run("show", "votes", "0", "1", code=2)).stderr
     assert "has partitions 0 to 1" in (await ward.run("drop", "votes", "2", "1", code=2)).stderr
@@ -266,21 +266,21 @@ async def test_what_is_not_in_quarantine_is_bad_usage(ward: Ward) -> None:
 
 async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unasked(ward: Ward) -> None:
     views = ward.log.views
-    await ward.fold(Fold.VOTES)
+    await ward.fold(ProjectionName.VOTES)
 
     async def fenced(*, quarantined: bool) -> int:
         fence = await views.shut(0, (await views.state(0)).incarnation)
         assert fence is not None
-        await ward.append(Fold.VOTES, vote_codec.encode(fence))
-        await (ward.set_aside(Fold.VOTES) if quarantined else ward.fold(Fold.VOTES))
+        await ward.append(ProjectionName.VOTES, vote_codec.encode(fence))
+        await (ward.set_aside(ProjectionName.VOTES) if quarantined else ward.fold(ProjectionName.VOTES))
         return fence.incarnation
 
     await fenced(quarantined=False)
     await fenced(quarantined=True)
     await ward.valkey.call("HSET", f"{views._base(0)}:gate", "asked_run", "gone")
     incarnation = await fenced(quarantined=False)
-    await ward.append(Fold.VOTES, vote_codec.encode(a_cast("a", 3, incarnation=incarnation)))
-    await ward.fold(Fold.VOTES)
+    await ward.append(ProjectionName.VOTES, vote_codec.encode(a_cast("a", 3, incarnation=incarnation)))
+    await ward.fold(ProjectionName.VOTES)
 
     async def count() -> int:
         counts = await views.counts(0, "contest")
@@ -289,8 +289,8 @@ async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unas
 
     assert await count() == 3
     refused = (await ward.run("retry", "--topic", "votes", "--execute", code=1)).stdout
-    assert "changes: contest contest a: 3 -> 0 votes" in refused
-    assert "was folded with other fences" in refused
+    assert "changes: contest contest, a: 3 -> 0 votes" in refused
+    assert "was built with other fences" in refused
     assert "partition 0. Accepted votes might no longer count, so it was not swapped in." in refused
     assert (await count(), (await views.state(0)).open) == (3, True)
     await ward.run("retry", "--topic", "votes", "--execute", "--accept-differences")

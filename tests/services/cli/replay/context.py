@@ -16,7 +16,7 @@ from libs.projection.replay import Replay
 from libs.views.client import ValkeyClient
 from libs.views.generations import Generations
 from services.cli.__main__ import app
-from services.cli.commands.replay.projections import PROJECTIONS, ProjectionName
+from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
 from services.cli.commands.replay.targets import next_number
 from services.cli.discovery import find_addresses
 from tests.support.voting import Contest
@@ -56,10 +56,10 @@ class ReplayContext:
         assert found["projection"] == "votes"
         return found
 
-    def generations(self, name: ProjectionName = ProjectionName.VOTES) -> Generations:
+    def generations(self, name: Rebuildable = Rebuildable.VOTES) -> Generations:
         return PROJECTIONS[name].generations(self.deployment)
 
-    async def live(self, name: ProjectionName = ProjectionName.VOTES) -> int:
+    async def live(self, name: Rebuildable = Rebuildable.VOTES) -> int:
         """Return the number of the generation that is live in every partition."""
         [number] = {one.live.number for one in await self.generations(name).read_all()}
         return number
@@ -68,7 +68,7 @@ class ReplayContext:
         """Fold a generation of the votes up to the live one's position, as an interrupted replay leaves it."""
         generations, scope = self.generations(), contest.key if contest else ""
         number = next_number(await generations.read_all())
-        projection = PROJECTIONS[ProjectionName.VOTES].into(self.deployment, number)
+        projection = PROJECTIONS[Rebuildable.VOTES].into(self.deployment, number)
         replay = Replay(projection, generations, self.deployment.reader, number)
         for partition in range(self.deployment.partitions):
             assert await generations.open(partition, number, scope)

@@ -3,7 +3,7 @@
 from libs.contracts.catalogue_events import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
 from libs.views.catalogue_views import CatalogueViews
-from services.cli.commands.replay.projections import ProjectionName
+from services.cli.commands.replay.projections import Rebuildable
 from tests.services.cli.replay.context import ReplayContext, voted
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes
@@ -29,9 +29,9 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(
     await voted(contest, "ann", "bob")
     paths = [f"/contests/{created.json()['key']}", contest.path, f"{contest.path}/participants", "/contests"]
     before = [await api.client.get(path) for path in paths]
-    numbers = [await context.live(ProjectionName(name)) for name in ALL]
+    numbers = [await context.live(Rebuildable(name)) for name in ALL]
     await replayed(context)
-    after = [await context.live(ProjectionName(name)) for name in ALL]
+    after = [await context.live(Rebuildable(name)) for name in ALL]
     assert all(new > old for new, old in zip(after, numbers, strict=True))
     for path, had in zip(paths, before, strict=True):
         found = await api.client.get(path)
@@ -52,11 +52,11 @@ async def test_the_legacy_test_environment_is_rebuilt_too_with_its_keys(context:
     async def keys() -> list[tuple[KeyRow, ...] | None]:
         return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]
 
-    before, live = await keys(), await context.live(ProjectionName.TEST)
+    before, live = await keys(), await context.live(Rebuildable.TEST)
     assert any(before)
     await replayed(context, "test")
     assert await keys() == before
-    assert await context.live(ProjectionName.TEST) > live
+    assert await context.live(Rebuildable.TEST) > live
 
 
 async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, context: ReplayContext) -> None:
@@ -95,7 +95,7 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
     api: Api, context: ReplayContext
 ) -> None:
     contest = await api.contest()
-    generations, live = context.generations(ProjectionName.CATALOGUE), await context.live(ProjectionName.CATALOGUE)
+    generations, live = context.generations(Rebuildable.CATALOGUE), await context.live(Rebuildable.CATALOGUE)
     for name in await context.keys_of(live, "c"):
         if b":records:" in name and name.endswith(b":contests"):
             packed = await context.valkey.call("HGET", name, contest.key)
@@ -108,7 +108,7 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
     assert "differs from the current view: partition" in refused.stdout
     assert contest.key in refused.stdout
     assert "--accept-differences swaps it in" in refused.stdout
-    assert await context.live(ProjectionName.CATALOGUE) == live
+    assert await context.live(Rebuildable.CATALOGUE) == live
     done = await context.run_json(
         "replay", "run", "--projection", "catalogue", "--execute", "--accept-differences"
     )

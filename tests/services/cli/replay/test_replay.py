@@ -42,7 +42,7 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     assert list(parts) == ["catalogue", "test", "votes", "purchases"]
     positions = (await context.run_json("verify"))["positions"]
     assert parts["votes"]["events"] == sum(at["offset"] for at in positions.values())
-    assert (parts["votes"]["folded"], parts["votes"]["resumes"], parts["votes"]["kept"]) == (0, None, 0)
+    assert (parts["votes"]["processed"], parts["votes"]["resumes"], parts["votes"]["kept"]) == (0, None, 0)
     assert parts["votes"]["schema"] == parts["votes"]["code_schema"]
     assert planned["events_per_s"] > 0
     assert 0 < planned["memory_bytes"] < planned["free_bytes"]
@@ -84,8 +84,8 @@ async def test_it_says_in_plain_words_what_it_changed(api: Api, context: ReplayC
     number = await context.live()
     assert f"votes: generation {number}: " in done.stdout
     assert (
-        f"changes: contest {contest.key} {contest.participants[0]}: 124 -> 24 votes, 12 -> 12 voters"
-        in done.stdout
+        f"changes: contest Final ({contest.key}), Participant 0 ({contest.participants[0]}): "
+        "124 -> 24 votes, 12 -> 12 voters" in done.stdout
     )
     assert f"Readers see generation {number}. `tally replay rollback` restores the former one." in done.stdout
 
@@ -93,8 +93,10 @@ async def test_it_says_in_plain_words_what_it_changed(api: Api, context: ReplayC
 async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, context: ReplayContext) -> None:
     one, other = [await a_spoilt_contest(api, context) for _ in range(2)]
     live = await context.live()
+    planned = await context.run("replay", "plan", one.key)
+    assert f"votes of Final ({one.key})" in planned.stdout
     rebuilt = await context.replay(one.key)
-    assert rebuilt["contest"] == one.key
+    assert (rebuilt["contest"], rebuilt["contest_title"]) == (one.key, "Final")
     assert (await count(one), await count(other)) == (24, 124)
     assert await context.live() == live
     assert (await context.run_json("verify", one.key))["equal"]
@@ -132,7 +134,7 @@ async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(
     assert (await context.live(), await count(contest)) == (former, 124)
     await voted(contest, "last")
     assert await count(contest) == 125
-    assert (await context.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
+    assert (await context.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 0
     again = await context.replay()
     assert (again["generation"], await count(contest)) == (new + 1, 25)
     assert not await context.keys_of(new), "one former view is kept"
@@ -143,7 +145,12 @@ async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(
     assert dropped["keys"] > 0
     assert not await context.keys_of(former)
     assert await count(contest) == 25
-    assert (await context.run("replay", "rollback", "--projection", "votes", "--execute")).exit_code == 1
+    for command in ("rollback", "keep", "drop"):
+        nothing = await context.run("replay", command, "--projection", "votes", "--execute")
+        assert (nothing.exit_code, nothing.stdout.startswith("There is nothing to ")) == (0, True), command
+    for command in ("rollback", "drop"):
+        unknown = await context.run("replay", command, "--generation", str(new + 9), "--execute")
+        assert (unknown.exit_code, str(new + 9) in unknown.stderr) == (2, True), command
 
 
 async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(
@@ -157,7 +164,7 @@ async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(
     assert {row["generation"] for row in kept["kept"]} == {former}
     notes = (await context.run("status")).stdout
     assert f"votes: generation {former}, read before, is kept since" in notes
-    assert "each batch is folded twice; `tally replay drop --projection votes --execute` drops it" in notes
+    assert "each batch is processed twice; `tally replay drop --projection votes --execute` drops it" in notes
     refused = await context.run("replay", "run", "--projection", "votes", "--execute")
     assert (refused.exit_code, "is kept until it is dropped" in refused.stderr) == (1, True)
     await context.run_json("replay", "keep", "--projection", "votes", "--no-hold", "--execute")

@@ -55,7 +55,7 @@ async def test_they_are_neither_read_nor_folded_further_nor_taken_up_by_the_next
     assert await looked_at(context, contest, number) == 0
     assert await context.live() == live
     assert {one.others[number].state for one in await context.generations().read_all()} == {State.SIDE}
-    assert (await context.run("replay", "rollback", "--generation", str(number), "--execute")).exit_code == 1
+    assert (await context.run("replay", "rollback", "--generation", str(number), "--execute")).exit_code == 2
     rebuilt = await context.replay()
     assert (rebuilt["resumed"], rebuilt["generation"]) == (False, number + 1)
 
