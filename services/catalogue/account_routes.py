@@ -1,23 +1,24 @@
 """Routes of the settings of the caller's account."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from libs.catalogue.record_service import RecordService
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.account import AccountSettings
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from libs.tally.time import timestamp
-from libs.web.auth import Authenticator, require
+from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IfMatch, IfNoneMatch
 from libs.web.etags import etag, not_modified
-from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers, needs, takes
-from libs.web.request_parsing import read_object
+from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
+from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER
 from services.catalogue.routes import fits
 
@@ -47,22 +48,19 @@ class AccountShown(BaseModel):
 
 def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     """Build the routes."""
-    router = APIRouter(tags=["account"], dependencies=[Depends(BEARER)])
-
-    async def account_of(request: Request, permission: str) -> str:
-        key = await auth.authenticate(request.scope)
-        require(key, permission)
-        return key.account
+    router = APIRouter(tags=["account"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    Reader = Annotated[ApiKey, Depends(Permitted(auth, "content:read"))]
+    Writer = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
+    Changes = Annotated[Sent[Document], Depends(JsonBody(AccountSettings, dict))]
 
     @router.get(
         PATH,
         response_class=Response,
         responses=answers(success={200: _answer("The settings."), **UNCHANGED}),
-        openapi_extra=needs("content:read"),
     )
-    async def get_account(request: Request, if_none_match: IfNoneMatch = None) -> Response:
+    async def get_account(caller: Reader, if_none_match: IfNoneMatch = None) -> Response:
         """Read the account's settings: those that were never set have their defaults."""
-        account = await account_of(request, "content:read")
+        account = caller.account
         try:
             stored = await records.get(ACCOUNTS, account, ACCOUNT_KEY)
         except NotFound:
@@ -77,17 +75,15 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
         responses=answers(
             *BAD_BODY, "version_conflict", "log_unavailable", success={200: _answer("The changed settings.")}
         ),
-        openapi_extra=needs("content:write") | takes(AccountSettings),
     )
-    async def patch_account(request: Request, if_match: IfMatch = None) -> Response:
+    async def patch_account(caller: Writer, changes: Changes, if_match: IfMatch = None) -> Response:
         """Change the account's settings.
 
         A JSON merge patch (RFC 7396): null resets a member. Legacy reads of production show the brand's name and
         image; the legacy test environment has no settings.
         """
-        account = await account_of(request, "content:write")
-        _, changes = await read_object(request)
-        return _shown(account, await records.merge(ACCOUNTS, account, ACCOUNT_KEY, changes, fits(if_match)))
+        account = caller.account
+        return _shown(account, await records.merge(ACCOUNTS, account, ACCOUNT_KEY, changes.form, fits(if_match)))
 
     return router
 

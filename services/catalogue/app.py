@@ -41,6 +41,7 @@ from libs.web.http_service import ByVotes, Complete, HttpModule
 from libs.web.sessions import Sessions
 from services.catalogue.account_routes import account_router
 from services.catalogue.closed_contest_guard import ClosedContests
+from services.catalogue.file_content_routes import file_content_router
 from services.catalogue.file_routes import file_router
 from services.catalogue.files import Files
 from services.catalogue.image_routes import image_router
@@ -195,7 +196,8 @@ async def _open_guarded(
                     legacy_router(production.legacy("/legacy", enrichers, images, largest)),
                     legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),
                     account_router(production.auth, production.record_service),
-                    file_router(production.auth, production.views, files, urls, settings.file_max_bytes),
+                    file_content_router(production.auth, production.views, files, urls, settings.file_max_bytes),
+                    file_router(production.auth, files, urls),
                     media_router(media),
                     vote_source_router(production.auth, VoteSources(production.record_service, production.views)),
                     key_router(production.auth, account_keys),

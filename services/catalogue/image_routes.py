@@ -1,7 +1,7 @@
 """Routes that create and delete images; images are read like every other record."""
 
 import asyncio
-from typing import Final
+from typing import Annotated, Final
 
 import orjson
 from fastapi import APIRouter, Depends, Request
@@ -13,20 +13,20 @@ from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.validation import Problem
-from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey, IfMatch
 from libs.web.errors import MethodNotAllowed, allow
 from libs.web.form_schemas import as_fields
 from libs.web.http_service import Complete
-from libs.web.openapi import BAD_BODY, Schema, answers, named, needs
+from libs.web.openapi import BAD_BODY, Schema, answers, named
 from libs.web.request_parsing import parse_idempotency_key, read_object
+from libs.web.typed_routes import Permitted, TypedRoute
 from services.catalogue.image_forms import FORM, TEXTS, name_at, read_form, titled
 from services.catalogue.images import Images
 from services.catalogue.openapi import BEARER
 from services.catalogue.openapi import created as created_answer
 from services.catalogue.routes import entity_tag, fits
 
-WRITES: Final = needs("content:write")
 FILE: Final[Schema] = {"type": "string", "format": "binary", "description": "jpg, png, webp or gif."}
 URL: Final[Schema] = {
     "type": "string",
@@ -55,12 +55,8 @@ class OnlyPost:
 
 def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes: int) -> APIRouter:
     """Build the routes; all need the permission content:write."""
-    router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)])
-
-    async def caller_of(request: Request) -> ApiKey:
-        key = await auth.authenticate(request.scope)
-        require(key, "content:write")
-        return key
+    router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    Caller = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
 
     async def created(request: Request, caller: ApiKey, image: Written) -> Response:
         shown = IMAGES.show(image.stored)
@@ -76,9 +72,9 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         status_code=201,
         response_class=Response,
         responses=MADE,
-        openapi_extra=WRITES | {"requestBody": _body("ImageUpload", FORM, TEXTS, file=FILE)},
+        openapi_extra={"requestBody": _body("ImageUpload", FORM, TEXTS, file=FILE)},
     )
-    async def create_image(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
+    async def create_image(request: Request, caller: Caller, idempotency_key: IdempotencyKey = None) -> Response:
         """Upload a picture.
 
         jpg, png, webp or gif, detected from the bytes and not from the name. The stored picture is encoded again
@@ -86,7 +82,6 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         picture. Files that are also valid as another type, such as an archive or a page, are refused. Without a
         title, the file's name becomes the title. The picture is served at `url`.
         """
-        caller = await caller_of(request)
         async with read_form(request, max_bytes) as form:
             key = parse_idempotency_key(idempotency_key)
             content = b"" if key is None else await asyncio.to_thread(form.content)
@@ -99,15 +94,16 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         status_code=201,
         response_class=Response,
         responses=MADE,
-        openapi_extra=WRITES | {"requestBody": _body("ImageFetch", "application/json", url=URL)},
+        openapi_extra={"requestBody": _body("ImageFetch", "application/json", url=URL)},
     )
-    async def create_image_from_url(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
+    async def create_image_from_url(
+        request: Request, caller: Caller, idempotency_key: IdempotencyKey = None
+    ) -> Response:
         """Create an image from a URL.
 
         The picture is fetched over http or https, from public addresses, without user name or password, following
         at most five redirects; other URLs are refused.
         """
-        caller = await caller_of(request)
         content, given = await read_object(request)
         url = given.pop("url", None)
         body = titled(name_at(url), given) if isinstance(url, str) else titled("", given, [NO_URL])
@@ -129,14 +125,13 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
             "log_unavailable",
             success={204: {"description": "Deleted, with its picture."}},
         ),
-        openapi_extra=WRITES,
     )
-    async def delete_image(request: Request, image_key: str, if_match: IfMatch = None) -> Response:
+    async def delete_image(caller: Caller, image_key: str, if_match: IfMatch = None) -> Response:
         """Delete an image.
 
         Caches may serve its picture for another day.
         """
-        await images.delete((await caller_of(request)).account, image_key, fits(if_match))
+        await images.delete(caller.account, image_key, fits(if_match))
         return Response(status_code=204)
 
     return router

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 import orjson
@@ -15,15 +16,15 @@ from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.time import microseconds, timestamp
-from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
-from libs.web.openapi import BAD_BODY, LOCATION, REPLAYED, answers, needs, takes
-from libs.web.request_parsing import integer_parameter, parse_idempotency_key, read_object
+from libs.web.openapi import BAD_BODY, LOCATION, REPLAYED, answers
+from libs.web.request_parsing import integer_parameter, parse_idempotency_key
+from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.key_models import CreatedKey, KeyPage, KeyRecord
 from services.catalogue.keys import AccountKeys
 from services.catalogue.openapi import BEARER
 
-PERMISSION: Final = "keys:manage"
 TOKEN: Final = re.compile(r"([0-9]{1,17})\.([0-9a-f]{16})")
 KeyId = Annotated[str, Path(description="Id of the key, the part of it between the two `_`.")]
 NO_STORE: Final = {"Cache-Control": "no-store"}
@@ -61,25 +62,20 @@ class NewKey(Members):
 
 def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
     """Build the routes; all need the permission keys:manage."""
-    router = APIRouter(prefix="/keys", tags=["keys"], dependencies=[Depends(BEARER)])
-
-    async def caller_of(request: Request) -> ApiKey:
-        key = await auth.authenticate(request.scope)
-        require(key, PERMISSION)
-        return key
+    router = APIRouter(prefix="/keys", tags=["keys"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    Caller = Annotated[ApiKey, Depends(Permitted(auth, "keys:manage"))]
+    Form = Annotated[Sent[NewKey], Depends(JsonBody(NewKey, partial(checked, NewKey)))]
 
     @router.get(
         "",
         response_model=KeyPage,
         responses=answers("validation_failed", success={}),
-        openapi_extra=needs(PERMISSION),
     )
-    async def list_keys(request: Request, limit: Limit = LISTED, next: Next = None) -> Response:
+    async def list_keys(caller: Caller, limit: Limit = LISTED, next: Next = None) -> Response:
         """List the account's API keys, without their texts.
 
         Newest first. Only keys of the current API's environment are listed.
         """
-        caller = await caller_of(request)
         most = integer_parameter(limit, "limit", 1, MOST_LISTED)
         rows = _after(next, await keys.all(caller.account))
         page, has_more = rows[:most], len(rows) > most
@@ -99,22 +95,21 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
                 201: {"description": "Created; `api_key` is not shown again.", "headers": LOCATION | REPLAYED}
             },
         ),
-        openapi_extra=needs(PERMISSION) | takes(NewKey),
     )
-    async def create_key(request: Request, idempotency_key: IdempotencyKey = None) -> Response:
+    async def create_key(
+        request: Request, caller: Caller, sent: Form, idempotency_key: IdempotencyKey = None
+    ) -> Response:
         """Create an API key of the account.
 
         The text of the key is in this response only; it is stored nowhere. So a repeated request is answered
         without it. A key can hand out only what it has itself: a permission that it lacks is refused with 403, a
         longer time, other networks or a higher rate with 422.
         """
-        caller = await caller_of(request)
-        content, given = await read_object(request)
-        form = checked(NewKey, given)
+        form = sent.form
         once = parse_idempotency_key(idempotency_key)
         write_request = WriteRequest.once()
         if once is not None:
-            write_request = WriteRequest.repeatable(caller.account, "POST", request.url.path, once, content)
+            write_request = WriteRequest.repeatable(caller.account, "POST", request.url.path, once, sent.content)
         expires = None if form.expires is None else microseconds(form.expires)
         rules = KeyRules(form.name, expires, tuple(form.networks), form.rate)
         made = await keys.create(caller, form.permissions, rules, write_request)
@@ -127,11 +122,10 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         "/{key_id}",
         response_model=KeyRecord,
         responses=answers("not_found", success={}),
-        openapi_extra=needs(PERMISSION),
     )
-    async def get_key(request: Request, key_id: KeyId) -> Response:
+    async def get_key(caller: Caller, key_id: KeyId) -> Response:
         """Read an API key of the account, without its text."""
-        row = await keys.get((await caller_of(request)).account, key_id)
+        row = await keys.get(caller.account, key_id)
         return _json(_shown(row, (await keys.last_used([row])).get(key_id)))
 
     @router.delete(
@@ -141,14 +135,13 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         responses=answers(
             "not_found", "log_unavailable", success={204: {"description": "Revoked: refused within a second."}}
         ),
-        openapi_extra=needs(PERMISSION),
     )
-    async def delete_key(request: Request, key_id: KeyId) -> Response:
+    async def delete_key(caller: Caller, key_id: KeyId) -> Response:
         """Revoke an API key of the account, at once and for good.
 
         Sessions of the key end, too. A key can revoke itself.
         """
-        await keys.revoke((await caller_of(request)).account, key_id)
+        await keys.revoke(caller.account, key_id)
         return Response(status_code=204)
 
     return router

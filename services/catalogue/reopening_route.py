@@ -1,5 +1,8 @@
 """Route that reopens a closed contest."""
 
+from functools import partial
+from typing import Annotated
+
 import orjson
 from fastapi import APIRouter, Depends, Request
 from pydantic import ConfigDict, Field
@@ -9,12 +12,12 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.tally.time import microseconds
-from libs.web.auth import Authenticator, require
+from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
 from libs.web.etags import etag
 from libs.web.idempotency import RequestKeys, is_repetition
-from libs.web.openapi import BAD_BODY, answers, needs, takes
-from libs.web.request_parsing import read_object
+from libs.web.openapi import BAD_BODY, answers
+from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER, record_answer
 
 
@@ -28,7 +31,9 @@ class Reopening(Members):
 
 def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestKeys) -> APIRouter:
     """Build the route; it needs the permission operations."""
-    router = APIRouter(tags=["contests"], dependencies=[Depends(BEARER)])
+    router = APIRouter(tags=["contests"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    Caller = Annotated[ApiKey, Depends(Permitted(auth, "operations"))]
+    Form = Annotated[Sent[Reopening], Depends(JsonBody(Reopening, partial(checked, Reopening)))]
 
     @router.post(
         "/operations/contests/{contest_key}/reopen",
@@ -42,10 +47,9 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
             "log_unavailable",
             success={200: record_answer(CONTESTS, "The contest is running again.")},
         ),
-        openapi_extra=needs("operations") | takes(Reopening),
     )
     async def reopen_contest(
-        request: Request, contest_key: str, idempotency_key: IdempotencyKey = None
+        request: Request, caller: Caller, sent: Form, contest_key: str, idempotency_key: IdempotencyKey = None
     ) -> Response:
         """Reopen a closed contest.
 
@@ -53,12 +57,8 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         waited take effect. A repeated request with the same end gets the same answer. A sealed contest must be
         unsealed first.
         """
-        key = await auth.authenticate(request.scope)
-        require(key, "operations")
-        sent, given = await read_object(request)
-        end = checked(Reopening, given).end
-        replayed = await is_repetition(requests, key.account, request, idempotency_key, sent)
-        stored = await reopener.reopen(key.account, contest_key, microseconds(end))
+        replayed = await is_repetition(requests, caller.account, request, idempotency_key, sent.content)
+        stored = await reopener.reopen(caller.account, contest_key, microseconds(sent.form.end))
         headers = {"ETag": etag(stored.version)} | ({"Idempotent-Replayed": "true"} if replayed else {})
         return Response(orjson.dumps(CONTESTS.show(stored)), 200, headers, "application/json")
 

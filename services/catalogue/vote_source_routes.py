@@ -1,9 +1,10 @@
 """Routes of external vote sources."""
 
+from functools import partial
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -13,11 +14,11 @@ from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue_events import Stored
 from libs.tally.time import timestamp
-from libs.web.auth import Authenticator, require
+from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IfMatch, IfNoneMatch
 from libs.web.etags import etag, not_modified, precondition_fails
-from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers, needs, takes
-from libs.web.request_parsing import read_object
+from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
+from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER
 from services.catalogue.vote_sources import VoteSources
 
@@ -49,12 +50,9 @@ class Registrations(BaseModel):
 
 def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     """Build the routes; all need the permission sources:write."""
-    router = APIRouter(tags=["vote sources"], dependencies=[Depends(BEARER)])
-
-    async def account_of(request: Request) -> str:
-        key = await auth.authenticate(request.scope)
-        require(key, "sources:write")
-        return key.account
+    router = APIRouter(tags=["vote sources"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]
+    Form = Annotated[Sent[VoteSource], Depends(JsonBody(VoteSource, partial(checked, VoteSource)))]
 
     @router.put(
         ONE,
@@ -66,10 +64,9 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "log_unavailable",
             success={200: _answer("Changed."), 201: _answer("Registered, also again after it was retired.")},
         ),
-        openapi_extra=needs("sources:write") | takes(VoteSource),
     )
     async def register_vote_source(
-        request: Request, contest_key: str, source: SourceName, if_match: IfMatch = None
+        caller: Caller, sent: Form, contest_key: str, source: SourceName, if_match: IfMatch = None
     ) -> Response:
         """Register an external source, or change its registration.
 
@@ -79,10 +76,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
 
         A source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with `c-`.
         """
-        account = await account_of(request)
-        _, given = await read_object(request)
-        form = checked(VoteSource, given)
-        stored, is_new = await sources.put(account, contest_key, source, form, _fits(if_match))
+        stored, is_new = await sources.put(caller.account, contest_key, source, sent.form, _fits(if_match))
         headers = {"Location": f"/contests/{contest_key}/vote_sources/{source}"} if is_new else {}
         return _record(stored, 201 if is_new else 200, headers)
 
@@ -93,13 +87,12 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "not_found",
             success={200: _answer("The registration."), **UNCHANGED},
         ),
-        openapi_extra=needs("sources:write"),
     )
     async def read_vote_source(
-        request: Request, contest_key: str, source: SourceName, if_none_match: IfNoneMatch = None
+        caller: Caller, contest_key: str, source: SourceName, if_none_match: IfNoneMatch = None
     ) -> Response:
         """Read the registration of an external source."""
-        stored = await sources.get(await account_of(request), contest_key, source)
+        stored = await sources.get(caller.account, contest_key, source)
         tag = etag(stored.version)
         if not_modified(if_none_match, tag):
             return Response(status_code=304, headers={"ETag": tag})
@@ -115,27 +108,25 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
             "log_unavailable",
             success={204: {"description": "Retired: reports are refused; its counts stay."}},
         ),
-        openapi_extra=needs("sources:write"),
     )
     async def retire_vote_source(
-        request: Request, contest_key: str, source: SourceName, if_match: IfMatch = None
+        caller: Caller, contest_key: str, source: SourceName, if_match: IfMatch = None
     ) -> Response:
         """Retire an external source.
 
         Its counts stay, by its current mapping. PUT registers it again.
         """
-        await sources.retire(await account_of(request), contest_key, source, _fits(if_match))
+        await sources.retire(caller.account, contest_key, source, _fits(if_match))
         return Response(status_code=204)
 
     @router.get(
         ALL,
         response_class=Response,
         responses=answers("not_found", success={200: {"model": Registrations, "description": "Sources in use."}}),
-        openapi_extra=needs("sources:write"),
     )
-    async def list_vote_sources(request: Request, contest_key: str) -> Response:
+    async def list_vote_sources(caller: Caller, contest_key: str) -> Response:
         """List the external sources of a contest, in the order in which they were first registered."""
-        found = await sources.all(await account_of(request), contest_key)
+        found = await sources.all(caller.account, contest_key)
         return _json({"data": [_shown(stored) for stored in found], "has_more": False, "next": None}, 200, {})
 
     return router

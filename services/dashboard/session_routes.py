@@ -1,10 +1,11 @@
 """Log-in and log-out of browsers (`libs/web/sessions.py`)."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
@@ -13,9 +14,9 @@ from libs.tally.contest import MILLION
 from libs.views.idempotency_keys import RequestKeys
 from libs.web.auth import ApiKey, Authenticator, KeyFinder, from_own_origin, header, headers_of
 from libs.web.errors import Forbidden, Unauthorized
-from libs.web.openapi import BAD_BODY, answers, needs, problems, takes
-from libs.web.request_parsing import read_object
+from libs.web.openapi import BAD_BODY, answers, needs, problems
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
+from libs.web.typed_routes import JsonBody, Sent, TypedRoute
 
 NEEDED: Final = ("results:read", "operations", "keys:manage")
 """Permissions with a page; any of them allows a session."""
@@ -62,7 +63,8 @@ class Ticket(BaseModel):
 
 def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, used: RequestKeys) -> APIRouter:
     """Create the router; `used` stores used tickets until they have expired."""
-    router = APIRouter(tags=["dashboard"])
+    router = APIRouter(tags=["dashboard"], route_class=TypedRoute)
+    Credentials = Annotated[Sent[LogIn], Depends(JsonBody(LogIn, partial(checked, LogIn)))]
 
     async def holder(request: Request, given: LogIn) -> ApiKey:
         """Return the key to open a session for. Raises `Unauthorized`."""
@@ -84,21 +86,16 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         PATH,
         response_model=Session,
         responses=problems(*BAD_BODY, "unauthorized", "forbidden", "views_unavailable"),
-        openapi_extra=takes(LogIn),
+        dependencies=[Depends(own_origin)],
     )
-    async def log_in(request: Request) -> Response:
+    async def log_in(request: Request, sent: Credentials) -> Response:
         """Begin a session.
 
         It is a cookie for the key, valid for 12 hours. It replaces the key in reads, and in writes whose `Origin`
         is this host.
         """
-        headers = headers_of(request.scope)
-        _, body = await read_object(request)
-        if header(headers, b"origin") is not None and not from_own_origin(headers):
-            raise Unauthorized("Log in from a page of this origin.")
-        given = checked(LogIn, body)
         await sessions.load()
-        key = require_page(await holder(request, given))
+        key = require_page(await holder(request, sent.form))
         answer = _shown(key, datetime.now(UTC) + timedelta(seconds=SESSION_S))
         answer.set_cookie(
             COOKIE,
@@ -152,6 +149,13 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         )
 
     return router
+
+
+async def own_origin(request: Request) -> None:
+    """Raise `Unauthorized` for a log-in from a page of another origin."""
+    headers = headers_of(request.scope)
+    if header(headers, b"origin") is not None and not from_own_origin(headers):
+        raise Unauthorized("Log in from a page of this origin.")
 
 
 def require_page(key: ApiKey) -> ApiKey:

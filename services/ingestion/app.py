@@ -33,6 +33,7 @@ from libs.voting.source_reports import SourceReporter
 from libs.web.auth import Authenticator
 from libs.web.http_service import HttpModule
 from libs.web.sessions import Sessions
+from services.ingestion.purchase_read_routes import purchase_read_router
 from services.ingestion.purchase_routes import purchase_router
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
@@ -97,6 +98,7 @@ async def _open_guarded(
                 routers=[
                     voter_router(auth, VoterReads(topic, views, votes, catalogue, casts), votes),
                     purchase_router(auth, register, requests),
+                    purchase_read_router(auth, register),
                     source_router(auth, SourceReporter(topic, views, catalogue, log), requests),
                 ],
                 checks={

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
@@ -10,7 +10,7 @@ from libs.contracts.position_token import encode_positions
 from libs.tally.commands import RemoveVote
 from libs.voting.service import VotingService
 from libs.web.asgi_routes import AsgiRoute
-from libs.web.auth import ApiKey, Authenticator, require
+from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
 from libs.web.openapi import (
     BAD_BODY,
@@ -24,6 +24,7 @@ from libs.web.openapi import (
     takes,
 )
 from libs.web.request_parsing import integer_parameter
+from libs.web.typed_routes import Permitted, TypedRoute
 from services.ingestion.batch_parsing import NDJSON
 from services.ingestion.vote_endpoints import Voting
 from services.ingestion.vote_forms import (
@@ -132,20 +133,14 @@ def cast_votes(contest_key: str, idempotency_key: IdempotencyKey = None) -> None
 
 
 def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -> APIRouter:
-    async def votes_key(request: Request) -> ApiKey:
-        key = await auth.authenticate(request.scope)
-        require(key, "votes:write")
-        return key
-
-    Key = Annotated[ApiKey, Depends(votes_key)]
-    router = APIRouter(tags=[TAG])
+    Key = Annotated[ApiKey, Depends(Permitted(auth, "votes:write"))]
+    router = APIRouter(tags=[TAG], route_class=TypedRoute)
 
     @router.get(
         "/contests/{contest_key}/votes/{vote_id}",
         responses=answers(
             "not_found", "validation_failed", "gone", success={200: {"description": "The vote's status."}}
         ),
-        openapi_extra=needs("votes:write"),
     )
     async def read_vote_status(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
@@ -163,7 +158,6 @@ def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -
             "ledger_catching_up",
             success={200: {"description": "The voter's votes."}},
         ),
-        openapi_extra=needs("votes:write"),
     )
     async def list_votes_of_voter(
         key: Key,
@@ -194,7 +188,6 @@ def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -
             *UNKNOWN,
             success={204: {"description": "The vote no longer counts.", "headers": POSITION}},
         ),
-        openapi_extra=needs("votes:write"),
     )
     async def remove_vote(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
@@ -216,7 +209,6 @@ def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -
         responses=answers(
             "not_found", "validation_failed", "gone", success={200: {"description": "The voter's allowance."}}
         ),
-        openapi_extra=needs("votes:write"),
     )
     async def read_allowance(
         key: Key, contest_key: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None

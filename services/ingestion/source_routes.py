@@ -1,21 +1,25 @@
 """Route for reports of external sources."""
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from libs.contracts.position_token import encode_positions
 from libs.voting.source_reports import SourceReporter
-from libs.web.auth import Authenticator, require
+from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
 from libs.web.idempotency import RequestKeys, is_repetition
-from libs.web.openapi import BAD_BODY, REPLAYED, answers, needs, takes
-from libs.web.request_parsing import read_object
+from libs.web.openapi import BAD_BODY, REPLAYED, answers
+from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
 
 
 def source_router(auth: Authenticator, reporter: SourceReporter, requests: RequestKeys) -> APIRouter:
-    router = APIRouter(tags=["vote sources"])
+    router = APIRouter(tags=["vote sources"], route_class=TypedRoute)
+    Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]
+    Report = Annotated[Sent[ReportForm], Depends(JsonBody(ReportForm, parse_report))]
 
     @router.post(
         "/contests/{contest_key}/vote_sources/{source}/counts",
@@ -35,10 +39,14 @@ def source_router(auth: Authenticator, reporter: SourceReporter, requests: Reque
                 }
             },
         ),
-        openapi_extra=needs("sources:write") | takes(ReportForm),
     )
     async def report_counts(
-        request: Request, contest_key: str, source: str, idempotency_key: IdempotencyKey = None
+        request: Request,
+        caller: Caller,
+        sent: Report,
+        contest_key: str,
+        source: str,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Report an external source's counts.
 
@@ -46,16 +54,12 @@ def source_router(auth: Authenticator, reporter: SourceReporter, requests: Reque
         report has `allow_decrease`. The same `report_id` with the same content gets the first result again, so
         after a 503 or a lost response, send the same report again.
         """
-        key = await auth.authenticate(request.scope)
-        require(key, "sources:write")
-        sent, given = await read_object(request)
-        form = parse_report(given)
-        await is_repetition(requests, key.account, request, idempotency_key, sent)
-        folded = await reporter.report(key.account, contest_key, source, form.report())
+        await is_repetition(requests, caller.account, request, idempotency_key, sent.content)
+        folded = await reporter.report(caller.account, contest_key, source, sent.form.report())
         headers = {"Tally-Position": encode_positions({folded.partition: folded.offset + 1})}
         if folded.replayed:
             headers["Idempotent-Replayed"] = "true"
-        shown = answer(contest_key, source, form, folded)
+        shown = answer(contest_key, source, sent.form, folded)
         return Response(shown.model_dump_json(), 202, headers, "application/json")
 
     return router

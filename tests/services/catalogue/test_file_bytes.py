@@ -18,7 +18,7 @@ from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
 from libs.web.http_service import HttpModule, build_app
-from services.catalogue.file_routes import file_router
+from services.catalogue.file_content_routes import file_content_router
 from services.catalogue.files import Files
 from services.catalogue.upload_urls import UploadUrls
 from tests.support.catalogue import Catalogue, open_catalogue
@@ -179,7 +179,9 @@ async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store:
     urls = UploadUrls(store, catalogue.views, "http://files")
     shown: dict[str, Any] = {"key": key}
     await urls(KEY, "", [shown])
-    router = file_router(Authenticator(ApiKeyCache(catalogue.views), Proxies()), catalogue.views, files, urls, 10)
+    router = file_content_router(
+        Authenticator(ApiKeyCache(catalogue.views), Proxies()), catalogue.views, files, urls, 10
+    )
     front = Front(build_app("files", [HttpModule(routers=[router])]))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(front)) as client:
         got = await client.get(shown["upload_url"])
