@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
+from libs.views.function_libraries import call_function
 from libs.views.serialization import digest
 
 ADDRESS_LIFE_S = 30 * 86_400
@@ -71,8 +72,8 @@ class AddressCounters:
             for at in range(0, len(places), MOST_VOTES):
                 page = places[at : at + MOST_VOTES]
                 votes = (word for place in page for word in (digest(takes[place].taker), takes[place].votes))
-                args = self._key(*counter), limit, expires_at_s, *votes
-                calls.append((page, self._valkey.call("FCALL", "address_take", 1, *args)))
+                args = limit, expires_at_s, *votes
+                calls.append((page, call_function(self._valkey, "address_take", self._key(*counter), *args)))
         answers: dict[int, AddressAnswer | ViewsUnavailable] = {}
         for page, call in calls:
             try:
@@ -87,14 +88,14 @@ class AddressCounters:
     async def give(self, contest: str, participant: str, address: str, taker: str) -> None:
         """Give back the votes of a taker whose vote was refused or removed."""
         key = self._key(contest, participant, address)
-        await self._valkey.call("FCALL", "address_give", 1, key, digest(taker))
+        await call_function(self._valkey, "address_give", key, digest(taker))
 
     async def refill(self, counter: Counter, taken: Sequence[TakenBefore], expires_at_s: int) -> None:
         """Restore counters that Valkey may have lost, from votes in the order of the log. Repeatable."""
         key = self._key(*counter)
         for at in range(0, len(taken), MOST_VOTES):
             counts = (word for taker, count in taken[at : at + MOST_VOTES] for word in (digest(taker), count))
-            await self._valkey.call("FCALL", "address_refill", 1, key, expires_at_s, *counts)
+            await call_function(self._valkey, "address_refill", key, expires_at_s, *counts)
 
 
 def _by_counter(takes: Sequence[Take]) -> dict[tuple[Counter, int, int], list[int]]:

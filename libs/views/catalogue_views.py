@@ -34,6 +34,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey
 from libs.views.fresh_reader import FreshReader
+from libs.views.function_libraries import call_function, read_function
 from libs.views.generations import apply
 from libs.views.hash_tags import key_base
 
@@ -115,8 +116,8 @@ class CatalogueViews:
     async def position(self, partition: int) -> Position | None:
         """Return the position up to which `partition` is folded; None if nothing is."""
         generation = "" if self._generation is None else self._generation
-        log, offset, *_ = await self._valkey.call(
-            "FCALL_RO", "catalogue_position", 1, self._base(partition), generation
+        log, offset, *_ = await read_function(
+            self._valkey, "catalogue_position", self._base(partition), generation
         )
         return _position(log, offset)
 
@@ -201,8 +202,8 @@ class CatalogueViews:
     async def settle(self, account: str, contest: str, version: int, due: int | None) -> None:
         """Make a due contest due again at `due` (us; None: never), unless it has changed since `version`."""
         partition, next_due = self._partition(account), "" if due is None else due
-        await self._valkey.call(
-            "FCALL", "catalogue_settle", 1, self._base(partition), account, contest, version, next_due
+        await call_function(
+            self._valkey, "catalogue_settle", self._base(partition), account, contest, version, next_due
         )
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]:

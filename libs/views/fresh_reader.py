@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from libs.contracts.log_records import Position
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.client import Valkey
+from libs.views.function_libraries import call_function, read_function
 from libs.views.hash_tags import Prefix
 
 
@@ -45,7 +46,7 @@ class FreshReader:
         """Return the view's position and the reply. Raises as `read`."""
         seen = self._seen.get(partition)  # before the call: answers of concurrent calls may overtake one another
         name = f"{self._prefix}_{function}"
-        is_fresh, log, offset, *reply = await self._valkey.call("FCALL_RO", name, 1, self._base(partition), *args)
+        is_fresh, log, offset, *reply = await read_function(self._valkey, name, self._base(partition), *args)
         position = Position(log.decode(), int(offset))
         if not is_fresh or is_behind(position, seen):
             raise ViewsUnavailable(RECOVERING, retry_after_s=1)
@@ -54,8 +55,8 @@ class FreshReader:
         return position, reply[0]
 
     async def freshness(self, partition: int) -> Freshness:
-        run, is_fresh, log, offset = await self._valkey.call(
-            "FCALL_RO", f"{self._prefix}_freshness", 1, self._base(partition)
+        run, is_fresh, log, offset = await read_function(
+            self._valkey, f"{self._prefix}_freshness", self._base(partition)
         )
         position = Position(log.decode(), int(offset)) if log else None
         return Freshness(run.decode(), is_fresh == 1, position)
@@ -66,7 +67,7 @@ class FreshReader:
         False if it has not, or if the server was restarted.
         """
         name = f"{self._prefix}_declare_fresh"
-        return bool(await self._valkey.call("FCALL", name, 1, self._base(partition), run, *end) == 1)
+        return bool(await call_function(self._valkey, name, self._base(partition), run, *end) == 1)
 
 
 def is_behind(position: Position | None, seen: Position | None) -> bool:

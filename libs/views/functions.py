@@ -1,13 +1,11 @@
-"""The Valkey functions, loaded by every process at its start.
+"""Loads the Valkey functions of this version, and opens the process's client.
 
-Each file in `lua` is a library; so is each folder, its files joined in the order of their names. The files of
-`lua/shared` are prepended to every library.
+Every process loads them at its start, and again when an emptied or replaced server lacks them. Libraries of other
+versions stay, see `function_expiry.py`.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 
 from redis.asyncio import Redis
 
@@ -16,48 +14,53 @@ from libs.telemetry.redaction import SecretUrl, revealed
 from libs.views.client import Coalescer, Valkey, ValkeyClient, connect
 from libs.views.cluster_client import ClusterClient
 from libs.views.connection import NotPermitted
+from libs.views.function_libraries import libraries
 from libs.views.settings import ValkeySettings, address_of, server_urls, with_address
 from libs.views.slot_map import Address
 
+ALREADY_LOADED = "already exists"
+"""Part of Valkey's answer to a library that it has."""
+
 logger = logging.getLogger(__name__)
-
-SOURCES = Path(__file__).with_name("lua")
-
-
-def libraries() -> Iterator[tuple[str, str]]:
-    """Yield name and source of each library."""
-    shared = "\n".join(part.read_text() for part in sorted((SOURCES / "shared").glob("*.lua")))
-    for path in sorted(SOURCES.iterdir()):
-        if path.name == "shared":
-            continue
-        parts = sorted(path.glob("*.lua")) if path.is_dir() else [path]
-        head, _, body = "\n".join(part.read_text() for part in parts).partition("\n")
-        yield head.partition("name=")[2].strip(), f"{head}\n{shared}\n{body}"
 
 
 async def load_functions(valkey: Valkey) -> None:
-    """Load or replace the libraries on every shard; repeatable, and safe during concurrent calls.
+    """Load this version's libraries on every shard; repeatable, and safe during concurrent calls.
 
     A shard that is unavailable gets them when it is first called. Raises `ViewsUnavailable` if all are.
 
-    Without the permission in Valkey's ACL they stay unchanged: only users with all write permissions load them,
-    since a function runs with its caller's permissions (`deploy/security`).
+    Only users with the permission in Valkey's ACL load them; other processes need one of this version with the
+    permission, since a function runs with its caller's permissions (`deploy/security`).
     """
     shards = await valkey.shards()
     loaded = await asyncio.gather(*(_load(shard.valkey) for shard in shards), return_exceptions=True)
-    errors = [error for error in loaded if error is not None]
+    errors = [error for error in loaded if isinstance(error, BaseException)]
     for error in errors:
         if len(errors) == len(loaded) or not isinstance(error, ViewsUnavailable):
             raise error
         logger.warning("a shard of Valkey has no functions yet: %s", error)
 
 
-async def _load(server: Valkey) -> None:
-    for name, source in libraries():
+async def _load(server: Valkey) -> bool:
+    """Load the libraries that a server lacks; False if the user has no permission."""
+    for library in libraries():
         try:
-            await server.call("FUNCTION", "LOAD", "REPLACE", source)
+            await server.call("FUNCTION", "LOAD", library.source)
         except NotPermitted:
-            logger.info("%s is not loaded by this process: its Valkey user has no permission", name)
+            return False
+        except ViewsUnavailable as error:
+            if ALREADY_LOADED not in (error.cause or ""):
+                raise
+    return True
+
+
+async def _load_missing(server: Valkey) -> None:
+    """Load the functions into a server that lacked one of them when it was called."""
+    if not await _load(server):
+        logger.warning(
+            "Valkey lacks the functions of this version, and this process's user may not load them: "
+            "start a projector of this version, or run `tally topics create` with it"
+        )
 
 
 def open_valkey(url: SecretUrl | str) -> ValkeyClient:
@@ -69,10 +72,10 @@ def open_valkey(url: SecretUrl | str) -> ValkeyClient:
     settings = ValkeySettings(valkey_url=url)
     first, *others = server_urls(revealed(settings.valkey_url))
     if not others:
-        return Coalescer(connect(settings), repair=load_functions)
+        return Coalescer(connect(settings), repair=_load_missing)
 
     def connect_to(address: Address) -> Redis:
         server = with_address(first, *address)
         return connect(settings.model_copy(update={"valkey_url": SecretUrl(server)}))
 
-    return ClusterClient([address_of(each) for each in (first, *others)], connect_to, load_functions)
+    return ClusterClient([address_of(each) for each in (first, *others)], connect_to, _load_missing)

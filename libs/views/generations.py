@@ -10,6 +10,7 @@ from libs.contracts.log_records import Behind, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
+from libs.views.function_libraries import call_function, read_function
 from libs.views.generation_swap import Swap
 from libs.views.hash_tags import Prefix, key_base
 from libs.views.key_scan import GenerationKey, generation_keys
@@ -119,7 +120,7 @@ class Generations:
         return key_base(self._namespace, self.prefix, partition, self.topic.partitions)
 
     async def read(self, partition: int) -> PartitionGenerations:
-        reply = await self._valkey.call("FCALL_RO", f"{self.prefix}_generations", 1, self.base(partition))
+        reply = await read_function(self._valkey, f"{self.prefix}_generations", self.base(partition))
         _, swaps, last, schema, *flat = unpack(reply)
         live, *others = _rows(flat)
         return PartitionGenerations(swaps, last, schema, live, {one.number: one for one in others})
@@ -166,7 +167,7 @@ class Generations:
                 cursor: bytes | None = b"0"
                 while cursor is not None:
                     args = self.base(partition), number, name, cursor, side
-                    reply = unpack(await self._valkey.call("FCALL_RO", f"{self.prefix}_compare", 1, *args))
+                    reply = unpack(await read_function(self._valkey, f"{self.prefix}_compare", *args))
                     if len(reply) == 1:
                         raise Moving
                     cursor = None if reply[0] == b"0" else reply[0]
@@ -223,7 +224,7 @@ class Generations:
         return generation_keys(self._valkey, self._namespace, self.prefix, self.topic.partitions)
 
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
-        return await self._valkey.call("FCALL", f"{self.prefix}_{function}", 1, self.base(partition), *args)
+        return await call_function(self._valkey, f"{self.prefix}_{function}", self.base(partition), *args)
 
 
 async def apply(
@@ -239,7 +240,7 @@ async def apply(
     args = start.log_id, start.offset, end, items, *into
     reply: list[Any] = [UNFINISHED]
     while reply[0] == UNFINISHED:
-        reply = await valkey.call("FCALL", f"{prefix}_{function}", 1, base, *args)
+        reply = await call_function(valkey, f"{prefix}_{function}", base, *args)
     if reply[0] == -1:
         raise GenerationGone.of(generation, base)
     if reply[0] == 0:

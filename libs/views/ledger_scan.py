@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from libs.contracts.log_records import Position
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, largest
 from libs.views.client import Valkey
+from libs.views.function_libraries import read_function
 from libs.views.hash_tags import key_base
 from libs.views.key_scan import generation_keys
 from libs.views.serialization import SOURCES, digest, raw, text, unlimited, unpack
@@ -158,7 +159,7 @@ class LedgerScan:
         self, partition: int, name: str, contest: str, cursor: str
     ) -> tuple[Position, str | None, Sequence[bytes]]:
         args = name, contest, cursor, PAGES.get(name, PAGE), "" if self._generation is None else self._generation
-        reply = await self._valkey.call("FCALL_RO", "votes_page", 1, self._base(partition), *args)
+        reply = await read_function(self._valkey, "votes_page", self._base(partition), *args)
         log, offset, following, flat = unpack(reply)
         return Position(log.decode(), offset), None if following == b"0" else following.decode(), flat
 

@@ -34,6 +34,7 @@ from libs.contracts.topics import Topic
 from libs.tally.events import LogCreated
 from libs.views.client import Valkey
 from libs.views.fresh_reader import FreshReader
+from libs.views.function_libraries import read_function
 from libs.views.generations import apply
 from libs.views.hash_tags import key_base
 
@@ -100,7 +101,7 @@ class PurchaseViews:
     async def position(self, partition: int) -> Position | None:
         """Return the position up to which `partition` is folded; None if nothing is."""
         args = self._base(partition), "" if self._generation is None else self._generation
-        log, offset, _ = await self._valkey.call("FCALL_RO", "purchases_position", 1, *args)
+        log, offset, _ = await read_function(self._valkey, "purchases_position", *args)
         return _position(log, offset)
 
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:

@@ -12,6 +12,7 @@ from libs.tally.counts import RatingSums
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
 from libs.views.counts_replies import contest_counts, joined, rating_sums, source_figures, source_row
+from libs.views.function_libraries import read_function
 from libs.views.hash_tags import key_base
 from libs.views.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.serialization import unpack
@@ -133,7 +134,7 @@ class Timeline:
             parts = []
             for at in range(0, len(named), SUBJECTS):
                 page = named[at : at + SUBJECTS]
-                call = self._valkey.call("FCALL_RO", "votes_counts_at", 1, base, *args, *page)
+                call = read_function(self._valkey, "votes_counts_at", base, *args, *page)
                 parts.append(unpack(await call))
             if len({(part[0], part[3]) for part in parts}) == 1:
                 offset = min(part[1] for part in parts)
@@ -143,7 +144,7 @@ class Timeline:
     async def first_minute(self, partition: int, contest: str) -> int | None:
         """Return the first minute in which the contest changed; None if it has not."""
         base = key_base(self._namespace, "votes", partition, self._partitions)
-        first: int = await self._valkey.call("FCALL_RO", "votes_first_minute", 1, base, contest, self._generation)
+        first: int = await read_function(self._valkey, "votes_first_minute", base, contest, self._generation)
         return None if first < 0 else first
 
     async def changes(
@@ -166,7 +167,7 @@ class Timeline:
         while at < len(wanted):
             page = wanted[at : at + SUBJECTS]
             named = [f"f{source}\0{name}" if source else f"r{name}" for source, name in page]
-            reply = await self._valkey.call("FCALL_RO", "votes_changes", 1, base, *args, since, *named)
+            reply = await read_function(self._valkey, "votes_changes", base, *args, since, *named)
             log, offset, following, *lists = unpack(reply)
             changes = [
                 Change(subject, minute, source_figures(unpack(value)) if subject[0] else _past_row(unpack(value)))

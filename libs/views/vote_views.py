@@ -24,6 +24,7 @@ from libs.views.counts_replies import (
     joined,
 )
 from libs.views.fold_items import OFFSET, Item, fold_item
+from libs.views.function_libraries import call_function, read_function
 from libs.views.generations import apply
 from libs.views.hash_tags import key_base
 from libs.views.reply_types import (
@@ -85,11 +86,11 @@ class VoteViews:
         return key_base(self._namespace, "votes", partition, self.partitions)
 
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
-        return await self._valkey.call("FCALL", function, 1, self._base(partition), *args)
+        return await call_function(self._valkey, function, self._base(partition), *args)
 
     async def _read(self, function: str, partition: int, *args: Any) -> Any:
         """Call a read-only function, which Valkey users without write permission may do."""
-        return await self._valkey.call("FCALL_RO", function, 1, self._base(partition), *args)
+        return await read_function(self._valkey, function, self._base(partition), *args)
 
     async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
         """Decide `requests` in order, each after the previous ones."""

@@ -28,6 +28,7 @@ from libs.tally.errors import AppendUnknown, LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
+from libs.views.function_expiry import FunctionExpiry
 from libs.views.functions import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
@@ -146,6 +147,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         "purchases": manage_purchases,
         "paid votes": counting.run,
         "kept generations": kept.run,
+        "functions": FunctionExpiry(valkey).run,
     }
     supervisor = Supervisor(folds | managers, needed=frozenset(folds))
     checks = readiness_checks(guard, writer, vote_views, votes.partitions, projectors, supervisor)

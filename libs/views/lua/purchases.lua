@@ -1,4 +1,3 @@
-#!lua name=tally_purchases
 -- The views of one partition of the purchases log, under one hash tag: KEYS[1] is "<namespace>:{<tag of p>}", `base` is the
 -- key prefix of a generation (shared/generations.lua).
 --   base:position                hash  log, offset, time (ms, running maximum of the log's), clock (us, of the last
@@ -159,10 +158,10 @@ local read = reads_of('purchases', generations)
 
 -- ARGV: generation ('' the live one). {log id, offset, records in quarantine}; log id '' when nothing was folded. Of a
 -- view that is not fresh, too.
-redis.register_function({ function_name = 'purchases_position', flags = { 'no-writes' }, callback = function(keys, args)
+library.register_read('purchases_position', function(keys, args)
   local p = call('HMGET', generations.view(keys[1], args[1]) .. ':position', 'log', 'offset', 'poison')
   return { p[1] or '', p[2] or '0', p[3] or '0' }
-end })
+end)
 
 -- ARGV: account, key. The packed purchase, or nil.
 read('get', function(base, args)

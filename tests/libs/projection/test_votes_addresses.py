@@ -14,6 +14,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.client import Coalescer, Shard, connect
+from libs.views.function_libraries import plain_name
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
@@ -34,7 +35,7 @@ class CountingValkey:
 
     async def call(self, *command: Any) -> Any:
         if command[0] == "FCALL":
-            self.calls[command[1]] += 1
+            self.calls[plain_name(command[1])] += 1
         return await self.valkey.call(*command)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from redis import Redis
 
 from libs.views.client import Shard
-from libs.views.functions import libraries
+from libs.views.function_libraries import libraries, plain_name
 
 NAMES = re.compile(r"'(votes|address|catalogue|purchases)(?=[_'])")
 COUNTED = """
@@ -66,8 +66,8 @@ class Measured:
             reply = self._redis.execute_command(*command)
             self._note(command[0], _size(reply))
             return reply
-        name = command[1]
-        reply = self._redis.execute_command(command[0], self._prefix + name, *command[2:])
+        reply = self._redis.execute_command(command[0], self._prefix + command[1], *command[2:])
+        name = plain_name(command[1])
         work = self._redis.execute_command("FCALL", f"{self._prefix}{library_of(name)}_work", 0)
         self._note(name, float(work))
         return reply
@@ -90,7 +90,7 @@ class Measured:
         """Return the names of all functions that the libraries register."""
         listed = self._redis.function_list(library=f"{self._prefix}*")
         names = {function[1].decode() for library in listed for function in library[5]}
-        return {name.removeprefix(self._prefix) for name in names if not name.endswith("_work")}
+        return {plain_name(name).removeprefix(self._prefix) for name in names if not name.endswith("_work")}
 
 
 @contextmanager
@@ -99,20 +99,19 @@ def measured(address: str, prefix: str) -> Iterator[Measured]:
     with Redis.from_url(address, protocol=2) as redis:
         redis.response_callbacks.clear()
         loaded = []
-        for name, plain in libraries():
-            assert PLAIN in plain
-            source = plain.replace(PLAIN, COUNTED).replace("FOLD_SECONDS = 0.001", "FOLD_SECONDS = 1000")
-            source = NAMES.sub(rf"'{prefix}\1", source).replace(f"name={name}", f"name={prefix}{name}")
-            library = name.removeprefix("tally_")
+        for library in libraries():
+            assert PLAIN in library.source
+            source = library.source.replace(PLAIN, COUNTED).replace("FOLD_SECONDS = 0.001", "FOLD_SECONDS = 1000")
+            source = NAMES.sub(rf"'{prefix}\1", source).replace("#!lua name=", f"#!lua name={prefix}")
             report = "function() local work = done.work; done.work = 0; return tostring(work) end"
-            source += f"\nredis.register_function('{prefix}{library}_work', {report})"
+            source += f"\nredis.register_function('{prefix}{library.name}_work', {report})"
             redis.function_load(source, replace=True)
-            loaded.append(f"{prefix}{name}")
+            loaded.append(f"{prefix}{library.loaded_name}")
         try:
             yield Measured(redis, prefix)
         finally:
-            for library in loaded:
-                redis.function_delete(library)
+            for name in loaded:
+                redis.function_delete(name)
 
 
 def library_of(function: str) -> str:

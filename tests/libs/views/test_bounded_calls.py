@@ -28,7 +28,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, LogCreated, Rating
 from libs.views.address_counters import AddressCounters, Take
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.functions import libraries
+from libs.views.function_libraries import libraries
 from libs.views.generations import TIMELINE, Generations
 from libs.views.ledger_scan import LedgerScan
 from libs.views.purchase_views import PurchaseViews
@@ -340,7 +340,7 @@ async def purchases(valkey: Measured, namespace: str, size: int) -> None:
 
 
 SCENARIOS = {"votes": votes, "catalogue": catalogue, "purchases": purchases}
-FRESHNESS = re.compile(r"_(freshness|declare_fresh)$")
+FRESHNESS = re.compile(r"_(freshness|declare_fresh|uses)$")
 
 
 @pytest.mark.parametrize("library", SCENARIOS)
@@ -362,5 +362,5 @@ async def test_no_call_does_more_however_much_is_stored(library: str, valkey_add
 
 def test_no_key_is_deleted_while_the_others_wait() -> None:
     """UNLINK frees a large value in the background, DEL at once."""
-    for name, source in libraries():
-        assert "'DEL'" not in source, name
+    for library in libraries():
+        assert "'DEL'" not in library.source, library.name

@@ -13,6 +13,7 @@ from libs.contracts.topics import catalogue_topic
 from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews, Entry, _item
 from libs.views.client import ValkeyClient
+from libs.views.function_libraries import call_function
 from libs.views.generations import Generations, Moving, State
 from tests.support.freshness import make_fresh
 
@@ -72,8 +73,8 @@ class Contest:
         """Fold the last event by a single call, as a process that ends behind it; return the reply's kind."""
         last = self.offset - 1
         items = msgpack.packb([_item(*self.entries[-1])])
-        reply = await self.valkey.call(
-            "FCALL", "catalogue_apply", 1, self.generations.base(self.partition), LOG, last, self.offset, items
+        reply = await call_function(
+            self.valkey, "catalogue_apply", self.generations.base(self.partition), LOG, last, self.offset, items
         )
         return int(reply[0])
 

@@ -13,7 +13,8 @@ from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import ValkeyClient
 from libs.views.connection import NotExecuted
-from libs.views.functions import libraries, load_functions, open_valkey
+from libs.views.function_libraries import libraries
+from libs.views.functions import load_functions, open_valkey
 from libs.views.hash_tags import key_base, slot_of
 from libs.views.key_scan import generation_keys
 from libs.views.vote_views import VoteViews
@@ -78,7 +79,7 @@ async def test_every_partition_is_served_and_no_shard_holds_two_more_than_anothe
 
 
 async def test_each_primary_has_the_functions(cluster: Cluster, functions: None) -> None:
-    names = {name for name, _ in libraries()}
+    names = {library.loaded_name for library in libraries()}
     for node in cluster.nodes:
         listed = await node.command("FUNCTION", "LIST")
         assert {library[b"library_name"].decode() for library in listed} == names

@@ -20,7 +20,7 @@ from libs.views.reply_types import ContestCounts
 from libs.views.vote_views import CHANGES_PAGE, VoteViews
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.recorded_replies import CountCalls
-from tests.libs.views.simulation.lua_ledger import Direct, load
+from tests.libs.views.simulation.lua_ledger import Direct, load, unload
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_report, pseudonym
 from tests.support.hypothesis_examples import examples
@@ -139,7 +139,7 @@ def few_first_rows(servers: Any) -> Iterator[Redis]:
     with Redis.from_url(servers.addresses.valkey) as redis:
         load(redis, PREFIX, [(f"FIRST_ROWS = {FIRST_ROWS}", "FIRST_ROWS = 2")])
         yield redis
-        redis.function_delete(f"{PREFIX}tally_votes")
+        unload(redis, PREFIX)
 
 
 @pytest.fixture(scope="module")

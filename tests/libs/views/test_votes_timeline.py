@@ -21,6 +21,7 @@ from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, Shard, connect
+from libs.views.function_libraries import call_function, plain_name
 from libs.views.functions import load_functions
 from libs.views.generations import IN_PARTS, TIMELINE, Generations
 from libs.views.hash_tags import key_base
@@ -238,7 +239,7 @@ async def test_many_timelines_are_exchanged_in_parts_each_of_them_once(valkey: C
     await folded.fold(log, generation=2)
 
     async def swap_a_part(read: int) -> int:
-        reply = await valkey.call("FCALL", "votes_swap", 1, generations.base(0), 2, read, 0)
+        reply = await call_function(valkey, "votes_swap", generations.base(0), 2, read, 0)
         return int(reply[0])
 
     assert await swap_a_part(1) == IN_PARTS
@@ -275,7 +276,7 @@ class Watched:
         return [Shard(self, [])]
 
     async def call(self, *command: Any) -> Any:
-        if command[1] == "votes_counts_at":
+        if plain_name(command[1]) == "votes_counts_at":
             self.sizes.append(len(command) - 7)
             if self.before and len(self.sizes) == 2:
                 await self.before.pop()

@@ -15,6 +15,7 @@ from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, Shard, Valkey, connect
+from libs.views.function_libraries import plain_name
 from libs.views.functions import load_functions
 from libs.views.serialization import unpack
 from libs.views.settings import ValkeySettings
@@ -37,8 +38,9 @@ class Counted:
         return [Shard(self, [])]
 
     async def call(self, *command: Any) -> Any:
-        self.calls[command[1]] += 1
-        if command[1] == "votes_lookup":
+        name = plain_name(str(command[1]))
+        self.calls[name] += 1
+        if name == "votes_lookup":
             self.calls["votes"] += len(unpack(command[4]))
         return await self._valkey.call(*command)
 

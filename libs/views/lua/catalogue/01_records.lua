@@ -1,4 +1,3 @@
-#!lua name=tally_catalogue
 -- The views of one partition of the catalogue log, under one hash tag: KEYS[1] is "<namespace>:{<tag of p>}", `base` is the
 -- key prefix of a generation (shared/generations.lua).
 --   base:position                                  hash  log, offset, time (ms, running maximum of the log's), clock (us,

@@ -4,10 +4,10 @@ local read = reads_of('catalogue', generations)
 
 -- ARGV: generation ('' the live one). {log id, offset, records in quarantine, log time (ms)}; log id '' when nothing was
 -- folded. Of a view that is not fresh, too.
-redis.register_function({ function_name = 'catalogue_position', flags = { 'no-writes' }, callback = function(keys, args)
+library.register_read('catalogue_position', function(keys, args)
   local p = call('HMGET', generations.view(keys[1], args[1]) .. ':position', 'log', 'offset', 'poison', 'time')
   return { p[1] or '', p[2] or '0', p[3] or '0', p[4] or '0' }
-end })
+end)
 
 -- The number of swaps of the live generation.
 read('mark', function(_, _, base) return generations.swaps(base) end)
@@ -111,7 +111,7 @@ end)
 
 -- ARGV: account, contest, configuration version, when it is due next (us; '' never). Settles what is due unless anything
 -- of the contest has changed since that version. No part of the fold: a replay makes it due again.
-redis.register_function('catalogue_settle', function(keys, args)
+library.register('catalogue_settle', function(keys, args)
   local base, name = generations.view(keys[1]), contest_name(args[1], args[2])
   if call('HGET', base .. ':config', args[2]) ~= args[3] or not call('ZSCORE', base .. ':due', name) then return 0 end
   schedule(base, name, tonumber(args[4]))

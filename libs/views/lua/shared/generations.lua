@@ -35,6 +35,7 @@ local function whole(number) return string.format('%.0f', number) end
 local process_run
 
 local function run_id()
+  library.uses = library.uses + 1
   process_run = process_run or string.match(call('INFO', 'server'), 'run_id:(%w+)')
   return process_run .. '.' .. string.match(call('INFO', 'replication'), 'master_replid:(%w+)')
 end
@@ -98,6 +99,7 @@ local function generations_of(prefix, schema, fold, optional)
 
   -- key prefix of a generation's views: the live one's by default
   function own.view(base, number)
+    library.uses = library.uses + 1
     if number and number ~= '' then return base .. ':g' .. number end
     local live = call('HMGET', key(base), 'live', 'schema')
     if live[2] and tonumber(live[2]) ~= schema then
@@ -158,7 +160,7 @@ local function generations_of(prefix, schema, fold, optional)
   -- ARGV: log id, offset expected, offset after the batch, packed list of items. Folds into the live generation and
   -- those that follow it. {1} folded, now or before; {2, offset} folded up to there, since more would block Valkey for too
   -- long; {3} not folded, since something was unfinished: call again; {0, log id, offset} if the view is at another position.
-  redis.register_function(prefix .. '_apply', function(keys, args)
+  library.register(prefix .. '_apply', function(keys, args)
     local base = keys[1]
     local views = own.view(base)
     local following, all_views = {}, { views }
@@ -185,7 +187,7 @@ local function generations_of(prefix, schema, fold, optional)
 
   -- As `apply`, only into generation ARGV[5], which follows once it has reached the live one's position. {1, state},
   -- {2, offset, state}, {3}, {0, log id, offset, state}, {-1} if none has that number.
-  redis.register_function(prefix .. '_fold', function(keys, args)
+  library.register(prefix .. '_fold', function(keys, args)
     local base, number = keys[1], tonumber(args[5])
     local all = rows(base)
     local row = all.opened[number]
@@ -211,7 +213,7 @@ local function generations_of(prefix, schema, fold, optional)
 
   -- ARGV: number, scope, 1 for a read-only generation (SIDE). Opens it, empty; 1, also if it is open, 0 if the number
   -- was assigned to another.
-  redis.register_function(prefix .. '_open', function(keys, args)
+  library.register(prefix .. '_open', function(keys, args)
     local base, number, state = keys[1], tonumber(args[1]), args[3] == '1' and SIDE or BUILDING
     local all = rows(base)
     local row = all.opened[number]
@@ -228,7 +230,7 @@ local function generations_of(prefix, schema, fold, optional)
   -- has another layout and is not folded any further. Drops the generation that was kept before.
   -- Between the parts each contest is of the one generation or of the other, and both are folded on: so an exchange that is
   -- given up leaves nothing wrong. One in the other direction completes it first.
-  redis.register_function(prefix .. '_swap', function(keys, args)
+  library.register(prefix .. '_swap', function(keys, args)
     local base, number, wanted = keys[1], tonumber(args[1]), tonumber(args[2])
     local all = rows(base)
     if number == all.live then return { 2 } end
@@ -263,7 +265,7 @@ local function generations_of(prefix, schema, fold, optional)
   end)
 
   -- ARGV: number. Stops folding it and never reuses its number; the caller deletes its keys. 0 for the live one.
-  redis.register_function(prefix .. '_drop', function(keys, args)
+  library.register(prefix .. '_drop', function(keys, args)
     local all = rows(keys[1])
     if tonumber(args[1]) == all.live then return 0 end
     call('HDEL', key(keys[1]), args[1])
@@ -272,7 +274,7 @@ local function generations_of(prefix, schema, fold, optional)
 
   -- ARGV: number, 1 to keep it until it is dropped, 0 not to (else as before). Restarts the time for which it is kept.
   -- 0 if none of that number is kept.
-  redis.register_function(prefix .. '_hold', function(keys, args)
+  library.register(prefix .. '_hold', function(keys, args)
     local base, number = keys[1], tonumber(args[1])
     local row = rows(base).opened[number]
     if not row or row.stored ~= KEPT then return 0 end
@@ -283,7 +285,7 @@ local function generations_of(prefix, schema, fold, optional)
 
   -- ARGV: duration (s). Drops generations kept for longer; returns their numbers. Reads the clock in the same call: one
   -- that was just swapped back, or held, is not dropped.
-  redis.register_function(prefix .. '_expire', function(keys, args)
+  library.register(prefix .. '_expire', function(keys, args)
     local base, now, dropped = keys[1], seconds(), {}
     for number, row in pairs(rows(base).opened) do
       if row.stored == KEPT and row.held == 0 then
@@ -302,7 +304,7 @@ local function generations_of(prefix, schema, fold, optional)
   -- ARGV: number, name of a key within a generation, cursor ('0' to begin), and the side to iterate over: 'live', or
   -- 'other' for fields missing in the live one. {next cursor ('0' at the end), {field, live value, other value, ...}}
   -- of the differences, '' if missing; {'moving'} while the two are at different positions, or unfinished.
-  redis.register_function({ function_name = prefix .. '_compare', flags = { 'no-writes' }, callback = function(keys, args)
+  library.register_read(prefix .. '_compare', function(keys, args)
     local base, name, of_live = keys[1], ':' .. args[2], args[4] == 'live'
     local live, other = at(base, rows(base).live), at(base, tonumber(args[1]))
     local log, offset = position(live)
@@ -325,11 +327,14 @@ local function generations_of(prefix, schema, fold, optional)
       end
     end
     return pack({ page[1], found })
-  end })
+  end)
+
+  -- the uses of this library by any namespace since this server loaded it
+  library.register_read(prefix .. '_uses', function() return library.uses end)
 
   -- {live, swaps, last, schema of the code, number, state, scope, schema, read, kept since (s, 0: not), 1 where it is kept
   -- until it is dropped, log id, offset, ...}, the live one first
-  redis.register_function({ function_name = prefix .. '_generations', flags = { 'no-writes' }, callback = function(keys)
+  library.register_read(prefix .. '_generations', function(keys)
     local base = keys[1]
     local all = rows(base)
     local log, offset = position(at(base, all.live))
@@ -341,7 +346,7 @@ local function generations_of(prefix, schema, fold, optional)
       for i = 1, #values do reply[#reply + 1] = values[i] end
     end
     return pack(reply)
-  end })
+  end)
 
   return own
 end

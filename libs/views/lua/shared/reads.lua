@@ -16,24 +16,23 @@ local function reads_of(prefix, generations)
   -- {1, log id, offset, result of `callback(base of the live view, arguments, KEYS[1])`}; {0, log id, offset} if the
   -- view is not fresh
   local function read(name, callback)
-    redis.register_function({ function_name = prefix .. '_' .. name, flags = { 'no-writes' },
-      callback = function(keys, args)
-        local base = keys[1]
-        local log, offset = position(base)
-        if log == '' or not is_fresh(base, run_id()) then return { 0, log, offset } end
-        return { 1, log, offset, callback(generations.view(base), args, base) }
-      end })
+    library.register_read(prefix .. '_' .. name, function(keys, args)
+      local base = keys[1]
+      local log, offset = position(base)
+      if log == '' or not is_fresh(base, run_id()) then return { 0, log, offset } end
+      return { 1, log, offset, callback(generations.view(base), args, base) }
+    end)
   end
 
   -- {run of the server, 1 where the view is fresh under it, log id, offset}
-  redis.register_function({ function_name = prefix .. '_freshness', flags = { 'no-writes' }, callback = function(keys)
+  library.register_read(prefix .. '_freshness', function(keys)
     local run, log, offset = run_id(), position(keys[1])
     return { run, log ~= '' and is_fresh(keys[1], run) and 1 or 0, log, offset }
-  end })
+  end)
 
   -- ARGV: run, log id, end of that log, read after the run. 1 if the view is fresh now, 0 if it has not reached the end,
   -- or the server was restarted.
-  redis.register_function(prefix .. '_declare_fresh', function(keys, args)
+  library.register(prefix .. '_declare_fresh', function(keys, args)
     local base = keys[1]
     local log, offset = position(base)
     if run_id() ~= args[1] or log == '' or log ~= args[2] or tonumber(offset) < tonumber(args[3]) then return 0 end

@@ -1,4 +1,3 @@
-#!lua name=tally_votes
 -- The ledger, gate and views of one partition of the votes log, under one hash tag: KEYS[1] is "<namespace>:{<tag of p>}"
 -- (hash_tags.py).
 --   base:gate       hash  state (open|shut), run (server run and replication id), n (incarnation), asked, asked_after (the fence that

@@ -302,7 +302,7 @@ local function reserve_one(gate, now, r, c, pending, views)
 end
 
 -- ARGV[1]: packed list of requests; the packed list of replies, in order. Each is decided after those before it.
-redis.register_function('votes_reserve', function(keys, args)
+library.register('votes_reserve', function(keys, args)
   local base = keys[1]
   local gate = load_gate(base)
   local requests, replies = unpack_one(args[1]), {}
@@ -333,7 +333,7 @@ end)
 
 -- ARGV: contest, voter, digest, incarnation. Takes back one attempt that the log definitely refused; the
 -- reservation goes with its last attempt. Under another incarnation it is gone already: that one is another's.
-redis.register_function('votes_release', function(keys, args)
+library.register('votes_release', function(keys, args)
   local gate = load_gate(keys[1])
   if not gate.open or gate.n ~= tonumber(args[4]) then return 0 end
   local field = pending_field(args[1], args[2])

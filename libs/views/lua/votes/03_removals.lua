@@ -14,7 +14,7 @@ end
 -- ARGV: packed {contest, voter, digest, configuration version, from, till (us), reopened (as of reserve), refused, refund:
 -- {anonymous, content hash, source} of the vote, which may never have come, or false from its voter}. A voter's removal
 -- is judged as a vote is; a refund is not, and may come at any time.
-redis.register_function('votes_remove', function(keys, args)
+library.register('votes_remove', function(keys, args)
   local base = keys[1]
   local r = unpack_one(args[1])
   local contest, voter, digest, version, from, till, reopened, refused, refund = r[1], r[2], r[3], r[4], r[5], r[6],

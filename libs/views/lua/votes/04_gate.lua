@@ -2,7 +2,7 @@
 
 -- ARGV[1]: incarnation. 1 while the gate is still open under it for this very server. A write on purpose: a
 -- primary that was cut off from its replicas cannot answer it.
-redis.register_function('votes_confirm', function(keys, args)
+library.register('votes_confirm', function(keys, args)
   local gate = load_gate(keys[1])
   if not gate.open or gate.n ~= tonumber(args[1]) then return 0 end
   call('HINCRBY', keys[1] .. ':gate', 'confirmed', 1)
@@ -15,7 +15,7 @@ end)
 -- reached the end that its log had when the gate was closed: that includes any version in force here before a data loss.
 -- If none is in force, the projector's version is only a floor: a delayed projector may send an old version after the
 -- newer one was lost here, and that must not admit votes.
-redis.register_function('votes_raise', function(keys, args)
+library.register('votes_raise', function(keys, args)
   local base, version = keys[1], tonumber(args[2])
   local in_force = tonumber(call('HGET', base .. ':config', args[1]) or UNLIMITED)
   local floor = tonumber(call('HGET', base .. ':floors', args[1]) or UNLIMITED)
@@ -35,7 +35,7 @@ end)
 -- server's once the fence is folded and nothing is pending, since its order shows what is in doubt. Shuts the gate and returns the fence to append as
 -- {incarnation, the fence that it follows, run}, the same again until any fence was folded; {'0'} when the gate has
 -- been opened under another incarnation since.
-redis.register_function('votes_shut', function(keys, args)
+library.register('votes_shut', function(keys, args)
   local base = keys[1]
   local gate = load_gate(base)
   if gate.open and gate.n ~= tonumber(args[1]) then return { '0' } end
@@ -54,7 +54,7 @@ end)
 
 -- ARGV: incarnation of the fence that is asked for, catalogue partition, offset, ... Before that fence is appended: where
 -- the catalogue's log ended after the gate was shut. The latest that anybody says holds.
-redis.register_function('votes_need', function(keys, args)
+library.register('votes_need', function(keys, args)
   local base = keys[1]
   if load_gate(base).asked ~= tonumber(args[1]) then return 0 end
   for i = 2, #args, 2 do

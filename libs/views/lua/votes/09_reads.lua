@@ -1,9 +1,5 @@
 -- Reads; most replies include the view's position.
 
-local function read(name, callback)
-  redis.register_function({ function_name = name, callback = callback, flags = { 'no-writes' } })
-end
-
 local function position(views)
   local p = call('HMGET', views .. ':position', 'log', 'offset')
   return p[1] or '', tonumber(p[2] or 0)
@@ -12,7 +8,7 @@ end
 -- ARGV: generation ('' the live one). The gate, the position and what is in doubt: {log, offset, open, n, now (us), fence, reservations pending, oldest
 -- of them (us, 0: none), fenced, duplicates, quarantined, overruled, the partition's clock (us), whether the server still runs
 -- in which the gate was opened last}.
-read('votes_state', function(keys, args)
+library.register_read('votes_state', function(keys, args)
   local base = keys[1]
   local views, gate = view(base, args[1]), load_gate(base)
   local log, offset = position(views)
@@ -76,7 +72,7 @@ do
   -- of the last there is, the view}: all as they are stored, rows, ratings and sources each after its name; 0 instead
   -- of the rows when nothing changed since. Until the last two numbers are equal, there is only what is numbered. What changes
   -- meanwhile comes again: after the last page, all is as of the position of that.
-  read('votes_counts', function(keys, args)
+  library.register_read('votes_counts', function(keys, args)
     local views, contest, swaps = view(keys[1], args[4]), args[1], generations.swaps(keys[1])
     local log, offset = position(views)
     local packed = call('HGET', views .. ':counts:' .. contest, '')
@@ -110,7 +106,7 @@ end
 
 -- ARGV: contest, external source, ids (some thousands at most). {closing in force for it, ids that it reported, those of the given that
 -- it did not}.
-read('votes_source', function(keys, args)
+library.register_read('votes_source', function(keys, args)
   local views, contest, source = view(keys[1]), args[1], args[2]
   local top = call('HGET', views .. ':counts:' .. contest, '')
   local packed = call('HGET', views .. ':sources:' .. contest, source)
@@ -162,7 +158,7 @@ do
   -- configuration version in force (-1: none), n, 1 where the gate is open}, counted and pending, {share to go on from (-1: none),
   -- hash of all that this depends on ('' of a single page)}; rows are what the voter has used: {participant ('' contest),
   -- source, epoch, used}. A replacement that is pending uses nothing.
-  read('votes_allowance', function(keys, args)
+  library.register_read('votes_allowance', function(keys, args)
     local base = keys[1]
     local views, contest, voter, from = view(base), args[1], args[2], tonumber(args[3])
     local c, gate = contest_view(base, views, contest, { voter }), load_gate(base)
@@ -194,7 +190,7 @@ end
 
 -- ARGV: contest, source, report id. {log, offset, content hash, offset of the report, late, ids held}; only the first
 -- two while it was not folded.
-read('votes_report', function(keys, args)
+library.register_read('votes_report', function(keys, args)
   local views = view(keys[1])
   local log, offset = position(views)
   local packed = call('HGET', views .. ':reports:' .. args[1], args[2] .. '\0' .. args[3])
@@ -206,7 +202,7 @@ end)
 -- ARGV: contest, cursor ('0' to begin), how many reservations about. How its closing stands here: {next cursor ('0' at the
 -- end), open, n, configuration version in force (-1: none), reservations pending for it among these, now (us), closing in
 -- force, last one reopened, votes with changes that wait for a reopening, offset, source, closing in force for it, ...}.
-read('votes_closing', function(keys, args)
+library.register_read('votes_closing', function(keys, args)
   local base, contest = keys[1], args[1]
   local views, gate = view(base), load_gate(base)
   local page = call('HSCAN', base .. ':pending', args[2], 'COUNT', args[3], 'NOVALUES')
@@ -229,7 +225,7 @@ end)
 
 -- ARGV: contest after which to begin ('' first). {the last of these contests ('' at the end), their vote ids by status
 -- as sums}: of contests in the order of their names.
-read('votes_ids', function(keys, args)
+library.register_read('votes_ids', function(keys, args)
   local views, sums = view(keys[1]), {}
   local page = call('ZRANGE', views .. ':contests', '(' .. args[1], '+', 'BYLEX', 'LIMIT', 0, 200)
   for k = ROW_IDS, ROW_CLOSED - 1 do sums[k - ROW_IDS + 1] = 0 end

@@ -15,7 +15,7 @@ do
 
   -- ARGV: limit, expiry (seconds since 1970, 0: none), digest, count, ... Each is decided after those before it:
   -- {1 taken, 2 had it already, 0 full; used before, ...}
-  redis.register_function('address_take', function(keys, args)
+  library.register('address_take', function(keys, args)
     local key, limit, fields = keys[1], tonumber(args[1]), { '' }
     for i = 3, #args, 2 do fields[#fields + 1] = args[i] end
     local taken = read_fields(key, fields)
@@ -41,11 +41,11 @@ do
   end)
 
   -- ARGV: digest. Gives back its votes.
-  redis.register_function('address_give', function(keys, args) return give_to(keys[1], args[1]) end)
+  library.register('address_give', function(keys, args) return give_to(keys[1], args[1]) end)
 
   -- ARGV: expiry (seconds since 1970), digest, count, ...: what votes took before Valkey may have lost it, without a limit
   -- and in the order of the log; count 0 gives it back.
-  redis.register_function('address_refill', function(keys, args)
+  library.register('address_refill', function(keys, args)
     local taken = false
     for i = 2, #args, 2 do
       local count = tonumber(args[i + 1])

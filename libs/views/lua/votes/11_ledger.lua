@@ -16,7 +16,7 @@ end
 
 -- ARGV: a part of the contest's views ("voters", "minutes", ...), contest, cursor ('0' to begin), how many entries about,
 -- generation ('' the live one). {log, offset, next cursor ('0' at the end), {field, value, ...} as stored}
-read('votes_page', function(keys, args)
+library.register_read('votes_page', function(keys, args)
   local views = view(keys[1], args[5])
   local log, offset = position(views)
   local is_timeline = args[1] == 'minutes'

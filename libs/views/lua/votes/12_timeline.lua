@@ -23,7 +23,7 @@ end
 -- ARGV: contest, minute, generation ('' the live one), subjects: 'r' and a participant ('' contest), 's' and an external
 -- source, 'f' and an external source NUL its id. What votes_counts answered of these at the end of that minute, but for the
 -- position, which is that of now.
-read('votes_counts_at', function(keys, args)
+library.register_read('votes_counts_at', function(keys, args)
   local views, contest, minute = view(keys[1], args[3]), args[1], tonumber(args[2])
   local key, changed, rows, ratings = views .. ':minutes:' .. contest, UNLIMITED, {}, {}
   local sources, fields, figures = {}, {}, {}
@@ -54,7 +54,7 @@ read('votes_counts_at', function(keys, args)
 end)
 
 -- ARGV: contest, generation. The first minute in which the contest changed (-1: none).
-read('votes_first_minute', function(keys, args)
+library.register_read('votes_first_minute', function(keys, args)
   local views, contest = view(keys[1], args[2]), args[1]
   local key = views .. ':minutes:' .. contest
   local first = call('ZRANGEBYLEX', key, '[' .. row_subject(0), '(' .. row_subject(1), 'LIMIT', 0, 1)[1]
@@ -80,7 +80,7 @@ end
 -- subject is asked for, subjects: 'r' and a participant ('' contest), 'f' and an external source NUL its id. {log, offset,
 -- minute to go on from within the last of these (-1: it is complete), {minute, what the subject was at its end, packed,
 -- ...}, ...}: of subjects as far as one page holds, in minutes in which they changed, the last such of each interval.
-read('votes_changes', function(keys, args)
+library.register_read('votes_changes', function(keys, args)
   local views, contest = view(keys[1], args[2]), args[1]
   local from, to, per, since = tonumber(args[3]), tonumber(args[4]), tonumber(args[5]), tonumber(args[6])
   local key, members, bytes = views .. ':minutes:' .. contest, 0, 0

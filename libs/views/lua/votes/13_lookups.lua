@@ -27,7 +27,7 @@ function lookups.one(base, views, contest, voter, digest)
 end
 
 -- ARGV[1]: packed list of {contest, voter, digest}. {log, offset, open, n, and a list for each as of lookups.one}.
-read('votes_lookup', function(keys, args)
+library.register_read('votes_lookup', function(keys, args)
   local base = keys[1]
   local views, gate, votes = view(base), load_gate(base), unpack_one(args[1])
   local log, offset = position(views)
@@ -60,7 +60,7 @@ end
 
 -- ARGV: contest, voter, digest of the last vote of the page before ('' to begin), most. {log, offset, open, n, and for each
 -- vote, newest first, its digest and what lookups.one says}.
-read('votes_of_voter', function(keys, args)
+library.register_read('votes_of_voter', function(keys, args)
   local base = keys[1]
   local views, gate = view(base), load_gate(base)
   local log, offset = position(views)

@@ -1,18 +1,17 @@
-"""Compares the functions in Valkey with those of this version."""
+"""Looks for the functions of this version in Valkey."""
 
 from libs.views.client import Valkey
-from libs.views.functions import libraries
+from libs.views.function_expiry import loaded_libraries
+from libs.views.function_libraries import libraries, version
 
 
-async def outdated_libraries(valkey: Valkey) -> list[str]:
-    """Return the libraries that a shard lacks, or whose source differs there from this version's."""
-    shards = await valkey.shards()
-    outdated = {name for shard in shards for name in await _outdated_on(shard.valkey)}
-    return sorted(outdated)
+async def missing_libraries(valkey: Valkey) -> list[str]:
+    """Return the libraries of this version that a shard lacks."""
+    loaded = [(await loaded_libraries(shard.valkey)).get(version(), []) for shard in await valkey.shards()]
+    return [library.loaded_name for library in libraries() if not all(library.name in names for names in loaded)]
 
 
-async def _outdated_on(server: Valkey) -> list[str]:
-    listed = await server.call("FUNCTION", "LIST", "WITHCODE")
-    found = [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in listed]
-    loaded = {library[b"library_name"].decode(): library[b"library_code"].decode() for library in found}
-    return [name for name, source in libraries() if loaded.get(name) != source]
+async def other_versions(valkey: Valkey) -> set[str]:
+    """Return the other versions of which a shard has functions."""
+    loaded = [await loaded_libraries(shard.valkey) for shard in await valkey.shards()]
+    return {found for versions in loaded for found in versions} - {version()}

@@ -18,7 +18,7 @@ from libs.telemetry.redaction import redacted
 from libs.views.client import Valkey
 from libs.web.tls import public_authorities
 from services.cli.commands.doctor.finding import Finding, fine, problem
-from services.cli.commands.doctor.functions import outdated_libraries
+from services.cli.commands.doctor.functions import missing_libraries, other_versions
 from services.cli.commands.doctor.valkey_settings import check_valkey_settings
 from services.cli.commands.status.reader import parts_of, read_status
 
@@ -109,11 +109,13 @@ async def check_produce_deadline(settings: KafkaSettings) -> Finding:
 
 
 async def _functions(connection: Valkey) -> Finding:
-    outdated = await outdated_libraries(connection)
-    if outdated:
-        remedy = "restart any service: it loads its functions"
-        return problem("functions", f"missing or of another version: {', '.join(outdated)}", remedy)
-    return fine("functions", "loaded, of this version")
+    missing = await missing_libraries(connection)
+    if missing:
+        remedy = "start a projector of this version, or run `tally topics create` with it"
+        return problem("functions", f"not loaded: {', '.join(missing)}", remedy)
+    others = len(await other_versions(connection))
+    text = f", and {others} other versions until a day after their last use" if others else ""
+    return fine("functions", f"loaded, of this version{text}")
 
 
 async def _clock(connection: Valkey) -> Finding:

@@ -19,7 +19,7 @@ from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.rules import Selection, judge
 from libs.views.client import Shard
-from libs.views.functions import libraries
+from libs.views.function_libraries import libraries
 from libs.views.hash_tags import key_base
 from libs.views.reply_types import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
 from libs.views.vote_views import VoteViews
@@ -38,12 +38,12 @@ SMALL = [
 ]
 """Changes of the functions by which few participants lie in shares, and few events are folded in several calls."""
 SMALL_PREFIX = "small_"
-SOURCE = dict(libraries())["tally_votes"]
+VOTES = next(library for library in libraries() if library.name == "votes")
 
 
 def load(redis: Redis, prefix: str = "", changes: Sequence[tuple[str, str]] = ()) -> None:
     """Load the functions; with a prefix to all names, an altered copy of them beside the real ones."""
-    source = SOURCE
+    source = VOTES.source
     for old, new in changes:
         assert old in source, f"the functions have no longer {old!r}"
         source = source.replace(old, new)
@@ -81,6 +81,11 @@ class Direct:
         if command[0] in ("FCALL", "FCALL_RO"):
             command = command[0], self._prefix + command[1], *command[2:]
         return self._redis.execute_command(*command)
+
+
+def unload(redis: Redis, prefix: str) -> None:
+    """Delete an altered copy."""
+    redis.function_delete(f"{prefix}{VOTES.loaded_name}")
 
 
 class LuaLedger:

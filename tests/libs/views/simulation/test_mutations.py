@@ -13,7 +13,7 @@ from tests.libs.views.simulation import test_shortest_removals as removals
 from tests.libs.views.simulation import test_shortest_schedules as shortest
 from tests.libs.views.simulation.fold_mutations import FOLD_MUTATIONS, PERIOD_MUTATIONS
 from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.lua_ledger import LuaLedger, load
+from tests.libs.views.simulation.lua_ledger import LuaLedger, load, unload
 from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.mutations import ADMISSION_MUTATIONS, LUA_MUTATIONS, MODEL_MUTATIONS
 from tests.libs.views.simulation.protocol_mutations import CLOSING_MUTATIONS, PROTOCOL_MUTATIONS, altered
@@ -146,7 +146,7 @@ def altered_functions(valkey_address: str, namespace: str, changes: list[tuple[s
             yield ledger
         finally:
             ledger.forget()
-            redis.function_delete(f"{PREFIX}tally_votes")
+            unload(redis, PREFIX)
 
 
 @pytest.mark.parametrize("mutation", LUA_MUTATIONS)

@@ -1,0 +1,73 @@
+"""The libraries of Valkey functions: their sources, and the names under which this version's functions are loaded.
+
+Each file in `lua` is a library; so is each folder, its files joined in the order of their names. The files of
+`lua/shared` are prepended to every library. All names end with the version, the hash of all sources: libraries of
+several versions are loaded side by side, so that processes of two versions can run at the same time.
+"""
+
+from collections.abc import Awaitable, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from libs.views.client import Valkey
+
+SOURCES = Path(__file__).with_name("lua")
+VERSION_DIGITS: Final = 12
+
+
+class Library(NamedTuple):
+    """A library as it is loaded, and its name without the version."""
+
+    name: str
+    loaded_name: str
+    source: str
+
+
+@cache
+def libraries() -> Sequence[Library]:
+    """Return the libraries of this version."""
+    number, found = version(), []
+    for name, code in _codes().items():
+        loaded = f"tally_{name}_{number}"
+        head = f"#!lua name={loaded}\nlocal library = {{ version = '{number}' }}\n"
+        found.append(Library(name, loaded, head + code))
+    return found
+
+
+@cache
+def version() -> str:
+    """Return the hash of all sources."""
+    return sha256("\0".join(_codes().values()).encode()).hexdigest()[:VERSION_DIGITS]
+
+
+@cache
+def versioned(function: str) -> str:
+    """Return the name under which a function of this version is loaded."""
+    return f"{function}_{version()}"
+
+
+def plain_name(function: str) -> str:
+    """Return the name of a loaded function without its version."""
+    return function.rpartition("_")[0]
+
+
+def call_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaitable[Any]:
+    """Call a function of this version on the partition or counter at `key`."""
+    return valkey.call("FCALL", versioned(function), 1, key, *args)
+
+
+def read_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaitable[Any]:
+    """Call a read-only function, which Valkey users without write permission may do."""
+    return valkey.call("FCALL_RO", versioned(function), 1, key, *args)
+
+
+def _codes() -> dict[str, str]:
+    shared = sorted((SOURCES / "shared").glob("*.lua"))
+    codes = {}
+    for path in sorted(SOURCES.iterdir()):
+        if path.name != "shared":
+            parts = sorted(path.glob("*.lua")) if path.is_dir() else [path]
+            codes[path.stem] = "\n".join(part.read_text() for part in (*shared, *parts))
+    return codes
