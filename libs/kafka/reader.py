@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
@@ -218,10 +218,18 @@ class LogReader:
             await stop(consumer)
 
     async def _query(self, query: Callable[[AIOKafkaConsumer], Coroutine[Any, Any, T]]) -> T:
-        """Query the shared consumer; discard it on failure, so that the next call creates a new one."""
+        """Query the shared consumer, for `SILENCE_S` at most.
+
+        aiokafka bounds a whole query, with its retries, by the timeout of one request, so one slow response ends
+        it: it is repeated on a new connection. After another failure the next call creates a new consumer.
+        """
 
         async def run() -> T:
-            return await query(await self._started())
+            while True:
+                try:
+                    return await query(await self._started())
+                except KafkaTimeoutError:
+                    await self._give_up()
 
         try:
             with _as_log_unavailable():

@@ -1,9 +1,12 @@
-"""The offset of an instant in the log, also after the broker's clock went back."""
+"""The offset of an instant in the log, also after the broker's clock went back, and after a late response."""
 
 from random import Random
+from typing import Any
 
-from aiokafka import AIOKafkaProducer
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaTimeoutError
 
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
@@ -28,3 +31,24 @@ async def test_an_instant_is_where_the_first_record_of_then_or_later_is(kafka: s
         for wanted in (-1, min(times), *times[::5], max(times), max(times) + 1):
             expected = next((at for at, time_ms in enumerate(times) if time_ms >= wanted), len(times))
             assert await reader.offsets_from(topic, [0, 1], wanted) == {0: expected, 1: 0}, wanted
+
+
+async def test_a_query_that_one_late_response_ended_is_repeated_on_a_new_connection(
+    kafka: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, query, asked = f"{namespace}.late", AIOKafkaConsumer.offsets_for_times, list[AIOKafkaConsumer]()
+
+    async def late_at_first(consumer: AIOKafkaConsumer, times: Any) -> Any:
+        asked.append(consumer)
+        if len(asked) == 1:
+            raise KafkaTimeoutError("Failed to get offsets by times in 5000 ms")
+        return await query(consumer, times)
+
+    monkeypatch.setattr(AIOKafkaConsumer, "offsets_for_times", late_at_first)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, 1, 1)])
+    await admin.close()
+    async with LogReader(KafkaSettings(kafka_bootstrap_servers=kafka)) as reader:
+        assert await reader.offsets_from(topic, [0], 0) == {0: 0}
+    assert len(set(asked)) == 2
