@@ -1,7 +1,7 @@
 """Views of the catalogue: written by one atomic Valkey function, each read by one call."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple, assert_never
 
 import msgpack
@@ -236,6 +236,10 @@ class CatalogueViews:
             *(self.fresh.read("owner", p, resource, key) for p in range(CATALOGUE_PARTITIONS))
         )
         return next((owner.decode() for owner in owners if owner is not None), None)
+
+    async def is_referred(self, account: str, resource: str, key: str, by: Collection[str]) -> bool:
+        """Return whether a record of one of the resources `by` refers to this one firmly."""
+        return bool(await self.fresh.read("referred", self._partition(account), account, resource, key, *by))
 
     def _partition(self, account: str) -> int:
         return self._topic.partition_of(account)

@@ -20,14 +20,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """Dependency: the caller's API key, which has `permission`. Raises `Unauthorized` and `Forbidden`."""
+    """Dependency: the caller's API key, which has `permission` or `other`. Raises `Unauthorized` and `Forbidden`.
+
+    The document names `permission`; the route's description names `other`.
+    """
 
     auth: Authenticator
     permission: str
+    other: str = ""
 
     async def __call__(self, request: Request) -> ApiKey:
         key = await self.auth.authenticate(request.scope)
-        require(key, self.permission)
+        if self.other not in key.permissions:
+            require(key, self.permission)
         return key
 
 

@@ -49,7 +49,7 @@ class AccountShown(BaseModel):
 def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     """Build the routes."""
     router = APIRouter(tags=["account"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
-    Reader = Annotated[ApiKey, Depends(Permitted(auth, "content:read"))]
+    Reader = Annotated[ApiKey, Depends(Permitted(auth, "content:read", "results:read"))]
     Writer = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
     Changes = Annotated[Sent[Document], Depends(JsonBody(AccountSettings, dict))]
 
@@ -59,7 +59,10 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
         responses=answers(success={200: _answer("The settings."), **UNCHANGED}),
     )
     async def get_account(caller: Reader, if_none_match: IfNoneMatch = None) -> Response:
-        """Read the account's settings: those that were never set have their defaults."""
+        """Read the account's settings: those that were never set have their defaults.
+
+        The permission `results:read` suffices, too: results are shown with the brand.
+        """
         account = caller.account
         try:
             stored = await records.get(ACCOUNTS, account, ACCOUNT_KEY)

@@ -8,7 +8,7 @@ from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.catalogue.picture_urls import SIZES, picture_version
-from libs.catalogue.resource_table import IMAGES
+from libs.catalogue.resource_table import ACCOUNTS, CONTESTS, IMAGES, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.image_store import ImageStore, Kept
@@ -29,6 +29,8 @@ PUBLIC: Final = "public, max-age=86400"
 PUBLIC_UNVERSIONED: Final = "public, max-age=300"
 """Of an address whose picture may be replaced, or already was."""
 PRIVATE: Final = "private, no-cache"
+OF_RESULTS: Final = (CONTESTS.name, PARTICIPANTS.name, ACCOUNTS.name)
+"""Resources whose images come with the results."""
 Size = Annotated[
     str,
     Query(
@@ -97,7 +99,8 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
         It is the current picture, also with the `v` of an earlier one.
 
         Public images need no API key. Private images need a key of the account that has `content:read`, as Bearer
-        or as `service-brand` and `service-key`. Errors have the legacy API's form.
+        or as `service-brand` and `service-key`; for images of contests, of participants and of the account's
+        brand, `results:read` suffices. Errors have the legacy API's form.
         """
         refuse_unknown_parameters(request.scope)
         if size not in SIZES:
@@ -105,7 +108,7 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
         environment, account, image = await _find(environments, image_id)
         is_public = image.document["access"]["access"] == "public"
         if not is_public:
-            await _admit(request, environment, account)
+            await _admit(request, environment, account, image.key)
         kept, is_current = Kept.of(image.document), v == picture_version(image.document)
         tag = etag(f"{kept.object}-{size}")
         headers = {
@@ -134,8 +137,8 @@ async def _find(environments: Sequence[MediaEnvironment], key: str) -> Found:
     raise _unknown()
 
 
-async def _admit(request: Request, environment: MediaEnvironment, account: str) -> None:
-    """Admit a key that may read the account's records.
+async def _admit(request: Request, environment: MediaEnvironment, account: str, image: str) -> None:
+    """Admit a key that may read the account's records, or its results if the image is part of them.
 
     Raises `Unauthorized`, `Forbidden`, and `NotFound` for other accounts' keys.
     """
@@ -143,9 +146,13 @@ async def _admit(request: Request, environment: MediaEnvironment, account: str) 
     is_legacy = header(headers, b"service-key") is not None
     auth = environment.auth
     key = await (auth.authenticate_legacy(request.scope) if is_legacy else auth.authenticate(request.scope))
-    require(key, "content:read")
     if key.account != account:
+        require(key, "content:read")
         raise _unknown()
+    if "results:read" not in key.permissions or not await environment.views.is_referred(
+        account, IMAGES.name, image, OF_RESULTS
+    ):
+        require(key, "content:read")
 
 
 def _unknown() -> NotFound:

@@ -6,7 +6,7 @@ const COLOUR = /^#?([0-9a-f]{6})$/i;
 
 /** Shows the looks of the account, as far as its settings name any. */
 export async function showBrand(who) {
-  if (!who.permissions.includes("content:read")) return;
+  if (!["content:read", "results:read"].some((each) => who.permissions.includes(each))) return;
   try {
     const { account, brand_name: name, looks } = await get("/account");
     if (name !== account) document.querySelector(".brand span").textContent = name;

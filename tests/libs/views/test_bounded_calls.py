@@ -269,6 +269,7 @@ async def catalogue(valkey: Measured, namespace: str, size: int) -> None:
     await views.keys(partition, "")
     await views.outcomes(partition, [f"command {at}" for at in range(1, 101)])
     await views.fresh.read("owner", partition, "contests", "c7")
+    assert await views.is_referred(ACCOUNT, "images", "image", ["contests", "participants"])
     version = len(entries)
     add(RecordDeleted, resource="images", key="image")
     new(resource="participants", key="last", parent=("contests", "contest"), contest="contest", **image)

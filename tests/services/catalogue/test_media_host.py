@@ -122,6 +122,32 @@ async def test_the_media_host_shows_pictures_of_the_test_environment_too(place: 
     assert await place.names(keys[0], "test") == ["original"]
 
 
+async def test_private_pictures_of_what_results_show_are_for_keys_that_may_read_results(
+    place: Place, client: httpx.AsyncClient
+) -> None:
+    account = client.headers["x-account"]
+    alone, of_contest, of_participant, logo, of_article = [
+        (await uploaded(client, access={"access": "private"}))["key"] for _ in range(5)
+    ]
+    contest = await client.post("/contests", json={"title": "Final", "image": {"key": of_contest}})
+    path = f"/contests/{contest.json()['key']}/participants"
+    for made in (
+        contest,
+        await client.post(path, json={"title": "Ada", "image_key": of_participant}),
+        await client.patch("/account", json={"looks": {"logo_key": logo}}),
+        await client.post("/articles", json={"title": "News", "image": {"key": of_article}}),
+    ):
+        assert made.is_success, made.text
+    async with place.client("results:read", account=account) as reader, place.client("results:read") as stranger:
+        for key in (of_contest, of_participant, logo):
+            assert (await reader.get(f"/media/image/{key}")).status_code == 200
+            assert media_code(await stranger.get(f"/media/image/{key}")) == (400, "forbidden")
+        for key in (alone, of_article):
+            assert media_code(await reader.get(f"/media/image/{key}")) == (400, "forbidden")
+        assert (await reader.get("/account")).json()["looks"]["logo_key"] == logo
+        assert code(await reader.patch("/account", json={"brand_name": "x"})) == (403, "forbidden")
+
+
 async def test_a_transparent_corner_is_shown_through(client: httpx.AsyncClient) -> None:
     image = halves(400, 400).convert("RGBA")
     image.putalpha(0)

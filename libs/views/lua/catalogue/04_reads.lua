@@ -144,3 +144,13 @@ read('owner', function(base, args)
   end
   return account
 end)
+
+-- ARGV: account, resource, key, resources. 1 if a record of one of these resources refers to it firmly, else 0.
+read('referred', function(base, args)
+  local referrers = referrers_of(base, args[1], args[2], args[3])
+  for i = 4, #args do
+    local low, high = '[' .. args[i] .. '\0', '(' .. args[i] .. '\1'
+    if #call('ZRANGEBYLEX', referrers, low, high, 'LIMIT', 0, 1) > 0 then return 1 end
+  end
+  return 0
+end)
