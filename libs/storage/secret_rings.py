@@ -86,6 +86,11 @@ class SecretRing:
         except (StorageUnavailable, TimeoutError):
             return  # the cached secrets stay valid
 
+    @property
+    def is_loaded(self) -> bool:
+        """True if `load` would read nothing."""
+        return time.monotonic() - self._read_at < FRESH_S
+
     def at(self, moment: int) -> bytes:
         """Return the secret that signs at this time (microseconds since 1970 UTC)."""
         return self._signing(moment).value

@@ -14,11 +14,11 @@ from libs.tally.contest import Contest
 from libs.tally.errors import TallyError
 from libs.tally.events import Actor
 from libs.tally.reservations import Stale
-from libs.voting.contest_cache import ContestCache
+from libs.voting.contest_cache import ContestCache, Known
 from libs.voting.protocol import casting, removal, stale_contests
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.outcomes import Outcome, Removed
-from libs.voting.protocol_driver import Driver
+from libs.voting.protocol_driver import Driver, Finish
 
 
 class ReceiptSecrets(Protocol):
@@ -26,6 +26,10 @@ class ReceiptSecrets(Protocol):
 
     async def load(self) -> None:
         """Load the current secrets; call it before each `at`."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """True if `load` would read nothing."""
 
     def at(self, moment: int) -> bytes:
         """Return the secret that signs receipts of votes accepted at `moment` (microseconds since 1970 UTC)."""
@@ -51,11 +55,19 @@ class VotingService:
             return [error] * len(commands)
         outcomes = _Outcomes(len(commands))
         for at, command in enumerate(commands):
-            partition = self.topic.partition_of(command.voter)
-            sign = partial(_receipt, self.receipts, command)
-            steps = casting.cast_vote(command, contest, partition, sign)
-            self.driver.run(steps, account, command, partition, partial(outcomes.set, at))
+            self.start(account, contest, command, partial(outcomes.set, at))
         return await outcomes.all
+
+    def cached(self, account: str, contest: str) -> Known | None:
+        """Return the contest if all that `start` needs is cached; otherwise call `cast`."""
+        return self.contests.cached(account, contest) if self.receipts.is_loaded else None
+
+    def start(self, account: str, contest: Contest, command: CastVote, finish: Finish) -> None:
+        """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect."""
+        partition = self.topic.partition_of(command.voter)
+        sign = partial(_receipt, self.receipts, command)
+        steps = casting.cast_vote(command, contest, partition, sign)
+        self.driver.run(steps, account, command, partition, finish)
 
     async def remove(self, account: str, command: RemoveVote) -> Removed:
         """Remove a free vote on its voter's request. Repeatable: a vote that no longer counts is no error.

@@ -10,6 +10,7 @@ from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web import cors
 from libs.web.asgi_routes import AsgiRoute
+from libs.web.direct_routes import DirectRoutes
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.metrics import RequestTimes
 from libs.web.rate_limits import RateLimits
@@ -54,6 +55,7 @@ class Front:
         self.limits = limits
         self.shows_operations = shows_operations
         self._times = RequestTimes()
+        self.direct = DirectRoutes(hot, refusals, limits, self._times)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

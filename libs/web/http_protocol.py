@@ -14,6 +14,7 @@ from libs.metrics.table import HTTP_REFUSALS
 from libs.tally.errors import Overloaded, TallyError
 from libs.web import cors
 from libs.web.connection_limits import ConnectionLimits
+from libs.web.direct_routes import DirectCycle, DirectRoutes
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
 
 LINGER_S: Final = 10.0
@@ -41,9 +42,11 @@ class Phase(Enum):
 
 
 class BoundedConfig(uvicorn.Config):
-    """uvicorn configuration with a `ConnectionLimits`."""
+    """uvicorn configuration with a `ConnectionLimits`, and the routes to serve without ASGI."""
 
-    def __init__(self, app: Any, limits: ConnectionLimits, **options: Any) -> None:
+    def __init__(
+        self, app: Any, limits: ConnectionLimits, direct: DirectRoutes | None = None, **options: Any
+    ) -> None:
         super().__init__(
             app,
             http=BoundedProtocol,
@@ -58,6 +61,7 @@ class BoundedConfig(uvicorn.Config):
             **options,
         )
         self.limits = limits
+        self.direct = direct
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -72,6 +76,7 @@ class BoundedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.limits = config.limits
+        self._direct = config.direct
         self.deadline: float | None = None
         self.url = b""
         self._phase = Phase.REQUEST
@@ -139,7 +144,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._phase, self._since_body = Phase.BODY, 0
         self.limits.waits(self)
         self.deadline = self.limits.clock() + self.limits.settings.http_body_timeout_s
-        super().on_headers_complete()
+        direct = None if self._direct is None else self._direct.find(self)
+        if direct is None:
+            super().on_headers_complete()
+        else:
+            self.cycle = direct
 
     def on_body(self, body: bytes) -> None:
         if self._phase is Phase.END:
@@ -155,13 +164,27 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if self._phase is Phase.END:
             return
-        super().on_message_complete()
         self._since_body = 0
         if self._phase is Phase.REST:
+            super().on_message_complete()
             self._wait(self.limits.settings.http_idle_timeout_s)
-        else:
-            self._phase, self.deadline = Phase.ANSWER, None
-            self.limits.works(self)
+            return
+        self._phase, self.deadline = Phase.ANSWER, None
+        self.limits.works(self)
+        cycle = self.cycle
+        if not isinstance(cycle, DirectCycle):
+            super().on_message_complete()
+        elif self._direct is None or not self._direct.start(cycle):
+            self._serve_by_asgi(cycle)
+
+    def _serve_by_asgi(self, declined: DirectCycle) -> None:
+        """Serve a complete request that a direct route declined."""
+        declined.release()
+        self.cycle = None  # type: ignore[assignment]  # as before the first request
+        super().on_headers_complete()
+        self.cycle.keep_alive &= declined.keep_alive
+        super().on_body(bytes(declined.body))
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

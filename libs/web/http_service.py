@@ -128,17 +128,21 @@ class Server(uvicorn.Server):
         proxies = settings.proxies()
         limits = RateLimits(settings, proxies, getattr(app.state, "rate_counts", None))
 
-        def front(*, shows_operations: bool) -> ASGIApp:
-            found = Front(app, hot, getattr(app.state, "refusals", ()), limits, shows_operations)
-            return found if tracing is None else Traced(found, tracing, proxies)
+        def front(*, shows_operations: bool) -> Front:
+            return Front(app, hot, getattr(app.state, "refusals", ()), limits, shows_operations)
 
-        self.operations = front(shows_operations=True)
+        def traced(front: Front) -> ASGIApp:
+            return front if tracing is None else Traced(front, tracing, proxies)
+
+        self.operations = traced(front(shows_operations=True))
         """The app including the routes for operators."""
         self.connection_limits = ConnectionLimits(settings, proxies)
+        public = front(shows_operations=settings.shows_operations)
         super().__init__(
             BoundedConfig(
-                front(shows_operations=settings.shows_operations),
+                traced(public),
                 self.connection_limits,
+                public.direct if tracing is None else None,
                 host=settings.host,
                 port=settings.port,
                 timeout_graceful_shutdown=DRAIN_S,

@@ -12,6 +12,7 @@ from libs.voting.service import VotingService
 from libs.web.asgi_routes import AsgiRoute
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
+from libs.web.direct_routes import DirectRoute
 from libs.web.openapi import (
     BAD_BODY,
     LOCATION,
@@ -28,6 +29,7 @@ from libs.web.typed_routes import Permitted, TypedRoute
 from services.ingestion.batch_parsing import NDJSON
 from services.ingestion.vote_endpoints import Voting
 from services.ingestion.vote_forms import (
+    MAX_VOTE_BYTES,
     VOTE_ID,
     AcceptedVote,
     AllowanceAnswer,
@@ -74,10 +76,12 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
     batch = body(BatchForm)
     batch["content"][NDJSON] = NDJSON_BODY
     return [
-        AsgiRoute(
+        DirectRoute(
             "/contests/{contest_key}/votes",
             cast_vote,
             voting.cast,
+            voting.start,
+            MAX_VOTE_BYTES,
             methods=["POST"],
             status_code=201,
             tags=[TAG],

@@ -1,8 +1,9 @@
-"""`POST /contests/<key>/votes` and `/votes/batch`: the hot path, as bare ASGI."""
+"""`POST /contests/<key>/votes` and `/votes/batch`: the hot path, as bare ASGI; single votes mostly without it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import orjson
@@ -17,8 +18,9 @@ from libs.tally.time import timestamp
 from libs.voting.metrics import count
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService
-from libs.web.auth import ApiKey, Authenticator, header, require
+from libs.web.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.client_address import Proxies
+from libs.web.direct_routes import DirectCycle
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
 from libs.web.request_parsing import declared_size, read_body, require_json
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
@@ -56,12 +58,8 @@ class Voting:
     async def _cast(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope["headers"]
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
-        require(key, "votes:write")
-        require_json(headers)
-        form = parse_vote(await read_body(headers, receive, MAX_VOTE_BYTES))
-        vote_id = _vote_id(form, header(headers, b"idempotency-key"))
-        if form.source == "c-paid":
-            require(key, "purchases:write")
+        _admit(key, headers)
+        form, vote_id = _read_vote(key, headers, await read_body(headers, receive, MAX_VOTE_BYTES))
         contest = scope["path_params"]["contest_key"]
         try:
             secret = await self._votes.contests.secret(key.account, contest)
@@ -76,15 +74,35 @@ class Voting:
             await problem_response(error, scope, vote_id=vote_id)(scope, receive, send)
             return
         count(accepted)
-        status = 200 if accepted.replayed else 201
-        answer = [
-            (b"content-type", b"application/json"),
-            (b"location", f"/contests/{contest}/votes/{vote_id}".encode()),
-            (b"tally-position", encode_positions({accepted.partition: accepted.offset + 1}).encode()),
-        ]
-        if accepted.replayed:
-            answer.append((b"idempotent-replayed", b"true"))
-        await _respond(send, status, answer, orjson.dumps(_body(accepted)))
+        await _respond(send, *_response(accepted))
+
+    def start(self, request: DirectCycle) -> bool:
+        """Cast one vote as `cast` does, without a task; False if something must be loaded first."""
+        scope, headers = request.scope, request.scope["headers"]
+        try:
+            key = self._auth.known(scope)
+            cached = None if key is None else self._votes.cached(key.account, scope["path_params"]["contest_key"])
+            if key is None or cached is None or cached.secret is None:
+                return False
+            _admit(key, headers)
+            form, vote_id = _read_vote(key, headers, bytes(request.body))
+        except TallyError as error:
+            count(error)
+            raise
+        answer = partial(_answer, request, vote_id)
+        try:
+            contest = cached.contest
+            vote = command(contest.key, cached.secret, form, vote_id, self._proxies.end_user(scope))
+            self._enter(1)
+        except TallyError as error:
+            answer(error)
+        else:
+            self._votes.start(key.account, contest, vote, partial(self._leave_with, answer))
+        return True
+
+    def _leave_with(self, answer: Callable[[Any], None], outcome: Any) -> None:
+        self._in_flight -= 1
+        answer(outcome)
 
     async def _cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope["headers"]
@@ -142,13 +160,17 @@ class Voting:
 
     async def _take(self, key: ApiKey, votes: Sequence[CastVote]) -> list[Outcome]:
         """Cast votes of one contest. The server cancels no request whose client hangs up."""
-        if self._in_flight + len(votes) > self._max_in_flight:
-            raise _no_room()
-        self._in_flight += len(votes)
+        self._enter(len(votes))
         try:
             return await self._votes.cast(key.account, votes)
         finally:
             self._in_flight -= len(votes)
+
+    def _enter(self, votes: int) -> None:
+        """Count votes in flight. Raises `Overloaded` if the limit is reached."""
+        if self._in_flight + votes > self._max_in_flight:
+            raise _no_room()
+        self._in_flight += votes
 
 
 async def _counting_refusals(answered: Awaitable[None]) -> None:
@@ -164,6 +186,36 @@ def _no_room() -> Overloaded:
     """Count a refusal and return its error."""
     REFUSED.inc()
     return Overloaded("Too many votes are being recorded at once.", retry_after_s=1)
+
+
+def _admit(key: ApiKey, headers: Headers) -> None:
+    """Check a vote's headers before its body is read."""
+    require(key, "votes:write")
+    require_json(headers)
+
+
+def _read_vote(key: ApiKey, headers: Headers, body: bytes) -> tuple[VoteForm, str]:
+    """Return the vote and its id. Raises the errors of an invalid vote, and `Forbidden`."""
+    form = parse_vote(body)
+    vote_id = _vote_id(form, header(headers, b"idempotency-key"))
+    if form.source == "c-paid":
+        require(key, "purchases:write")
+    return form, vote_id
+
+
+def _answer(request: DirectCycle, vote_id: str, outcome: Any) -> None:
+    """Count and send the outcome of a vote. Raises nothing: other votes of the same call are answered after it."""
+    try:
+        if isinstance(outcome, Exception):
+            if isinstance(outcome, TallyError):
+                count(outcome)
+            request.fail(outcome, vote_id=vote_id)
+            return
+        count(outcome)
+        status, headers, body = _response(outcome)
+        request.respond(status, [*headers, _length(body)], body)
+    except Exception as error:
+        request.fail(error)
 
 
 def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:
@@ -195,6 +247,23 @@ def _allowed(key: ApiKey, ballot: Ballot) -> Ballot:
     return ballot
 
 
+def _response(accepted: Accepted) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Return status, headers and body of the response to a vote in the log."""
+    vote = accepted.command
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"location", f"/contests/{vote.contest}/votes/{vote.vote_id}".encode()),
+        (b"tally-position", encode_positions({accepted.partition: accepted.offset + 1}).encode()),
+    ]
+    if accepted.replayed:
+        headers.append((b"idempotent-replayed", b"true"))
+    return 200 if accepted.replayed else 201, headers, orjson.dumps(_body(accepted))
+
+
+def _length(body: bytes) -> tuple[bytes, bytes]:
+    return b"content-length", str(len(body)).encode()
+
+
 def _body(accepted: Accepted) -> dict[str, Any]:
     vote = accepted.command
     return {
@@ -221,6 +290,6 @@ def _item_answer(result: Accepted | TallyError, vote_id: str | None) -> dict[str
 
 
 async def _respond(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    headers.append((b"content-length", str(len(body)).encode()))
+    headers.append(_length(body))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,6 +1,7 @@
 """Votes over HTTP on the whole service: accepted votes count once, rejected ones never."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -253,3 +254,42 @@ async def test_a_vote_shows_its_status_and_a_voter_an_allowance(api: Api) -> Non
     assert [row["remaining"] for row in free["participants"]] == [1, 2]
     stranger = (await api.client.get(f"{contest.path}/allowance", params={"anonymous_id": "never"})).json()
     assert {row["contest"]["used"] for row in stranger["sources"]} == {0}
+
+
+VOTE = b'{"participant_key":"%s","voter_id":"direct"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (VOTE, {}),
+        (b'{"participant_key":"%s","voter_id":"direct","source":"c-paid","count":3}', {}),
+        (b'{"participant_key":"%s","voter_id":"direct","vote_id":"k2"}', {"Idempotency-Key": "k3"}),
+        (b'{"participant_key":"%s","anonymous_id":"direct"}', {}),
+        (b'{"participant_key":"%s","voter_id":"direct","count":0}', {}),
+        (b'{"participant_key":"%s","voter_id":"direct","count":9,"vote_id":"k4"}', {}),
+        (b'{"participant_key":"%s"', {}),
+        (b'{"participant_key":"%s-unknown","voter_id":"direct","vote_id":"k5"}', {}),
+        (VOTE, {"Content-Type": "text/plain"}),
+        (VOTE, {"Authorization": "Bearer unknown"}),
+    ],
+)
+async def test_a_vote_is_answered_alike_by_the_direct_route_and_through_asgi(
+    api: Api, body: bytes, headers: dict[str, str]
+) -> None:
+    contest = await api.contest(participants=3)
+    await contest.vote(2, "another")  # the contest is cached
+    answers = []
+    # only a path without a slash at its end is served directly
+    for participant, path in zip(contest.participants, ("votes", "votes/"), strict=False):
+        answer = await api.client.post(
+            f"{contest.path}/{path}",
+            content=body.replace(b"%s", participant.encode()),
+            headers={"Content-Type": "application/json"} | headers,
+        )
+        members = json.loads(answer.text.replace(participant, "participant"))
+        for name in ("accepted_at", "receipt", "request_id", "vote_id"):
+            if name in members:
+                members[name] = type(members[name])
+        answers.append((answer.status_code, members, sorted(answer.headers)))
+    assert answers[0] == answers[1]

@@ -1,0 +1,230 @@
+"""A direct route answers plain requests without ASGI; all others get the same route's answer through ASGI."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+
+import pytest
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+
+from libs.metrics.table import REGISTRY
+from libs.tally.errors import LedgerCatchingUp, TallyError
+from libs.web.direct_routes import DirectCycle, DirectRoute
+from libs.web.errors import Forbidden
+from libs.web.http_service import HttpModule, build_app
+from libs.web.request_parsing import read_body
+from tests.support.eventually import eventually
+from tests.support.serving import Client, served
+
+BODY = b"ballot"
+
+
+class Echo:
+    """A route that answers with its name, its path parameter and the body; its `behaviour` may be replaced."""
+
+    def __init__(self) -> None:
+        self.behaviour: Callable[[DirectCycle], bool] = self.answer
+        self.waiting: list[DirectCycle] = []
+        self.refusal: TallyError | None = None
+
+    def app(self) -> FastAPI:
+        route = DirectRoute("/echo/{name}", echo, self.serve, self.start, 100, methods=["POST"])
+        return build_app("direct", [HttpModule(hot=[route], refusal=lambda: self.refusal)])
+
+    def start(self, cycle: DirectCycle) -> bool:
+        return self.behaviour(cycle)
+
+    def answer(self, cycle: DirectCycle) -> bool:
+        body = b"direct %s %s" % (cycle.scope["path_params"]["name"].encode(), bytes(cycle.body))
+        cycle.respond(200, [(b"content-length", b"%d" % len(body))], body)
+        return True
+
+    def hold(self, cycle: DirectCycle) -> bool:
+        self.waiting.append(cycle)
+        return True
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(scope["headers"], receive)
+        body = b"asgi %s %s" % (scope["path_params"]["name"].encode(), body)
+        headers = [(b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def echo(name: str) -> None:
+    """Echo."""
+
+
+def request(path: str = "/echo/a", body: bytes = BODY, *headers: str, http: str = "1.1") -> bytes:
+    lines = [f"POST {path} HTTP/{http}", "Host: here", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def test_a_plain_request_is_answered_directly_and_another_follows_on_the_connection() -> None:
+    async with served(Echo().app()) as server:
+        client = await server.open()
+        for name in ("a", "b_-2"):
+            client.send(request(f"/echo/{name}"))
+            assert await client.answer() == (200, b"direct %s ballot" % name.encode())
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request("/echo/a/"),
+        request("/echo/%61"),
+        request(body=b"b" * 101),
+        request("/echo/a", BODY, "Connection: close"),
+        request("/echo/a", BODY, "Connection: keep-alive", http="1.0"),
+        b"POST /echo/a HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nballot\r\n0\r\n\r\n",
+    ],
+)
+async def test_any_other_request_is_answered_through_asgi(sent: bytes) -> None:
+    async with served(Echo().app()) as server:
+        client = await server.open()
+        client.send(sent)
+        status, body = await client.answer()
+        assert (status, body[:7]) == (200, b"asgi a ")
+        client.close()
+
+
+async def test_a_client_that_waits_to_continue_is_answered_through_asgi() -> None:
+    async with served(Echo().app()) as server:
+        client = await server.open()
+        head, _, body = request("/echo/a", BODY, "Expect: 100-continue").partition(b"\r\n\r\n")
+        client.send(head + b"\r\n\r\n")
+        assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.send(body)
+        assert await client.answer() == (200, b"asgi a ballot")
+        client.close()
+
+
+async def test_a_declined_request_is_served_whole_through_asgi_and_the_next_directly() -> None:
+    route = Echo()
+    route.behaviour = lambda _: False
+    async with served(route.app()) as server:
+        client = await server.open()
+        sent = request()
+        client.send(sent[:-3])
+        client.send(sent[-3:])
+        assert await client.answer() == (200, b"asgi a ballot")
+        route.behaviour = route.answer
+        client.send(sent)
+        assert await client.answer() == (200, b"direct a ballot")
+        client.close()
+
+
+async def test_a_process_that_refuses_all_requests_refuses_direct_ones() -> None:
+    route = Echo()
+    route.refusal = LedgerCatchingUp("Not now.", retry_after_s=1)
+    async with served(route.app()) as server:
+        client = await server.open()
+        client.send(request())
+        status, body = await client.answer()
+        assert (status, b"ledger_catching_up" in body) == (503, True)
+        client.close()
+
+
+async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptureFixture) -> None:
+    errors: Iterator[Exception] = iter([Forbidden("votes:write"), ZeroDivisionError("in the handler")])
+    route = Echo()
+
+    def fail(_: DirectCycle) -> bool:
+        raise next(errors)
+
+    route.behaviour = fail
+    async with served(route.app()) as server:
+        client = await server.open()
+        for status, code in ((403, b"forbidden"), (500, b"internal_error")):
+            client.send(request("/echo/a", BODY, "X-Request-Id: mine"))
+            answer = await client.answer()
+            assert answer[0] == status
+            assert code in answer[1]
+            assert b'"request_id":"mine"' in answer[1]
+            assert b"ZeroDivision" not in answer[1]
+        client.close()
+    [logged] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "request mine to /echo/a failed" in logged.getMessage()
+
+
+async def test_responses_have_the_headers_of_other_responses_and_are_measured() -> None:
+    async with served(Echo().app()) as server:
+        heads = []
+        before = _measured()
+        for path in ("/echo/a", "/echo/a/"):
+            client = await server.open()
+            client.send(request(path, BODY, "X-Request-Id: mine", "Authorization: Bearer key"))
+            head = (await client.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            heads.append(sorted(line for line in head if not line.startswith(("date:", "content-length:"))))
+            assert any(line.startswith("date:") for line in head)
+            client.close()
+        assert heads[0] == heads[1]
+        assert _measured() == before + 2
+
+
+async def test_requests_sent_before_a_response_are_answered_in_their_order() -> None:
+    route = Echo()
+    route.behaviour = route.hold
+    async with served(route.app()) as server:
+        client = await server.open()
+        client.send(request("/echo/a") + request("/echo/b"))
+        await eventually(lambda: len(route.waiting) == 1)
+        route.answer(route.waiting[0])
+        assert await client.answer() == (200, b"direct a ballot")
+        assert await client.answer() == (200, b"asgi b ballot")
+        client.close()
+
+
+async def test_a_stopping_server_finishes_direct_requests_also_of_clients_that_are_gone() -> None:
+    route = Echo()
+    route.behaviour = route.hold
+    stopped = asyncio.Event()
+
+    async def serve() -> None:
+        async with served(route.app()) as server:
+            clients.extend([await server.open(), await server.open()])
+            for client in clients:
+                client.send(request())
+            await eventually(lambda: len(route.waiting) == 2)
+            clients[0].close()
+            await eventually(lambda: any(cycle.disconnected for cycle in route.waiting))
+        stopped.set()
+
+    clients: list[Client] = []
+    serving = asyncio.create_task(serve())
+    await eventually(lambda: any(not cycle.keep_alive for cycle in route.waiting))
+    [gone] = [cycle for cycle in route.waiting if cycle.disconnected]
+    [there] = [cycle for cycle in route.waiting if not cycle.disconnected]
+    route.answer(there)
+    assert await clients[1].answer() == (200, b"direct a ballot")
+    assert await clients[1].rest() == b""
+    assert not stopped.is_set()
+    route.answer(gone)
+    await serving
+
+
+async def test_a_client_that_leaves_before_its_body_is_complete_does_not_delay_the_stop() -> None:
+    async with served(Echo().app()) as server:
+        state = server.server.server_state
+        client = await server.open()
+        client.send(request()[:-1])
+        await eventually(lambda: any(getattr(each, "cycle", None) is not None for each in state.connections))
+        client.close()
+        await eventually(lambda: not state.connections)
+        assert not state.tasks
+
+
+async def test_a_request_whose_body_does_not_arrive_is_refused() -> None:
+    async with served(Echo().app(), http_body_timeout_s=0.3) as server:
+        client = await server.open()
+        client.send(request()[:-1])
+        status, body = await client.answer()
+        assert (status, b"request_timeout" in body) == (408, True)
+        client.close()
+
+
+def _measured() -> float:
+    labels = {"method": "POST", "route": "/echo/{name}", "status": "200"}
+    return REGISTRY.get_sample_value("tally_http_request_duration_seconds_count", labels) or 0.0
