@@ -65,6 +65,11 @@ local ROW_MINUTE = 10
 -- while it is being reopened), last one reopened; its index is the last used
 local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 19
 
+-- Work of a fold, in units of about 8 us: 1 for a record, each choice of a ballot, two members of a rating, and so many
+-- `numbers` of long lists that are read, and more for each share and contest. Folds of not more than `untimed`, which is that
+-- of APPLY_ITEMS votes, do not read the clock. That is slow, and would end them early wherever others use the processor.
+local WORK = { numbers = 60, share = 2, contest = 4, untimed = 160 }
+
 local SCHEMA = 9  -- raised with every change of what is stored that the code before could not read
 local generations
 
@@ -90,22 +95,26 @@ local function load_gate(base)
   }
 end
 
-local function unpack_voter(packed)
+-- Eight members, for which Lua makes room at once: a ninth would move them all.
+local function unpack_voter(voter, packed)
   if packed then
     local v = unpack_one(packed)
-    local spilled, last = 0, ''
-    if v[2] ~= 0 then spilled, last = struct.unpack('>I4', v[2]), string.sub(v[2], 5) end
-    return { records = v[1], spilled = spilled, last_spilled = last, sums = v[3], anonymous = v[4], epoch = v[5] or 0,
+    return { voter = voter, records = v[1], spilled = v[2], sums = v[3], anonymous = v[4], epoch = v[5] or 0,
       latest = v[6] or 0, slots = v[7] or {} }
   end
-  return { records = '', spilled = 0, last_spilled = '', sums = {}, epoch = 0, latest = 0, slots = {} }
+  return { voter = voter, records = '', spilled = 0, sums = {}, epoch = 0, latest = 0, slots = {} }
 end
 
 local function pack_voter(s)
-  local spilled = s.spilled > 0 and struct.pack('>I4', s.spilled) .. s.last_spilled or 0
-  if #s.slots > 0 then return pack({ s.records, spilled, s.sums, s.anonymous, s.epoch, s.latest, s.slots }) end
-  if s.latest > 0 then return pack({ s.records, spilled, s.sums, s.anonymous, s.epoch, s.latest }) end
-  return pack({ s.records, spilled, s.sums, s.anonymous })
+  if #s.slots > 0 then return pack({ s.records, s.spilled, s.sums, s.anonymous, s.epoch, s.latest, s.slots }) end
+  if s.latest > 0 then return pack({ s.records, s.spilled, s.sums, s.anonymous, s.epoch, s.latest }) end
+  return pack({ s.records, s.spilled, s.sums, s.anonymous })
+end
+
+-- number of a voter's spilled records, and the digest of the latest ('': none)
+local function spilled_of(standing)
+  if standing.spilled == 0 then return 0, '' end
+  return struct.unpack('>I4', standing.spilled), string.sub(standing.spilled, 5)
 end
 
 -- index of a vote id in the records stored with the voter, or nil
@@ -122,7 +131,7 @@ end
 local function find_record(views, contest, voter, standing, digest)
   local at = inline_at(standing.records, digest)
   if at then return string.sub(standing.records, at, at + ROW_SIZE - 1) end
-  if standing.spilled > 0 then
+  if standing.spilled ~= 0 then
     return call('HGET', views .. ':spill:' .. contest, voter .. digest) or nil
   end
 end

@@ -80,7 +80,9 @@ end
 -- The place of a participant's sums and slots (0: of the contest's). A share is read by c.read_share(voter, number) on
 -- first use, and the periods merged that were over since it was written.
 local function place_of(c, standing, index)
-  if index == 0 or not shares.are_used(standing) or standing.own[index] then return standing end
+  if index == 0 or #standing.sums < 4 * OWN or not shares.are_used(standing) or standing.own[index] then
+    return standing
+  end
   standing.shares = standing.shares or {}
   local number = shares.number(index)
   local share = standing.shares[number]

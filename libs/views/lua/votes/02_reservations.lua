@@ -124,11 +124,10 @@ end
 -- the data of one contest for reserve: its voters, the configuration in force, the last reopening, participants' indexes
 local function contest_view(base, views, contest, voters)
   local packed, standings = read_fields(views .. ':voters:' .. contest, voters), {}
-  local c = { indexes = { [''] = 0 } }
+  local c = { indexes = { [''] = 0 }, uses = {} }
   function c.standing(voter)
     if not standings[voter] then
-      standings[voter] = unpack_voter(packed[voter])
-      standings[voter].voter = voter
+      standings[voter] = unpack_voter(voter, packed[voter])
     end
     return standings[voter]
   end
@@ -164,7 +163,7 @@ local function latest_free(standing)
     local _, _, accepted, _, _, _, flags = struct.unpack(ROW, string.sub(records, at, at + ROW_SIZE - 1))
     if flags % 2 == FREE then latest = math.max(latest, accepted) end
   end
-  if latest == 0 and standing.spilled > 0 then
+  if latest == 0 and standing.spilled ~= 0 then
     local _, _, accepted = struct.unpack(ROW, string.sub(records, 1, ROW_SIZE))
     return accepted
   end
@@ -220,11 +219,18 @@ local function add_use(use, c, standing, p)
   use.votes[of_participant] = (use.votes[of_participant] or 0) + weight
 end
 
+local NOTHING_USED = { by_digest = {}, epoch = 0, latest = 0, oldest = 2 ^ 53, votes = {}, taken = {} }
+
 -- What a voter's reservations use, computed once in a call: their digests; of free votes the latest period, the latest
 -- time, and the earliest period; votes by source and period, and by participant; and see current_weight.
 local function use_of(c, standing, list)
-  local use = { by_digest = {}, epoch = 0, latest = 0, oldest = math.huge, votes = {}, taken = {} }
-  for i = 1, #list do add_use(use, c, standing, list[i]) end
+  if #list == 0 then return NOTHING_USED end
+  local use = c.uses[standing.voter]
+  if not use then
+    use = { by_digest = {}, epoch = 0, latest = 0, oldest = 2 ^ 53, votes = {}, taken = {} }
+    for i = 1, #list do add_use(use, c, standing, list[i]) end
+    c.uses[standing.voter] = use
+  end
   return use
 end
 
@@ -239,6 +245,7 @@ local function used_up(c, standing, use, source, epoch, participant, slot)
     local at = sum_at(place, sum_key(epoch, index, source))
     return at and place.sums[at + 1] or 0
   end
+  if use == NOTHING_USED then return folded(participant), folded('') end
   local key = source .. ':' .. epoch
   local own = slot and use.taken[place_of_slot(source, epoch, slot)] or 0
   return folded(participant) + (use.votes[key .. ':' .. participant] or 0) - own,
@@ -258,8 +265,7 @@ local function reserve_one(gate, now, r, c, pending, views)
   end
   local field = pending_field(contest, voter)
   local list = pending.list(field)
-  standing.use = standing.use or use_of(c, standing, list)
-  local use = standing.use
+  local use = use_of(c, standing, list)
   local first = use.by_digest[digest]
   if first then
     if first[P_CONTENT] ~= content then return { R_REUSED } end
@@ -297,7 +303,7 @@ local function reserve_one(gate, now, r, c, pending, views)
   local p = { digest, content, source, weight_of(form, choices), now, rem_p, rem_c, epoch, next_at, 1, version, max_p,
     max_c, form, choices, slot }
   pending.add(field, p)
-  add_use(use, c, standing, p)
+  if use ~= NOTHING_USED then add_use(use, c, standing, p) end
   return granted(R_RESERVED, gate.n, p)
 end
 

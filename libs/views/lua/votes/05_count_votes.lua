@@ -1,8 +1,5 @@
 -- The fold of votes, which decides the status of each; libs/tally/fold.py is the reference in Python.
 
-local MILLION = 1000000
-local MOST_VALUE = 100  -- the last value of a distribution of ratings; larger ones count there
-
 -- Returns the index of a voter's sum (nil if nothing was used), and whether votes of the voter for its participant
 -- count: from its source, from any.
 local function find_sum(place, key)
@@ -52,12 +49,12 @@ local function move(c, row, standing, vote, used, active, limit)
   if not at then
     at = #sums + 1
     sums[at], sums[at + 1], sums[at + 2], sums[at + 3] = key, 0, limit, 0
-    place.at, place.own = nil, nil
+    if place.at or place.own then place.at, place.own = nil, nil end
   end
   local counted = sums[at + 3] > 0
   sums[at + 1], sums[at + 3] = sums[at + 1] + used, sums[at + 3] + active
   if used > 0 then sums[at + 2] = largest(sums[at + 2], limit) end
-  place.changed = true
+  if place ~= standing then place.changed = true end
   if active == 0 then return end
   if place.at and counted ~= (sums[at + 3] > 0) then
     local own = key % SUMS_OF_EPOCH
@@ -67,10 +64,17 @@ local function move(c, row, standing, vote, used, active, limit)
   count_voter(row.cells, vote.source, here, anywhere, standing.anonymous, active > 0 and 1 or -1)
 end
 
--- a rating's place in the distribution: rounded to a whole number, half up
-local function value_of(rating)
-  local rounded = rating + MILLION / 2
-  return math.min((rounded - rounded % MILLION) / MILLION, MOST_VALUE)
+local value_of
+
+do
+  local MILLION = 1000000
+  local MOST_VALUE = 100  -- the last value of a distribution of ratings; larger ones count there
+
+  -- a rating's place in the distribution: rounded to a whole number, half up
+  function value_of(rating)
+    local rounded = rating + MILLION / 2
+    return math.min((rounded - rounded % MILLION) / MILLION, MOST_VALUE)
+  end
 end
 
 local function rate(c, participant, rating, by)
@@ -98,6 +102,9 @@ end
 local function move_choices(c, standing, vote, used, active)
   local top = c.top.cells
   local base = 2 + vote.source * 3
+  if vote.rating or #vote.choices > 1 then
+    c.spent.work = c.spent.work + #vote.choices + (vote.rating and #vote.rating[2] / 2 or 0)
+  end
   for i = 1, #vote.choices do
     local name, votes = vote.choices[i][1], vote.choices[i][2]
     local row = c.row(name)
@@ -137,9 +144,10 @@ local function keep(c, voter, standing, status, record)
   standing.records = standing.records .. record
   if #standing.records > INLINE * ROW_SIZE then
     local oldest = string.sub(standing.records, 1, ROW_SIZE)
-    c.spilling[voter .. string.sub(oldest, 1, DIGEST_SIZE)] = oldest .. standing.last_spilled
-    standing.records, standing.last_spilled = string.sub(standing.records, ROW_SIZE + 1), string.sub(oldest, 1, DIGEST_SIZE)
-    standing.spilled = standing.spilled + 1
+    local digest, spilled, latest = string.sub(oldest, 1, DIGEST_SIZE), spilled_of(standing)
+    c.spilling[voter .. digest] = oldest .. latest
+    standing.records = string.sub(standing.records, ROW_SIZE + 1)
+    standing.spilled = struct.pack('>I4', spilled + 1) .. digest
   end
 end
 
@@ -151,8 +159,7 @@ local function touch(c, offset, time)
 end
 
 -- what a voter has used of a vote's participant (0: of the contest), and the largest limit of it (nil: none yet)
-local function used_of(c, standing, vote, index)
-  local place = place_of(c, standing, index)
+local function used_of(place, vote, index)
   local at = sum_at(place, sum_key(vote.epoch, index, vote.source))
   if at then return place.sums[at + 1], place.sums[at + 2] end
   return 0, nil
@@ -161,10 +168,11 @@ end
 -- a vote of a period that is over is never admitted: its sums are gone
 local function is_admitted(c, standing, vote)
   if is_over(standing, vote.source, vote.epoch) then return false end
-  local votes, limit = used_of(c, standing, vote, 0)
+  local votes, limit = used_of(standing, vote, 0)
   if exceeds(votes + vote.weight, largest(limit, vote.max_c)) then return false end
   for i = 1, #vote.choices do
-    votes, limit = used_of(c, standing, vote, c.row(vote.choices[i][1]).index)
+    local index = c.row(vote.choices[i][1]).index
+    votes, limit = used_of(place_of(c, standing, index), vote, index)
     if exceeds(votes + vote.choices[i][2], largest(limit, vote.max_p)) then return false end
   end
   return true

@@ -25,12 +25,13 @@ local function release_field(source, number) return source .. '\0' .. string.for
 -- an id's figures, once what was held of them was released
 local function take_held(f) return { f[F_HELD][1], f[F_HELD][2], f[F_HELD][3], f[F_MINUTE] } end
 
-local function contest_state(views, contest, prefetch)
+-- `spent.work` counts the work of the fold (WORK)
+local function contest_state(views, contest, prefetch, spent)
   local voters, read_voters, rows, names, details, ratings, waiting, voids, past = {}, {}, {}, {}, {}, {}, {}, {}, {}
   local figures, changes, releases, read_rows = {}, {}, {}, {}
   local minute, former, is_new, last_change
   local minute_begins, minute_ends = 0, 0
-  local c = { spilling = {}, reports = {} }
+  local c = { spilling = {}, reports = {}, spent = spent }
   local sources = {}
   if prefetch then
     local packed = call('HMGET', views .. ':voters:' .. contest, unpack(prefetch.voters))
@@ -55,15 +56,18 @@ local function contest_state(views, contest, prefetch)
     if not standing then
       local packed = read_voters[voter]
       if packed == nil then packed = call('HGET', at('voters'), voter) end
-      standing = unpack_voter(packed)
-      standing.voter = voter
+      standing = unpack_voter(voter, packed)
       voters[voter] = standing
+      if #standing.sums > SCANNED then spent.work = spent.work + #standing.sums / WORK.numbers end
     end
     if standing.anonymous == nil then standing.anonymous = anonymous end
     return standing
   end
 
-  function c.read_share(voter, number) return call('HGET', at('shares'), shares.field(voter, number)) end
+  function c.read_share(voter, number)
+    spent.work = spent.work + WORK.share
+    return call('HGET', at('shares'), shares.field(voter, number))
+  end
 
   function c.row(participant)
     local row = rows[participant]
@@ -130,6 +134,7 @@ local function contest_state(views, contest, prefetch)
     if not ratings[participant] then
       local packed = call('HGET', at('ratings'), participant)
       ratings[participant] = packed and unpack_one(packed) or { 0, 0, {}, {} }
+      spent.work = spent.work + (#ratings[participant][3] + #ratings[participant][4]) / WORK.numbers
     end
     return ratings[participant]
   end
@@ -331,8 +336,10 @@ local function contest_state(views, contest, prefetch)
     local standings, used_shares, counts, indexes = {}, {}, {}, {}
     for voter, s in pairs(voters) do
       if s.records ~= '' then standings[voter] = s end
-      for number, share in pairs(s.shares or {}) do
-        if share.changed then used_shares[shares.field(voter, number)] = share end
+      if s.shares then
+        for number, share in pairs(s.shares) do
+          if share.changed then used_shares[shares.field(voter, number)] = share end
+        end
       end
     end
     for participant, row in pairs(rows) do

@@ -6,9 +6,6 @@ local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VO
 local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen, [I_VOIDED] = void }
 local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
 
-local PARTS = { 'voters', 'shares', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'queue', 'sources',
-  'figures', 'changes', 'releases', 'reports', 'minutes' }
-
 -- the scope of a generation that folds all, for the timelines alone: no contest has such a key (views/generations.py)
 local TIMELINE = '*timeline'
 
@@ -63,14 +60,21 @@ local function wanted_by(items, range)
   return wanted
 end
 
+local STATS = { 'fenced', 'duplicates', 'quarantined', 'overruled' }
+
 local function open_fold(views, wanted)
-  local stats = call('HMGET', views .. ':stats', 'fenced', 'duplicates', 'quarantined', 'overruled')
-  local contests = {}
+  local stored = call('HMGET', views .. ':stats', unpack(STATS))
+  local stats, contests = {}, {}
+  for i = 1, #STATS do stats[STATS[i]] = tonumber(stored[i] or 0) end
   local state = {
-    contests = contests, confirmed = {}, poison = {}, fence = tonumber(call('GET', views .. ':fence') or 0),
-    stats = { fenced = tonumber(stats[1] or 0), duplicates = tonumber(stats[2] or 0),
-      quarantined = tonumber(stats[3] or 0), overruled = tonumber(stats[4] or 0) },
+    contests = contests, confirmed = {}, poison = {}, work = 0, stats = stats,
+    fence = tonumber(call('GET', views .. ':fence') or 0),
   }
+  function state.write_stats()
+    for i = 1, #STATS do
+      if stats[STATS[i]] ~= tonumber(stored[i]) then call('HSET', views .. ':stats', STATS[i], stats[STATS[i]]) end
+    end
+  end
   function state.pass(n, offset)
     local before = state.history or call('HGET', views .. ':fences', 'history') or ''
     state.fence, state.history = n, redis.sha1hex(string.format('%s %.0f@%.0f', before, n, offset))
@@ -78,8 +82,9 @@ local function open_fold(views, wanted)
   function state.contest(contest, time)
     local c = contests[contest]
     if not c then
-      c = contest_state(views, contest, wanted[contest])
+      c = contest_state(views, contest, wanted[contest], state)
       contests[contest] = c
+      state.work = state.work + WORK.contest
     end
     c.turn(time)
     return c
@@ -92,6 +97,7 @@ local function fold_item(state, item)
   if OF_VOTERS[kind] then
     OF_VOTERS[kind](state, item)
   elseif OF_CONTESTS[kind] then
+    state.work = math.huge
     local c = state.contest(item[4], item[3])
     if OF_CONTESTS[kind](c, item) then
       touch(c, item[2], item[3])
@@ -114,15 +120,17 @@ end
 -- A generation of one contest folds what is of that, and the fences. Reads first, writes after.
 local function fold(views, items, range, scope, base)
   local state = open_fold(views, wanted_by(items, range))
-  local deadline = range.seconds and os.clock() + range.seconds
+  local from, untimed, deadline = range.from, math.huge, nil
+  if range.seconds then
+    deadline, untimed = os.clock() + range.seconds, WORK.untimed * range.seconds / FOLD_SECONDS
+  end
   for i = 1, #items do
     local item = items[i]
     if item[2] >= range.till then break end
     local own = scope == '' or scope == TIMELINE or item[1] == I_FENCE or item[4] == scope
-    if own and item[2] >= range.from then
+    if own and item[2] >= from then
       fold_item(state, item)
-      local is_short = item[1] == I_CAST and item[19] == PLAIN and i % 4 > 0
-      if deadline and not is_short and items[i + 1] and os.clock() > deadline then range.till = item[2] + 1 end
+      if i + state.work > untimed and items[i + 1] and os.clock() > deadline then range.till = item[2] + 1 end
     end
   end
   for _, c in pairs(state.contests) do c.write() end
@@ -131,9 +139,7 @@ local function fold(views, items, range, scope, base)
     call('HSET', views .. ':fences', 'history', state.history)
   end
   if #state.poison > 0 then call('HSET', views .. ':quarantine', unpack(state.poison)) end
-  local s = state.stats
-  call('HSET', views .. ':stats', 'fenced', s.fenced, 'duplicates', s.duplicates, 'quarantined', s.quarantined,
-    'overruled', s.overruled)
+  state.write_stats()
   if base then
     if state.opened then open_gate(base, state.opened[3], state.opened[5]) end
     settle(base, state.confirmed)
@@ -144,6 +150,8 @@ local exchange
 
 do
   local EXCHANGED = 50  -- timelines, by one call
+  local PARTS = { 'voters', 'shares', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'queue', 'sources',
+    'figures', 'changes', 'releases', 'reports', 'minutes' }
 
   -- The order of BYLEX; Lua compares strings by the server's locale.
   local function precedes(a, b)

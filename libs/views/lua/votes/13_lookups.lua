@@ -18,7 +18,7 @@ function lookups.folded(views, contest, voter, record)
 end
 
 function lookups.one(base, views, contest, voter, digest)
-  local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
+  local standing = unpack_voter(voter, call('HGET', views .. ':voters:' .. contest, voter))
   local record = find_record(views, contest, voter, standing, digest)
   if record then return lookups.folded(views, contest, voter, record) end
   local field = pending_field(contest, voter)
@@ -39,8 +39,9 @@ end)
 -- a voter's folded records, newest first, from behind the digest `after` ('' to begin): those with the voter, then those
 -- that spilled, each of which names the one before it
 function lookups.newest(views, contest, voter, after, most)
-  local standing = unpack_voter(call('HGET', views .. ':voters:' .. contest, voter))
-  local records, found, before = standing.records, {}, standing.last_spilled
+  local standing = unpack_voter(voter, call('HGET', views .. ':voters:' .. contest, voter))
+  local _, before = spilled_of(standing)
+  local records, found = standing.records, {}
   local at = after ~= '' and inline_at(records, after)
   if after == '' or at then
     for from = (at or #records + 1) - ROW_SIZE, 1, -ROW_SIZE do

@@ -33,6 +33,7 @@ CONTESTS = {"contest"}
 SMALL = [
     ("local OWN, SHARE = 50, 16", "local OWN, SHARE = 1, 2"),
     ("local FOLD_SECONDS = 0.001", "local FOLD_SECONDS = 0.0001"),
+    ("untimed = 160", "untimed = 4"),
     ("local SHARES_READ = 16", "local SHARES_READ = 1"),
     ("local SCANNED = 32", "local SCANNED = 4"),
 ]

@@ -1,0 +1,85 @@
+"""A fold of ordinary votes is one call on any processor; one that would block Valkey for long ends early."""
+
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from libs.contracts.log_records import Position
+from libs.tally.events import Event, Rating
+from libs.views.client import Coalescer, Shard
+from libs.views.fold_items import fold_item
+from libs.views.vote_views import APPLY_ITEMS, VoteViews
+from tests.libs.views.simulation.lua_ledger import load
+from tests.support.builders import a_cast, a_report
+
+PREFIX = "slow_"
+NO_TIME = [("local FOLD_SECONDS = 0.001", "local FOLD_SECONDS = 1e-9")]
+"""Of the functions: a processor on which the time of a fold is over at once."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def slow_functions(servers: Any) -> None:
+    with Redis.from_url(servers.addresses.valkey) as redis:
+        load(redis, PREFIX, NO_TIME)
+
+
+class Slow:
+    """Calls the functions of that processor."""
+
+    def __init__(self, valkey: Coalescer) -> None:
+        self._valkey = valkey
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [])]
+
+    async def call(self, *command: Any) -> Any:
+        return await self._valkey.call(command[0], PREFIX + command[1], *command[2:])
+
+
+async def is_one_call(views: VoteViews, events: list[Event]) -> bool:
+    state = await views.position(0)
+    first = state.offset if state else 0
+    items = [fold_item(event, at, at) for at, event in enumerate(events, first)]
+    return await views.apply_items(0, Position("log", first), items, first + len(items))
+
+
+def casts(count: int = APPLY_ITEMS, **members: Any) -> list[Event]:
+    return [a_cast(**{"voter": f"voter {at}", "vote_id": f"vote {at}"} | members) for at in range(count)]
+
+
+@pytest.mark.parametrize("votes", [1, 3, 12])
+async def test_as_many_votes_as_are_sent_at_once_are_folded_by_one_call(
+    valkey: Coalescer, namespace: str, votes: int
+) -> None:
+    """New voters, and voters of some votes: also of more than are kept with a voter."""
+    views = VoteViews(Slow(valkey), namespace, 1)
+    for at in range(votes):
+        assert await is_one_call(views, casts(vote_id=f"vote {at}", participant=f"p{at % 5}"))
+
+
+HEAVY: dict[str, list[Event]] = {
+    "ballots": casts(
+        form="ballot", choices=[(f"p{at}", 1) for at in range(100)], max_participant=1, voter="voter"
+    ),
+    "ratings": casts(form="rating", rating=Rating(1, tuple((f"sub {at}", 1) for at in range(50)))),
+    "contests": [a_cast(contest=f"contest {at}") for at in range(APPLY_ITEMS)],
+    "reports": [a_report(f"r {at}", *((f"id {number}", 1, 1, 1) for number in range(250))) for at in range(9)],
+}
+
+
+@pytest.mark.parametrize("events", HEAVY.values(), ids=HEAVY)
+async def test_a_fold_of_more_work_ends_when_its_time_is_over(
+    valkey: Coalescer, namespace: str, events: list[Event]
+) -> None:
+    assert not await is_one_call(VoteViews(Slow(valkey), namespace, 1), events)
+
+
+async def test_a_fold_of_votes_by_voters_of_many_participants_ends_when_its_time_is_over(
+    valkey: Coalescer, namespace: str
+) -> None:
+    views = VoteViews(Slow(valkey), namespace, 1)
+    for name in range(60):
+        votes = casts(40, vote_id=f"vote {name}", participant=f"p{name}")
+        await is_one_call(views, votes)
+    assert not await is_one_call(views, casts(40, vote_id="last", participant="p58"))
