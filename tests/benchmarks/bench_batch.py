@@ -17,7 +17,8 @@ from aiokafka import AIOKafkaProducer
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
 from libs.tally.events import VoteCast
-from tests.benchmarks.stack import median, whole_service
+from tests.benchmarks.measurement import median
+from tests.benchmarks.stack import whole_service
 from tests.support.voting import Contest, new_id, running
 
 VOTES = 40_000

@@ -6,12 +6,12 @@ in 16 partitions, exact uniques included; produced first, then folded by one pro
 
 import asyncio
 import random
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Annotated
 
+import typer
 import uvloop
 from redis.asyncio import Redis
 from uuid_utils import uuid7
@@ -24,34 +24,26 @@ from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
+from libs.local_stack.servers import Addresses
 from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Fence, VoteCast
 from libs.views.address_counters import AddressCounters
-from libs.views.client import Valkey, read_info
 from libs.views.fold_items import fold_items
 from libs.views.functions import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
 from libs.web.http_service import tune_garbage_collector
+from tests.benchmarks.alone import show
+from tests.benchmarks.cpu import CpuMeter
+from tests.benchmarks.measurement import OURS, Measurement, Party, Run
 from tests.benchmarks.stack import own_servers
 
 NAMESPACE = "bench"
 INCARNATION = 1
+PARTS = "projector", "Valkey", "Kafka"
 PARTICIPANTS = [f"{number:024x}" for number in range(100)]
-
-
-class Costs(NamedTuple):
-    """Events a second, and CPU time an event (us) of the projector's process and of Valkey."""
-
-    per_s: float
-    projector_us: float
-    valkey_us: float
-
-    def __str__(self) -> str:
-        cpu = f"CPU {self.projector_us:5.1f} us projector + {self.valkey_us:5.1f} us Valkey"
-        return f"{self.per_s:8.0f} events/s   {cpu} = {self.projector_us + self.valkey_us:5.1f} us an event"
 
 
 class Nothing:
@@ -112,55 +104,83 @@ def cast(voter: str, participant: str) -> VoteCast:
 
 
 async def fold(
-    settings: KafkaSettings, topic: Topic, projection: Projection, ends: dict[int, int], group: str, valkey: Valkey
-) -> Costs:
-    """Of all events, from the first fold to the last."""
+    settings: KafkaSettings, topic: Topic, projection: Projection, ends: dict[int, int], group: str
+) -> Run:
+    """Fold all events by a projector in this process; measured from its first fold to its last."""
     projector = Projector(projection, settings, ProjectorSettings(), VOTES, group=group)
     task = asyncio.create_task(projector.run())
+    events = sum(ends.values())
 
-    async def until(reached: Callable[[int, int], bool]) -> tuple[float, float, float]:
+    async def until(wanted: int) -> int:
         while True:
-            found = {fold.partition: fold.position.offset for fold in projector.folds if fold.position is not None}
-            if reached(sum(found.values()), sum(ends.values())):
-                cpu = await read_info(valkey, "cpu")
-                spent = sum(float(cpu[f"used_cpu_{kind}_main_thread"]) for kind in ("user", "sys"))
-                return time.perf_counter(), time.process_time(), spent
-            await asyncio.sleep(0.005)
+            found = sum(fold.position.offset for fold in projector.folds if fold.position is not None)
+            if found >= wanted:
+                return found
+            if task.done():
+                await task
+            await asyncio.sleep(0.01)
 
-    begun = await until(lambda found, _: found > 0)
-    done = await until(lambda found, end: found >= end)
+    first = await until(1)
+    meter, begun = CpuMeter(own="projector"), time.perf_counter()
+    await until(events)
+    took_s, cpu_us = time.perf_counter() - begun, meter.each_us(events - first, PARTS)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    wall_s, ours_s, valkey_s = (after - before for before, after in zip(begun, done, strict=True))
-    events = sum(ends.values())
-    return Costs(events / wall_s, ours_s / events * 1e6, valkey_s / events * 1e6)
+    return Run((events - first) / took_s, cpu_us)
 
 
-async def main(events: int) -> None:
-    async with own_servers() as servers:
-        settings = KafkaSettings(kafka_bootstrap_servers=servers.kafka)
-        topic = votes_topic(NAMESPACE, 16)
-        await create_topics(settings, [topic])
-        await produce(settings, topic, events)
-        async with LogReader(settings) as reader:
-            ends = await reader.end_offsets(topic.name, range(topic.partitions))
-        valkey = open_valkey(servers.valkey)
-        await load_functions(valkey)
-        views, addresses = VoteViews(valkey, NAMESPACE, 16), AddressCounters(valkey, NAMESPACE)
-        tune_garbage_collector()
-        ceiling = await fold(settings, topic, Nothing(topic), ends, "nothing", valkey)
-        ours = await fold(settings, topic, VotesProjection(topic, views, addresses), ends, "votes", valkey)
-        print(f"folded into Valkey {ours}")
-        print(f"decoded only       {ceiling}   ratio {ours.per_s / ceiling.per_s:.2f}")
-        async with Redis.from_url(servers.valkey) as redis:
-            sizes = [
-                await redis.memory_usage(f"{views._base(p)}:g1:voters:contest", samples=0) or 0
-                for p in range(topic.partitions)
-            ]
-        print(f"ledger             {sum(sizes) / (events / 3):8.0f} bytes a voter with three votes")
+async def fold_all(addresses: Addresses, topic: Topic, again: int = 0) -> Run:
+    """Fold the topic into views, as the projector does; each `again` into views of its own."""
+    settings = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
+    namespace, valkey = f"{NAMESPACE}{again}", open_valkey(addresses.valkey)
+    await load_functions(valkey)
+    views, counters = VoteViews(valkey, namespace, topic.partitions), AddressCounters(valkey, namespace)
+    projection = VotesProjection(topic, views, counters)
+    try:
+        return await fold(settings, topic, projection, await ends_of(settings, topic), f"votes{again}")
+    finally:
         await valkey.close()
 
 
+async def fold_nothing(addresses: Addresses, topic: Topic, again: int = 0) -> Run:
+    """The ceiling: read and decode the topic."""
+    settings = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
+    return await fold(settings, topic, Nothing(topic), await ends_of(settings, topic), f"nothing{again}")
+
+
+async def ends_of(settings: KafkaSettings, topic: Topic) -> dict[int, int]:
+    async with LogReader(settings) as reader:
+        return await reader.end_offsets(topic.name, range(topic.partitions))
+
+
+async def ledger_bytes(url: str, partitions: int, again: int = 0) -> int:
+    """Return the memory of all voters' ledgers of the contest."""
+    views = VoteViews(open_valkey(url), f"{NAMESPACE}{again}", partitions)
+    async with Redis.from_url(url) as redis:
+        keys = [f"{views._base(partition)}:g1:voters:contest" for partition in range(partitions)]
+        return sum([await redis.memory_usage(key, samples=0) or 0 for key in keys])
+
+
+async def measure(events: int) -> list[Measurement]:
+    async with own_servers() as servers:
+        topic = votes_topic(NAMESPACE, 16)
+        settings = KafkaSettings(kafka_bootstrap_servers=servers.kafka)
+        await create_topics(settings, [topic])
+        await produce(settings, topic, events)
+        tune_garbage_collector()
+        ceiling = Party("read and decoded only", [await fold_nothing(servers, topic)])
+        ours = Party(OURS, [await fold_all(servers, topic)])
+        ledger = await ledger_bytes(servers.valkey, topic.partitions) / (events / 3)
+        return [
+            Measurement("fold", "events/s", "higher", ours, ceiling=ceiling),
+            Measurement("a voter's ledger, three votes", "bytes", "lower", Party(OURS, [Run(ledger)])),
+        ]
+
+
+def main(events: Annotated[int, typer.Argument(help="Votes to fold.")] = 300_000) -> None:
+    show("Projector", uvloop.run(measure(events)))
+
+
 if __name__ == "__main__":
-    uvloop.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 300_000))
+    typer.run(main)

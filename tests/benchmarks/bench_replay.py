@@ -29,7 +29,9 @@ from libs.views.vote_views import VoteViews
 from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
 from services.cli.discovery import find_addresses
 from tests.benchmarks.bench_projector import fold
-from tests.benchmarks.stack import Load, median, whole_service, wrk
+from tests.benchmarks.load import Load, wrk
+from tests.benchmarks.measurement import median
+from tests.benchmarks.stack import whole_service
 from tests.support.voting import Contest, new_id, running
 
 BATCH = 1_000
@@ -216,7 +218,7 @@ class Bench:
         views = VoteViews(self._valkey, f"{namespace}-again", topic.partitions)
         addresses = AddressCounters(self._valkey, f"{namespace}-again")
         projection = VotesProjection(topic, views, addresses)
-        return (await fold(settings, topic, projection, ends, "again", self._valkey)).per_s
+        return (await fold(settings, topic, projection, ends, "again")).value
 
     async def _memory(self) -> int:
         return int((await read_info(self._valkey, "memory"))["used_memory"])

@@ -26,7 +26,8 @@ import psutil
 import uvloop
 
 from libs.local_stack.ports import free_ports
-from tests.benchmarks.stack import median, whole_service
+from tests.benchmarks.measurement import median
+from tests.benchmarks.stack import whole_service
 from tests.support.voting import Contest, running
 
 PARTICIPANTS = 20

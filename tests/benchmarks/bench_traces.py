@@ -5,25 +5,23 @@ processor's time that a gateway takes for a request says more than its rate, whi
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-import httpx
 import psutil
 
-from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
-from tests.benchmarks.bench_votes import SCRIPT, SECONDS
-from tests.benchmarks.stack import median, whole_service, wrk
-from tests.support.eventually import eventually
+from tests.benchmarks.bench_votes import vote_script
+from tests.benchmarks.load import wrk
+from tests.benchmarks.measurement import median
+from tests.benchmarks.stack import further_gateway, whole_service
 from tests.support.trace_collector import open_collector
-from tests.support.voting import running
 
 RATIOS = {"off": None, "1 in 100": 0.01, "all": 1.0}
 CONNECTIONS = 64
+SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -42,46 +40,17 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway(stack: Supervisor, collector: str, ratio: float | None) -> AsyncIterator[Gateway]:
-    described, [port] = stack.stack, free_ports(1)
-    environment = {
-        **os.environ,
-        "TALLY_KAFKA_BOOTSTRAP_SERVERS": described["kafka"],
-        "TALLY_VALKEY_URL": described["valkey"],
-        "TALLY_NAMESPACE": described["namespace"],
-        "TALLY_PARTITIONS": str(described["partitions"]),
-        "TALLY_STORAGE_URL": described["storage_url"],
-        "TALLY_PORT": str(port),
-        "TALLY_LOG_LEVEL": "error",  # with every request traced, spans are dropped
-    }
+    environment = {"TALLY_LOG_LEVEL": "error"}  # with every request traced, spans are dropped
     if ratio is not None:
         environment |= {"TALLY_TRACES_URL": collector, "TALLY_TRACES_RATIO": str(ratio)}
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "services.gateway", env=environment)
-    url = f"http://127.0.0.1:{port}"
-
-    async def ready() -> bool:
-        async with httpx.AsyncClient() as client:
-            try:
-                return (await client.get(f"{url}/readyz")).status_code == 200
-            except httpx.TransportError:
-                return False
-
-    try:
-        await eventually(ready, deadline_s=60)
-        yield Gateway(url, psutil.Process(process.pid))
-    finally:
-        process.terminate()
-        await process.wait()
+    async with further_gateway(stack, environment) as (url, pid):
+        yield Gateway(url, psutil.Process(pid))
 
 
 async def main(rounds: int) -> None:
     with open_collector() as collector:
         async with whole_service() as (stack, api), AsyncExitStack() as gateways:
-            contest = await api.contest(participants=100, body=running(free={"max_participant": 3}))
-            script = SCRIPT.format(
-                participants=", ".join(f'"{key}"' for key in contest.participants),
-                contest=contest.key,
-                authorization=api.client.headers["authorization"],
-            )
+            script = await vote_script(api)
             served = {
                 name: await gateways.enter_async_context(gateway(stack, collector.url, ratio))
                 for name, ratio in RATIOS.items()

@@ -1,17 +1,27 @@
-"""Single-vote POST against a plain FastAPI handler with HINCRBY + SADD, and against a bare ASGI answer.
+"""Single-vote POST against FastAPI with a Redis transaction, FastAPI with aiokafka, and a bare ASGI answer.
 
-`python -m tests.benchmarks.bench_votes [rounds]`: everything on this machine, one worker each, loaded in turn.
+`python -m tests.benchmarks.bench_votes [rounds] [--connections N]... [--workers N]... [--seconds N]`: everything
+on this machine, all servers loaded in turn. Two workers are two gateways, or two processes of the peer. Without
+options it takes minutes; `3 --connections 64 --connections 256` is the short way to see what a change brought.
 """
 
-import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
 
-from tests.benchmarks.stack import Load, median, weighed, whole_service, wrk
-from tests.support.eventually import eventually
-from tests.support.voting import running
+import typer
+
+from libs.contracts.topics import Topic
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics
+from libs.local_stack.supervisor import Supervisor
+from tests.benchmarks.alone import finish, run
+from tests.benchmarks.load import Load, weighed
+from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Scale, Size
+from tests.benchmarks.stack import further_gateway, uvicorn, whole_service
+from tests.support.voting import Api, running
 
 SCRIPT = """
 local n, base, participants = 0, 0, {{{participants}}}
@@ -24,85 +34,122 @@ function request()
     {{["authorization"] = "{authorization}", ["content-type"] = "application/json"}}, body)
 end
 """
-CONNECTIONS = (64, 128, 256)
-SECONDS = 5
-GOALS = {64: 2.0, 256: 3.0}
-"""Goals of the rate in multiples of the plain handler's, by connections."""
+REDIS, KAFKA, BARE = "FastAPI + Redis transaction", "FastAPI + aiokafka send_and_wait", "bare ASGI"
+PEERS = {REDIS: "counting", KAFKA: "appending", BARE: "bare"}
+PARTS = {
+    OURS: ("gateway", "projector", "Valkey", "Kafka"),
+    REDIS: ("peer", "Valkey"),
+    KAFKA: ("peer", "Kafka"),
+    BARE: ("peer",),
+}
+"""Processes that have a part in the work; the others idle."""
+NOTES = {
+    REDIS: "no log, no limits, no vote ids; unique voters per contest; durable as Valkey's append-only file",
+    KAFKA: "log only: no counts, no limits, no vote ids",
+    BARE: "no work at all",
+}
+RATE_GOALS = (Goal(3.0, REDIS), Goal(1.5, KAFKA))
+TAIL_GOALS = (Goal(1.0, REDIS), Goal(1.0, KAFKA))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Loads to measure: (connections, workers) pairs, `rounds` times, each of `seconds`."""
+
+    loads: Sequence[tuple[int, int]]
+    rounds: int
+    seconds: int
+
+
+def plan(scale: Scale) -> Plan:
+    loads = scale.pick([(64, 1)], [(1, 1), (64, 1), (256, 1), (64, 2), (256, 2)])
+    return Plan(loads, scale.rounds, scale.pick(2, 4))
+
+
+async def measure(scale: Scale) -> list[Measurement]:
+    return await measure_plan(plan(scale))
+
+
+async def measure_plan(chosen: Plan) -> list[Measurement]:
+    found: list[Measurement] = []
+    async with whole_service() as (supervisor, api):
+        script = await vote_script(api)
+        for workers in sorted({workers for _, workers in chosen.loads}):
+            async with servers(supervisor, workers) as urls:
+                for each in urls.values():
+                    await weighed(each, script, 64, 2, ())
+                for connections in [number for number, its in chosen.loads if its == workers]:
+                    loads: dict[str, list[Load]] = {name: [] for name in urls}
+                    for _ in range(chosen.rounds):
+                        for name, each in urls.items():
+                            load = await weighed(each, script, connections, chosen.seconds, PARTS[name])
+                            loads[name].append(load)
+                    found += measurements(connections, workers, loads)
+    return found
+
+
+async def vote_script(api: Api) -> str:
+    """Return the script of a load on a new contest: three votes a voter, for 100 participants in turn."""
+    contest = await api.contest(participants=100, body=running(free={"max_participant": 3}))
+    return SCRIPT.format(
+        participants=", ".join(f'"{key}"' for key in contest.participants),
+        contest=contest.key,
+        authorization=api.client.headers["authorization"],
+    )
 
 
 @asynccontextmanager
-async def serve_peer(app: str, valkey: str, port: int) -> AsyncIterator[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "uvicorn",
-        app,
-        "--port",
-        str(port),
-        "--log-level",
-        "warning",
-        "--no-access-log",
-    ]
-    environment = os.environ | {"PEER_VALKEY_URL": valkey}
-    process = await asyncio.create_subprocess_exec(*command, env=environment)
-
-    async def listens() -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            return False
-        writer.close()
-        return True
-
-    try:
-        await eventually(listens)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        await process.wait()
+async def servers(supervisor: Supervisor, workers: int) -> AsyncIterator[dict[str, list[str]]]:
+    """Tallykeeper and all peers with so many workers: their addresses."""
+    stack = supervisor.stack
+    topic = Topic("peer-votes", stack["partitions"])
+    await create_topics(KafkaSettings(kafka_bootstrap_servers=stack["kafka"]), [topic])
+    environment = {"PEER_VALKEY_URL": stack["valkey"], "PEER_KAFKA": stack["kafka"], "PEER_TOPIC": topic.name}
+    async with AsyncExitStack() as running_servers:
+        urls = {OURS: [stack["base_url"]]}
+        for _ in range(workers - 1):
+            urls[OURS].append((await running_servers.enter_async_context(further_gateway(supervisor)))[0])
+        for name, app in PEERS.items():
+            server = uvicorn(f"tests.benchmarks.peers.vote_servers:{app}", workers, **environment)
+            urls[name] = [(await running_servers.enter_async_context(server))[0]]
+        yield urls
 
 
-async def main(rounds: int) -> None:
-    async with whole_service() as (supervisor, api):
-        contest = await api.contest(participants=100, body=running(free={"max_participant": 3}))
-        script = SCRIPT.format(
-            participants=", ".join(f'"{key}"' for key in contest.participants),
-            contest=contest.key,
-            authorization=api.client.headers["authorization"],
-        )
-        valkey = supervisor.stack["valkey"]
-        async with (
-            serve_peer("tests.benchmarks.peer_servers:app", valkey, 18231) as plain,
-            serve_peer("tests.benchmarks.peer_servers:bare", valkey, 18232) as bare,
-        ):
-            servers = {"tallykeeper": supervisor.stack["base_url"], "HINCRBY+SADD": plain, "bare ASGI": bare}
-            for url in servers.values():
-                await wrk(url, script, 64, 2)
-            for connections in CONNECTIONS:
-                loads: dict[str, list[Load]] = {name: [] for name in servers}
-                for _ in range(rounds):
-                    for name, url in servers.items():
-                        loads[name].append(await weighed(url, script, connections, SECONDS))
-                show(connections, loads)
-        await api.client.get(f"{contest.path}/vote_updates/")
+def measurements(connections: int, workers: int, loads: dict[str, list[Load]]) -> list[Measurement]:
+    name = f"{connections} client{'s' * (connections > 1)}, {workers} worker{'s' * (workers > 1)}"
+    rates = {each: Party(each, [load.rate for load in its], NOTES.get(each, "")) for each, its in loads.items()}
+    tails = {each: Party(each, [load.tail for load in its], NOTES.get(each, "")) for each, its in loads.items()}
+    peers = REDIS, KAFKA
+    rate = Measurement(
+        name,
+        "votes/s",
+        "higher",
+        rates[OURS],
+        [rates[peer] for peer in peers],
+        rates[BARE],
+        RATE_GOALS,
+    )
+    tail = Measurement(
+        f"{name}: p99", "ms", "lower", tails[OURS], [tails[peer] for peer in peers], tails[BARE], TAIL_GOALS
+    )
+    return [rate, tail]
 
 
-def show(connections: int, loads: dict[str, list[Load]]) -> None:
-    print(f"\n{connections} clients, medians of {len(loads['tallykeeper'])} rounds of {SECONDS} s")
-    for name, runs in loads.items():
-        rate, p50, p99 = (median([getattr(run, figure) for run in runs]) for figure in ("per_s", "p50", "p99"))
-        errors = sum(run.errors for run in runs)
-        print(f"  {name:13} {rate:8.0f}/s   p50 {p50:6.1f} ms   p99 {p99:6.1f} ms   errors {errors}")
-        used = {part: median([run.cpu_us.get(part, 0.0) for run in runs]) for part in runs[0].cpu_us}
-        parts = ", ".join(f"{part} {taken:.0f}" for part, taken in used.items() if taken >= 0.5)
-        print(f"  {'':13} {sum(used.values()):8.0f} µs of CPU each: {parts}")
-    for name in ("HINCRBY+SADD", "bare ASGI"):
-        pairs = list(zip(loads["tallykeeper"], loads[name], strict=True))
-        rate = median([a.per_s / b.per_s for a, b in pairs])
-        cpu = median([sum(a.cpu_us.values()) / sum(b.cpu_us.values()) for a, b in pairs])
-        goal = f", goal {GOALS[connections]:g}" if name == "HINCRBY+SADD" and connections in GOALS else ""
-        print(f"  tallykeeper / {name}: {rate:.2f} by rate{goal}; {cpu:.2f} by CPU")
+def main(
+    rounds: Annotated[int | None, typer.Argument(help="Rounds, taken in turn by all servers.")] = None,
+    connections: Annotated[list[int] | None, typer.Option(help="Connections, instead of the table's.")] = None,
+    workers: Annotated[list[int] | None, typer.Option(help="Processes of those connections; default: 1.")] = None,
+    seconds: Annotated[int | None, typer.Option(help="Duration of one load.")] = None,
+    size: Annotated[Size, typer.Option(help="Amount of work.")] = Size.FULL,
+    json: Annotated[Path | None, typer.Option(help="File for the figures, instead of a table.")] = None,
+) -> None:
+    planned = plan(Scale.of(size, rounds))
+    if connections or workers:
+        loads = [(number, its) for its in workers or [1] for number in connections or [64, 256]]
+        planned = replace(planned, loads=loads)
+    planned = replace(planned, seconds=seconds or planned.seconds)
+    finish("POST of one vote", run(lambda _: measure_plan(planned), Scale()), json)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3))
+    typer.run(main)

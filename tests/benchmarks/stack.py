@@ -1,25 +1,27 @@
-"""Shared parts of the benchmarks: the whole service, a load from wrk, and medians of its figures."""
+"""Servers of the benchmarks: the whole service, Kafka and Valkey alone, further processes."""
 
 import asyncio
-import re
+import os
 import shutil
-import statistics
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import httpx
-import psutil
 
+from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Addresses, Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
+from tests.support.eventually import eventually
 from tests.support.voting import Api
+
+END_S = 10.0
+"""Time to end by itself for a process that is terminated."""
 
 
 @asynccontextmanager
@@ -47,75 +49,75 @@ async def own_servers() -> AsyncIterator[Addresses]:
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Load:
-    """Figures of one run of wrk; times in ms."""
+@asynccontextmanager
+async def further_gateway(
+    stack: Supervisor, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[str, int]]:
+    """Another gateway of the same service: its address and process id, once it is ready."""
+    described, [port] = stack.stack, free_ports(1)
+    settings = {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": described["kafka"],
+        "TALLY_VALKEY_URL": described["valkey"],
+        "TALLY_NAMESPACE": described["namespace"],
+        "TALLY_PARTITIONS": str(described["partitions"]),
+        "TALLY_STORAGE_URL": described["storage_url"],
+        "TALLY_PORT": str(port),
+    }
+    command = [sys.executable, "-m", "services.gateway"]
+    url = f"http://127.0.0.1:{port}"
 
-    per_s: float
-    p50: float
-    p99: float
-    errors: int
-    requests: int
-    cpu_us: dict[str, float] = field(default_factory=dict)
-    """CPU time of each server process, in microseconds a request, with what it does in the second after."""
+    async def ready() -> bool:
+        async with httpx.AsyncClient() as client:
+            try:
+                return (await client.get(f"{url}/readyz")).status_code == 200
+            except httpx.TransportError:
+                return False
 
-
-async def wrk(url: str, script: str, connections: int, seconds: int) -> Load:
-    """One thread of wrk with a Lua script. Exits with the way out where wrk is missing."""
-    if shutil.which("wrk") is None:
-        sys.exit("This benchmark loads with wrk: install the package wrk.")
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
-        file.write(script)
-        file.flush()
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", file.name, url]
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        text = (await process.communicate())[0].decode()
-    errors = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
-    return Load(
-        per_s=float(re.findall(r"Requests/sec:\s+([\d.]+)", text)[0]),
-        p50=_ms(re.findall(r"50%\s+(\S+)", text)[0]),
-        p99=_ms(re.findall(r"99%\s+(\S+)", text)[0]),
-        errors=int(errors[1]) if errors else 0,
-        requests=int(re.findall(r"(\d+) requests in", text)[0]),
-    )
+    async with process(command, settings | dict(environment or {})) as started:
+        await eventually(ready, deadline_s=60)
+        yield url, started.pid
 
 
-SERVERS = {
-    "gateway": "gateway",
-    "projector": "projector",
-    "valkey-server": "Valkey",
-    "kafka": "Kafka",
-    "peer": "peer",
-}
-"""The server processes by what their command lines have in them."""
+@asynccontextmanager
+async def uvicorn(app: str, workers: int = 1, **environment: str) -> AsyncIterator[tuple[str, int]]:
+    """An ASGI application served as its users would: its address and process id, once it listens."""
+    [port] = free_ports(1)
+    command = [sys.executable, "-m", "uvicorn", app, "--port", str(port), "--workers", str(workers)]
+    async with process([*command, "--log-level", "warning", "--no-access-log"], environment) as started:
+        await eventually(lambda: listens(port), deadline_s=60)
+        yield f"http://127.0.0.1:{port}", started.pid
 
 
-async def weighed(url: str, script: str, connections: int, seconds: int) -> Load:
-    """As `wrk`, with the CPU time that this process's servers took for it."""
-    before = _cpu_s()
-    load = await wrk(url, script, connections, seconds)
-    await asyncio.sleep(1)
-    used = {name: taken - before.get(name, 0.0) for name, taken in _cpu_s().items()}
-    return replace(load, cpu_us={name: taken / load.requests * 1_000_000 for name, taken in used.items()})
-
-
-def _cpu_s() -> dict[str, float]:
-    found: dict[str, float] = {}
-    for process in psutil.Process().children(recursive=True):
+@asynccontextmanager
+async def process(
+    command: list[str], environment: Mapping[str, str] | None = None, log: Path | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process that is terminated at the end; its output goes to the file `log`, or to this process's."""
+    with ExitStack() as files:
+        output = files.enter_context(log.open("wb")) if log else None
+        started = await asyncio.create_subprocess_exec(
+            *command, env=os.environ | dict(environment or {}), stdout=output, stderr=output
+        )
         try:
-            command, times = " ".join(process.cmdline()), process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        name = next((name for part, name in SERVERS.items() if part in command), None)
-        if name is not None:
-            found[name] = found.get(name, 0.0) + times.user + times.system
-    return found
+            yield started
+        finally:
+            await _end(started)
 
 
-def _ms(text: str) -> float:
-    found = re.fullmatch(r"([\d.]+)(us|ms|s)", text)
-    return float(found[1]) * {"us": 0.001, "ms": 1, "s": 1000}[found[2]] if found else float("nan")
+async def _end(started: asyncio.subprocess.Process) -> None:
+    if started.returncode is None:
+        started.terminate()
+        try:
+            await asyncio.wait_for(started.wait(), END_S)
+        except TimeoutError:
+            started.kill()
+    await started.wait()
 
 
-def median(numbers: Sequence[float]) -> float:
-    return statistics.median(numbers)
+async def listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True

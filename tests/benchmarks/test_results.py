@@ -1,0 +1,73 @@
+"""The kept results and what is rendered from them."""
+
+from xml.etree import ElementTree
+
+from tests.benchmarks import plot, readme, results
+from tests.benchmarks.machine import Machine
+from tests.benchmarks.measurement import OURS, Goal, Measurement, Missing, Party, Run, Size
+from tests.benchmarks.paths import PATHS
+from tests.benchmarks.results import HERE, Results, Section
+from tests.benchmarks.rows import number
+
+MACHINE = Machine("Processor", 2, 8, "Linux 6", "3.11", "abc", 0.1)
+RATE = Measurement(
+    "64 clients",
+    "votes/s",
+    "higher",
+    Party(OURS, [Run(4103.4, {"gateway": 170.0, "Valkey": 80.0}, {"p50 ms": 14.2, "errors": 0})]),
+    [Party("Redis | FastAPI", [Run(2000.0, {"peer": 380.0})], "no log")],
+    Party("bare", [Run(20_000.0)]),
+    [Goal(3.0, "Redis | FastAPI"), Goal(5_000.0)],
+    [Missing("Absent", "it does not install")],
+)
+
+
+def section(path: str = "votes", *measurements: Measurement) -> Section:
+    return Section(path, "POST of one vote", Size.FULL, "2030-01-01 10:00 UTC", 9.0, MACHINE, measurements)
+
+
+def test_the_readme_and_the_page_are_rendered_from_the_kept_results() -> None:
+    kept = results.load()
+    assert (HERE / results.README).read_text() == readme.render(kept)
+    assert (HERE / results.PAGE).read_text() == plot.page(kept)
+
+
+def test_results_are_kept_whole() -> None:
+    assert results.parse_measurements(results.dump_measurements([RATE])) == [RATE]
+
+
+def test_fresh_sections_replace_those_of_the_same_path_and_keep_the_order() -> None:
+    old, fresh = section("votes"), section("votes", RATE)
+    other = section("fold")
+    assert Results([other, old]).updated([fresh], ["votes", "fold"]) == Results([fresh, other])
+
+
+def test_the_table_has_figures_ratios_verdicts_and_missing_peers() -> None:
+    text = readme.render(Results([section("votes", RATE)]))
+    assert "4,103 votes/s (p50 14.2 ms)" in text
+    assert "250: gateway 170, Valkey 80.0" in text
+    assert "| Redis \\| FastAPI | 2,000 votes/s | peer 380 | 2.05 ×, by CPU 1.52 × | ≥ 3 ×: **not met** |" in text
+    assert "≥ 5,000 votes/s: **not met**" in text
+    assert "| Absent | not measured |  |  | it does not install |" in text
+    assert "- Redis | FastAPI: no log." in text
+
+
+def test_a_path_without_results_says_so() -> None:
+    assert readme.render(Results()).count("Not measured yet.") == len(PATHS)
+
+
+def test_the_plot_is_well_formed_and_colours_bars_by_their_goals() -> None:
+    text = plot.page(Results([section("votes", RATE)]))
+    drawing = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
+    bars = [each.get("class") for each in drawing.iter("{http://www.w3.org/2000/svg}rect")]
+    assert bars == ["bad", "plain"]
+
+
+def test_numbers_have_three_digits() -> None:
+    assert [number(value) for value in (0.456, 4.56, 45.6, 456.0, 45_678.0)] == [
+        "0.46",
+        "4.56",
+        "45.6",
+        "456",
+        "45,678",
+    ]
