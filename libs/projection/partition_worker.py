@@ -167,8 +167,13 @@ class PartitionWorker:
         self.last_fold_at = time.time()
 
     async def _check_view(self) -> None:
-        """Check the view of an idle partition: it may be emptied or restored to an older state."""
-        if await self._projection.position(self.partition) != self.position:
+        """Check the view of an idle partition: it may be emptied or restored to an older state.
+
+        A view that has not begun has no position; another seek would discard the fetch of its first records.
+        """
+        stored = await self._projection.position(self.partition)
+        is_new = stored is None and self.position is not None and self.position.offset == 0
+        if stored != self.position and not is_new:
             await self._load_position()
 
     async def _load_position(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.kafka.errors import LogChanged
+from libs.projection import partition_worker
 from libs.projection.partition_worker import GAPS_TOLERATED, PartitionWorker
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
 from tests.support.eventually import eventually
@@ -114,3 +115,37 @@ async def test_a_view_behind_the_batch_is_gone_back_to(
     await folded(views, 8)
     assert fold.position == Position("log", 8)
     assert fold.idle
+
+
+async def test_a_view_that_has_not_begun_is_not_sought_again_while_its_first_records_are_fetched(
+    views: Views, source: Steering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each seek discards the fetch in flight: a broker slower than the check would never get to deliver."""
+    monkeypatch.setattr(partition_worker, "IDLE_CHECK_S", 0.001)
+    projection = CountedProjection(Topic("t", 1), views)
+
+    async def place(partition: int) -> Position:
+        return views.positions.get(partition, Position("log", 0))
+
+    fold = PartitionWorker(projection, 0, source, place, lambda: None)
+    task = asyncio.create_task(fold.run())
+    try:
+        await eventually(lambda: projection.checks > 3)
+        assert source.sought == [0]
+        fold.offer(records(0, 3))
+        await folded(views, 3)
+        del views.positions[0], views.values[0]
+        await eventually(lambda: source.sought == [0, 0])
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class CountedProjection(MemoryProjection):
+    """Counts how often the view's position is read."""
+
+    checks = 0
+
+    async def position(self, partition: int) -> Position | None:
+        self.checks += 1
+        return await super().position(partition)
