@@ -19,7 +19,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from tests.support.marks import add_marks, check_is_not_pure
-from tests.support.shared_servers import SharedServers, shared_servers, stop_servers
+from tests.support.shared_servers import SharedServers, shared_servers, stop_servers, use_given_servers
 from tests.support.workers import FileScheduling, number_of_workers, slow_files_first
 
 if TYPE_CHECKING:
@@ -40,9 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     gc.set_threshold(50_000, 20, 20)
     worker_input: dict[str, Any] | None = getattr(config, "workerinput", None)
-    config.stash[DIRECTORY] = Path(
-        worker_input["servers"] if worker_input else tempfile.mkdtemp(prefix="tally-tests-")
-    )
+    if worker_input is not None:
+        config.stash[DIRECTORY] = Path(worker_input["servers"])
+        return
+    config.stash[DIRECTORY] = Path(tempfile.mkdtemp(prefix="tally-tests-"))
+    use_given_servers(config.stash[DIRECTORY])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -94,7 +94,7 @@ async def test_contests_can_be_searched_filtered_and_show_their_type_and_finalit
     await page.get_by_label("Phase").select_option("Finished")
     await page.get_by_label("Find a contest").fill(unique)
     final = items.filter(has_text="Over").get_by_text("Final")
-    await eventually(lambda: _is_shown(page, final), deadline_s=30, every_s=0.3)
+    await eventually(lambda: _is_shown(page, final), every_s=0.3)
     await page.get_by_label("Find a contest").fill("nothing of the kind")
     await expect(page.locator("#contests-note")).to_have_text("No contest matches.")
 
@@ -117,7 +117,7 @@ async def test_it_says_why_a_log_in_is_needed_and_when_the_session_ends(
     page = await visit("/dashboard", key.api_key)
     await expect(page.locator("#log-out")).to_be_visible()
     await revoke_key(catalogue.writer, catalogue.views, key.key_id)
-    await eventually(lambda: _is_refused(page, key.api_key), deadline_s=20, every_s=0.3)
+    await eventually(lambda: _is_refused(page, key.api_key), every_s=0.3)
     await page.reload()
     await expect(page.locator(error)).to_contain_text("revoked")
 

@@ -35,9 +35,10 @@ def test_every_service_does_without_the_embedded_servers(tmp_path: Path) -> None
 def test_the_command_works_without_them_and_says_what_to_install_where_it_needs_them(tmp_path: Path) -> None:
     tally = "from services.cli.__main__ import main; main()"
     assert without(tally, "--help", cwd=tmp_path).returncode == 0
-    status = without(tally, "status", cwd=tmp_path)
+    here = "--data-dir", str(tmp_path)
+    status = without(tally, "status", *here, cwd=tmp_path)
     assert "No stack runs" in status.stderr
-    up = without(tally, "up", "--no-browser", cwd=tmp_path)
+    up = without(tally, "up", "--no-browser", "--any-port", *here, cwd=tmp_path)
     assert up.returncode == 2
     assert "tallykeeper[local]" in up.stdout + up.stderr
 

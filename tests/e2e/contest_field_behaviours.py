@@ -1,9 +1,9 @@
 """Behaviour of every field of `contest_config`, its bad values, and the legacy parameters."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, running
 
 Behaviour = Callable[[Api], Awaitable[None]]
@@ -165,12 +165,13 @@ async def is_vote_removal_allowed(api: Api) -> None:
 
 async def eventually_public(contest: Contest, count: int) -> dict[str, Any]:
     """The public results once they show `count` votes: caches may lag by a moment."""
-    for _ in range(200):
+
+    async def look() -> dict[str, Any]:
         results = await public(contest)
-        if results["count"] == count:
-            return results
-        await asyncio.sleep(0.02)
-    raise AssertionError(results)
+        assert results["count"] == count
+        return results
+
+    return await eventually(look)
 
 
 async def participant_order(api: Api) -> None:

@@ -42,7 +42,7 @@ async def becomes_final(contest: Contest) -> dict[str, Any]:
     async def look() -> bool:
         return await finality(contest) == "final"
 
-    await eventually(look, deadline_s=30)
+    await eventually(look)
     return await contest.counts()
 
 
@@ -86,7 +86,7 @@ async def killed_again_and_again(stack: Supervisor, is_over: asyncio.Event) -> N
 
         is_last = False
         while not is_last:
-            await eventually(lives, deadline_s=30)
+            await eventually(lives)
             is_last = is_over.is_set()
             await stack.kill("projector")
 
@@ -133,7 +133,7 @@ async def test_external_sources_keep_a_contest_provisional_for_their_grace(api: 
         return code(await sms.contest.change(end=in_seconds(-1))) == (409, "contest_final")
 
     # each change puts the decision off
-    await eventually(is_closed, deadline_s=30, every_s=1.5)
+    await eventually(is_closed, every_s=1.5)
     assert await sms.counted(await sms.report(A=4)) == [4, 0]
     assert await finality(sms.contest) == "provisional"
     mapped, other = sms.contest.participants

@@ -56,7 +56,7 @@ async def another_worker(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
                 return False
 
         try:
-            await eventually(is_ready, deadline_s=60)
+            await eventually(is_ready)
             yield client
         finally:
             process.terminate()
@@ -110,7 +110,7 @@ class Crowd:
             heard = [vote.worker for vote in self.since(moment)]
             return all(heard.count(worker) >= ANSWERS for worker in range(len(self.workers)))
 
-        await eventually(enough, deadline_s=60)
+        await eventually(enough)
         return self.since(moment)
 
 

@@ -33,7 +33,7 @@ async def close(contest: Contest) -> None:
         answer = await contest.client.get(f"{contest.path}/vote_updates/")
         return bool(answer.headers["tally-final"] == "final")
 
-    await eventually(is_final, deadline_s=30)
+    await eventually(is_final)
 
 
 async def test_a_contest_is_named_by_its_title_where_only_one_has_it(api: Api, stack: Supervisor) -> None:

@@ -177,7 +177,7 @@ async def test_revoking_the_key_ends_its_sessions(
         answers = [await browser.get(path) for path in ("/contests", SESSION)]
         return all(answer.status_code == 401 and "revoked" in answer.text for answer in answers)
 
-    assert await eventually(refused, deadline_s=3)
+    assert await eventually(refused)
 
 
 async def test_logging_out_takes_the_cookie_away(browser: httpx.AsyncClient, issue: Issue) -> None:
@@ -200,7 +200,7 @@ async def test_a_ticket_opens_one_session_within_a_minute(
     again = await browser.post(SESSION, json=ticket)
     assert (again.status_code, "used" in again.json()["detail"]) == (401, True)
     (secret,), key_id = await signing(), opened.json()["key_id"]
-    fresh, late = (signed(secret, b"ticket", f"{key_id}~{late_s}", TICKET_S + late_s) for late_s in (-10, 10))
+    fresh, late = (signed(secret, b"ticket", f"{key_id}~{age_s}", age_s) for age_s in (10, TICKET_S + 10))
     sessions = Sessions(signing)
     await sessions.load()
     session = sessions.issue(key_id)

@@ -28,7 +28,7 @@ async def look(stack: Supervisor) -> Scrape:
         assert seen.shared_total("tally_view_lag_records") == 0
         return seen
 
-    return await eventually(settled, deadline_s=20)
+    return await eventually(settled)
 
 
 class Difference:

@@ -124,7 +124,7 @@ async def test_two_managers_at_the_same_purchases_cast_them_once(
         assert all(record["status"] != "recorded" for record in found)
         return found
 
-    found = await eventually(decided, 30)
+    found = await eventually(decided)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -141,7 +141,7 @@ async def test_a_manager_that_slept_casts_nothing_of_a_refunded_purchase(api: Ap
     record = await send(api.client, purchase(contest))
     slept = await second.as_bought(record)
     await refund(api.client, record)
-    await eventually(lambda: second.is_taken_back(record), 20)
+    await eventually(lambda: second.is_taken_back(record))
     await second.wake(slept)
     assert (await becomes(api.client, record, "refunded"))["status"] == "refunded"
     assert await paid(contest) == 0
@@ -150,7 +150,7 @@ async def test_a_manager_that_slept_casts_nothing_of_a_refunded_purchase(api: Ap
 async def test_a_manager_that_slept_casts_nothing_of_a_refused_purchase(api: Api, second: Second) -> None:
     contest = await api.contest(paid={"max_contest": 10, "max_participant": -1})
     record = await becomes(api.client, await send(api.client, purchase(contest)), "refused")
-    await eventually(lambda: second.is_taken_back(record), 20)
+    await eventually(lambda: second.is_taken_back(record))
     assert (await contest.change(paid={"max_contest": 1000})).status_code == 200
     await second.wake(await second.as_bought(record))
     assert await becomes(api.client, record, "refused") == record

@@ -161,7 +161,7 @@ async def test_a_purchase_reported_as_refunded_at_once_is_never_cast(api: Api) -
     await wait_for_paid_votes(contest, 3)
 
 
-@pytest.mark.parametrize("when", ["1969-12-31T23:59:59Z", in_hours(1)], ids=["before 1970", "in an hour"])
+@pytest.mark.parametrize("when", ["1969-12-31T23:59:59Z", in_hours(99)], ids=["before 1970", "in days"])
 async def test_a_report_from_the_future_would_outrank_all_others_and_is_refused(api: Api, when: str) -> None:
     answer = await api.client.post(PURCHASES, json=a_subscription({"access": True}, reported_at=when))
     assert code(answer) == (422, "validation_failed")

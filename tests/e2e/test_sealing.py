@@ -121,7 +121,7 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
     async def closes_again() -> dict[str, Any]:
         return await sealed(tally, contest)
 
-    second = await eventually(closes_again, deadline_s=20, every_s=0.5)
+    second = await eventually(closes_again, every_s=0.5)
     assert (second["seq"], second["result"]["count"]) == (2, 2)
     for seq, certificate in ((1, first), (2, second)):
         file = await kept(tally, contest, tmp_path, seq)

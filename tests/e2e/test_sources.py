@@ -280,12 +280,12 @@ async def test_reports_outlive_the_projector(api: Api, stack: Supervisor) -> Non
         async def answered() -> bool:
             return (await sms.send(report_id, counts=[{"mapped_id": "A", "count": 1}])).status_code == 202
 
-        await eventually(answered, 30)
+        await eventually(answered)
 
     for _ in range(2):
         await asyncio.gather(*(insist() for _ in range(5)), stack.kill("projector"))
         sent += 5
-    await eventually(lambda: _counts(sms, sent), 30)
+    await eventually(lambda: _counts(sms, sent))
 
 
 async def test_more_anonymous_voters_than_voters_are_impossible(api: Api) -> None:

@@ -47,7 +47,7 @@ async def is_clean(stack: Supervisor, contest: Contest) -> bool:
 async def votes(contest: Contest, participant: int, *voters: str, **members: Any) -> list[dict[str, Any]]:
     answers = [await contest.vote(participant, voter, vote_id=voter, **members) for voter in voters]
     assert {answer.status_code for answer in answers} == {201}
-    await contest.counts(answers[-1].headers["tally-position"])
+    await contest.counts_with(*answers)
     return [answer.json() for answer in answers]
 
 
@@ -135,9 +135,7 @@ async def test_a_voided_voter_has_no_vote_left_and_is_told_so(api: Api, stack: S
 async def test_a_voided_rating_is_replaced_and_not_brought_back(api: Api, stack: Supervisor) -> None:
     rating = {"max_per_participant": 1, "max_rating": 5}
     contest = await api.contest(body=a_rating_contest(rating))
-    await contest.rate(0, 1, "ann")
-    position = (await contest.rate(0, 2, "bob")).headers["tally-position"]
-    await contest.counts(position)
+    await contest.counts_with(await contest.rate(0, 1, "ann"), await contest.rate(0, 2, "bob"))
     done = await void(stack, contest.key, "--all", "--execute")
     again = await contest.rate(0, 5, "ann", vote_id="again")
     assert again.status_code == 201
@@ -220,9 +218,7 @@ async def test_voters_are_named_in_files_signed_in_and_anonymous_ones(
 ) -> None:
     contest = await api.contest(is_anonymous_voting_enabled=True)
     await votes(contest, 0, "ann", "bob", "cid", platform="ios")
-    await contest.vote(1, anonymous_id="ann")
-    answer = await contest.vote(1, anonymous_id="dan")
-    await contest.counts(answer.headers["tally-position"])
+    await contest.counts_with(*[await contest.vote(1, anonymous_id=voter) for voter in ("ann", "dan")])
     signed_in, anonymous = tmp_path / "voters", tmp_path / "anonymous"
     signed_in.write_text("ann\ndan\n")
     anonymous.write_text("ann\nbob\n")
@@ -241,7 +237,7 @@ async def closed(contest: Contest) -> None:
         answer = await contest.client.get(f"{contest.path}/vote_updates/")
         return bool(answer.headers["tally-final"] == "final")
 
-    await eventually(is_final, deadline_s=30)
+    await eventually(is_final)
 
 
 async def test_a_sealed_contest_is_unsealed_first(api: Api, stack: Supervisor) -> None:

@@ -64,7 +64,7 @@ async def buy(client: httpx.AsyncClient, contest: Contest, stop: asyncio.Event, 
 
 async def bought_more(bought: dict[str, bool]) -> None:
     before = len(bought)
-    await eventually(lambda: len(bought) > before + 30, 60)
+    await eventually(lambda: len(bought) > before + 30)
 
 
 @pytest.mark.parametrize("name", ["projector", "gateway", "valkey", "kafka"])
@@ -83,12 +83,12 @@ async def test_purchases_outlive(own_stack: Supervisor, name: str) -> None:
             await bought_more(bought)
             stop.set()
         for key, refunded in bought.items():
-            await becomes(client, {"key": key}, "refunded" if refunded else "cast", 60)
-        await wait_for_paid_votes(contest, 10 * list(bought.values()).count(False), 60)
+            await becomes(client, {"key": key}, "refunded" if refunded else "cast")
+        await wait_for_paid_votes(contest, 10 * list(bought.values()).count(False))
 
         async def fits() -> bool:
             found = await reconcile_logs(find_addresses(own_stack.data_dir))
             assert found.fits, found
             return True
 
-        await eventually(fits, 60, every_s=1)
+        await eventually(fits, every_s=1)

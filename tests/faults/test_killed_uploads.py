@@ -62,7 +62,7 @@ async def test_an_upload_that_the_gateway_did_not_survive_never_was(stack: Super
                 return False
             return (answer.status_code, answer.content) == (200, b"old")
 
-        await eventually(is_back, deadline_s=30)
+        await eventually(is_back)
         (half,) = (path for path in objects() if path.stat().st_size > 3)
         os.utime(half, (1, 1))  # as though an hour had passed
         assert (await client.put(url, content=b"new")).status_code == 204

@@ -107,7 +107,7 @@ class Operator:
                 others = [one for found in await generations.read_all() for one in found.others.values()]
                 return any(one.state is State.BUILDING and one.position is not None for one in others)
 
-            await eventually(half_way, 20, every_s=0.005)
+            await eventually(half_way, every_s=0.005)
             process.kill()
             assert await process.wait() == -9
 
@@ -149,7 +149,7 @@ async def test_nobody_is_the_worse_for_a_replay(stack: Supervisor) -> None:
             assert await operator.is_clean()
             [second] = (await operator.replay("run"))["rebuilt"]
             before = public.accepted
-            await eventually(lambda: public.accepted > before + 20, 10)
+            await eventually(lambda: public.accepted > before + 20)
             public.stop.set()
         assert (first["resumed"], first["swapped"], second["swapped"]) == (True, True, True)
         assert (first["verified"]["changes"], second["verified"]["changes"]) == ([], [])
@@ -160,5 +160,5 @@ async def test_nobody_is_the_worse_for_a_replay(stack: Supervisor) -> None:
         async def all_counted() -> bool:
             return int((await contest.counts())["count"]) == FILLED + public.accepted
 
-        await eventually(all_counted, 10)
+        await eventually(all_counted)
         assert await operator.is_clean()

@@ -49,7 +49,7 @@ async def clamd(directory: Path) -> AsyncIterator[str]:
         return answer == b"PONG\0"
 
     try:
-        await eventually(answers, 60)
+        await eventually(answers)
         yield f"clamd://127.0.0.1:{port}"
     finally:
         if process.returncode is None:

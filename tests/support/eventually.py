@@ -8,12 +8,17 @@ from typing import TypeVar, overload
 
 T = TypeVar("T")
 
+DEADLINE_S = 120.0
+"""For a busy machine: a test that passes does not wait for it."""
+
 
 @overload
-async def eventually(check: Callable[[], Awaitable[T]], deadline_s: float = 10.0, every_s: float = 0.02) -> T: ...
+async def eventually(
+    check: Callable[[], Awaitable[T]], deadline_s: float = DEADLINE_S, every_s: float = 0.02
+) -> T: ...
 @overload
-async def eventually(check: Callable[[], T], deadline_s: float = 10.0, every_s: float = 0.02) -> T: ...
-async def eventually(check: Callable[[], object], deadline_s: float = 10.0, every_s: float = 0.02) -> object:
+async def eventually(check: Callable[[], T], deadline_s: float = DEADLINE_S, every_s: float = 0.02) -> T: ...
+async def eventually(check: Callable[[], object], deadline_s: float = DEADLINE_S, every_s: float = 0.02) -> object:
     """Call `check`, plain or async, until it returns a true value, and return that.
 
     An `AssertionError` in it counts as false. After `deadline_s` the last one is raised, or an `AssertionError`

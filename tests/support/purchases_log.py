@@ -90,7 +90,7 @@ async def folded_purchases(
     often = ProjectorSettings(projector_check_interval_ms=100)
     task = asyncio.create_task(Projector(PurchasesProjection(topic, views), settings, often, PURCHASES).run())
     try:
-        await eventually(lambda: are_fresh(views.fresh, partitions), deadline_s=30)
+        await eventually(lambda: are_fresh(views.fresh, partitions))
         yield FoldedPurchases(topic, log, views)
     finally:
         task.cancel()

@@ -42,9 +42,7 @@ async def refund(client: httpx.AsyncClient, record: dict[str, Any]) -> dict[str,
     return found
 
 
-async def becomes(
-    client: httpx.AsyncClient, record: dict[str, Any], status: str, deadline_s: float = 20
-) -> dict[str, Any]:
+async def becomes(client: httpx.AsyncClient, record: dict[str, Any], status: str) -> dict[str, Any]:
     """Return the record when it has reached `status`."""
 
     async def look() -> dict[str, Any]:
@@ -54,7 +52,7 @@ async def becomes(
         assert found["status"] == status, found
         return found
 
-    return await eventually(look, deadline_s)
+    return await eventually(look)
 
 
 async def paid(contest: Contest) -> int:
@@ -63,14 +61,14 @@ async def paid(contest: Contest) -> int:
     return sum(source["count"] for source in sources if source["source"] == "c-paid")
 
 
-async def wait_for_paid_votes(contest: Contest, votes: int, deadline_s: float = 20) -> None:
+async def wait_for_paid_votes(contest: Contest, votes: int) -> None:
     """Wait until `votes` paid votes are counted."""
 
     async def look() -> bool:
         assert await paid(contest) == votes
         return True
 
-    await eventually(look, deadline_s)
+    await eventually(look)
 
 
 async def client_with(stack: Supervisor, account: str, *permissions: str) -> httpx.AsyncClient:

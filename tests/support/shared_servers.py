@@ -6,6 +6,7 @@ the controller has ended in any way.
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -36,6 +37,16 @@ class SharedServers:
     valkey: str
     plain_valkey: str = ""
     certificates: str = ""
+
+
+def use_given_servers(directory: Path) -> None:
+    """Take the servers of TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL for the run if both are set.
+
+    The variables are removed: to a command they would hide the servers that a test starts for itself.
+    """
+    kafka, valkey = (os.environ.pop(name, None) for name in ("TALLY_KAFKA_BOOTSTRAP_SERVERS", "TALLY_VALKEY_URL"))
+    if kafka and valkey and not os.environ.get("TALLY_TESTS_SECURED"):
+        _write(directory, SharedServers(kafka, valkey))
 
 
 def shared_servers(directory: Path, controller: int, *, secured: bool = False) -> SharedServers:
@@ -70,14 +81,18 @@ def stop_servers(directory: Path) -> None:
         keeper.wait(STOP_S)
 
 
+def _write(directory: Path, addresses: SharedServers) -> None:
+    prepared = directory / "addresses.tmp"
+    prepared.write_text(json.dumps(asdict(addresses)))
+    prepared.rename(directory / "addresses.json")
+
+
 async def _keep(directory: Path, controller: int, secured: bool) -> None:
     """Write the addresses, run the servers until SIGTERM or the controller's end, and delete the directory."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with _secured(directory) if secured else _plain(directory) as addresses:
-        prepared = directory / "addresses.tmp"
-        prepared.write_text(json.dumps(asdict(addresses)))
-        prepared.rename(directory / "addresses.json")
+        _write(directory, addresses)
         while start_time(controller) is not None and not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), POLL_S)
@@ -86,7 +101,6 @@ async def _keep(directory: Path, controller: int, secured: bool) -> None:
 
 @asynccontextmanager
 async def _plain(directory: Path) -> AsyncIterator[SharedServers]:
-    """Start plain servers, or use those of TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL if both are set."""
     settings = StackSettings(data_dir=directory / "data", valkey_fsync="no")
     async with Servers(settings, report=Report()) as servers:
         yield SharedServers(servers.addresses.kafka, servers.addresses.valkey)

@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
+
 
 def hours_from_now(hours: float) -> str:
     return (datetime.now(UTC) + timedelta(hours=hours)).isoformat()
@@ -78,6 +80,11 @@ class Contest:
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
+
+    async def counts_with(self, *answers: httpx.Response) -> dict[str, Any]:
+        """Return the vote count record that includes all these votes; voters have different partitions."""
+        positions = [decode_positions(answer.headers["tally-position"]) for answer in answers]
+        return await self.counts(encode_positions(merge_positions(positions)))
 
     async def change(self, **config: Any) -> httpx.Response:
         """Change members of `contest_config`."""

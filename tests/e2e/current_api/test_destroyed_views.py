@@ -80,7 +80,7 @@ async def test_views_that_were_destroyed_come_back_by_themselves(own: Records, c
         return await read(own.client, addresses) == before
 
     assert not await healed()
-    await eventually(healed, deadline_s=20)
+    await eventually(healed)
     article = next(address for address in addresses if address.startswith("/articles/"))
     assert (await own.client.delete(article)).status_code == 409, "who refers to it came back, too"
 

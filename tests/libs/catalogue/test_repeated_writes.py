@@ -124,7 +124,7 @@ class TroubledLog:
 
 def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> RecordService:
     log = TroubledLog(catalogue, error, takes=takes)
-    writer = CommandWriter(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=5 if takes else 0.3)
+    writer = CommandWriter(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=60 if takes else 0.3)
     return RecordService(TABLE, catalogue.views, writer)
 
 

@@ -92,9 +92,9 @@ async def test_a_log_that_was_recreated_while_it_runs_ends_its_service(place: Pl
     async with place.guard().watching() as guard:
         await guard.check()
         await place.delete_votes()
-        await eventually(place_is_created(place), deadline_s=30)
+        await eventually(place_is_created(place))
 
-        await eventually(lambda: guard.refusal() is not None, deadline_s=20)
+        await eventually(lambda: guard.refusal() is not None)
         with pytest.raises(LogChanged, match="was recreated while this process ran"):
             await guard.check()
 
@@ -110,7 +110,7 @@ async def test_a_record_at_an_offset_that_was_given_before_is_not_acknowledged(p
     for offset in range(1, 6):
         assert (await writer.append(place.votes.name, 1, b"{}")).offset == offset
     await place.delete_votes()
-    await eventually(place_is_created(place), deadline_s=30)
+    await eventually(place_is_created(place))
 
     async def is_unknown() -> bool:
         try:
@@ -121,7 +121,7 @@ async def test_a_record_at_an_offset_that_was_given_before_is_not_acknowledged(p
             return False
         raise RuntimeError(f"acknowledged: {appended}")
 
-    await eventually(is_unknown, deadline_s=30)
+    await eventually(is_unknown)
     assert noted == [(place.votes.name, 1)]
     await writer.stop(timeout_s=1)
 

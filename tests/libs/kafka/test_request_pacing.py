@@ -33,7 +33,7 @@ class Broker:
             self.pace.add(partition)
 
     async def has_sent(self, *requests: list[str]) -> None:
-        await eventually(lambda: len(self.requests) >= len(requests), deadline_s=2)
+        await eventually(lambda: len(self.requests) >= len(requests))
         assert self.requests == list(requests)
 
 

@@ -22,6 +22,9 @@ from tests.support.frozen_process import stopped
 
 pytestmark = pytest.mark.slow
 
+PATIENCE_S = 60.0
+"""For appends that must succeed, however busy the machine is."""
+
 
 @pytest.fixture
 async def writer(settings: KafkaSettings) -> AsyncIterator[LogWriter]:
@@ -151,7 +154,7 @@ async def test_a_cancelled_acknowledgement_is_an_unknown_outcome_and_holds_nothi
         return acknowledgement
 
     monkeypatch.setattr(link.producer, "send_batch", cancelled)
-    answers = await asyncio.wait_for(outcomes([start(writer, topic, b"%d" % n) for n in range(10)]), 5)
+    answers = await asyncio.wait_for(outcomes([start(writer, topic, b"%d" % n) for n in range(10)]), 60)
     assert all(isinstance(answer, AppendUnknown) for answer in answers)
     after = await writer.append(topic.name, 0, b"after")
     values = await in_log(settings, topic)
@@ -203,7 +206,7 @@ async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(
     await writer.start()
     await eventually(lambda: appended(writer, topic, b"before"))
     with stopped(breakable.pids["kafka"]):
-        flight = [start(writer, topic, b"flight %d" % n) for n in range(5)]
+        flight = [start(writer, topic, b"flight %d" % n, deadline_s=2) for n in range(5)]
         await eventually(lambda: in_flight(writer, topic) == 5)
         queued = [start(writer, topic, b"queued %d" % n, deadline_s=0.2) for n in range(15)]
         await asyncio.sleep(0)
@@ -212,8 +215,8 @@ async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(
         assert all(isinstance(answer, NotAppended) for answer in await outcomes(queued))
         assert all(isinstance(answer, AppendUnknown) for answer in await outcomes(flight))
         assert writer.retired == 1
-    await eventually(lambda: appended(writer, topic, b"after"), deadline_s=20)
-    await eventually(lambda: writer.retired == 0, deadline_s=20)
+    await eventually(lambda: appended(writer, topic, b"after"))
+    await eventually(lambda: writer.retired == 0)
     values = await in_log(settings, topic)
     assert values[1] == b"before"
     assert sorted(values[2:]) == sorted([b"after", *(b"flight %d" % n for n in range(5))])
@@ -226,11 +229,11 @@ async def test_one_hung_partition_does_not_hold_the_next_records(
     """Behind a batch without an answer the partition goes on through another producer."""
     writer = LogWriter(settings.model_copy(update={"produce_deadline_ms": 500}))
     await writer.start()
-    await writer.append(topic.name, 0, b"before")
+    await writer.append(topic.name, 0, b"before", deadline_s=PATIENCE_S)
     with stopped(breakable.pids["kafka"]):
         with pytest.raises(AppendUnknown):
             await writer.append(topic.name, 0, b"hung")
-        waiting = start(writer, topic, b"next", deadline_s=30)
+        waiting = start(writer, topic, b"next", deadline_s=PATIENCE_S)
     assert isinstance(await waiting, Appended)
     await writer.stop()
 
@@ -285,7 +288,7 @@ async def test_an_absent_kafka_is_waited_for_without_taking_records(
         assert not writer.ready
     finally:
         await breakable.restart("kafka")
-    await eventually(lambda: appended(writer, topic, b"back"), deadline_s=20)
+    await eventually(lambda: appended(writer, topic, b"back"))
     assert (await in_log(settings, topic))[1:] == [b"back"]
     await writer.stop()
 
@@ -313,7 +316,7 @@ async def test_a_killed_kafka_loses_no_acknowledged_record_and_doubles_none(
     await breakable.kill("kafka")
     await breakable.restart("kafka")
     before = len(answers)
-    await eventually(lambda: len(answers) > before + 100, deadline_s=30)
+    await eventually(lambda: len(answers) > before + 100)
     stop.set()
     await asyncio.gather(*callers)
     await writer.stop()
@@ -359,7 +362,7 @@ def start(
 
 async def appended(writer: LogWriter, topic: Topic, value: bytes) -> bool:
     try:
-        await writer.append(topic.name, 0, value)
+        await writer.append(topic.name, 0, value, deadline_s=PATIENCE_S)
     except NotAppended:
         return False
     return True

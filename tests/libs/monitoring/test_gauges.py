@@ -1,7 +1,6 @@
 """Metrics of views and log: every outcome of a vote, and no value if it is unknown."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -17,7 +16,7 @@ from libs.monitoring.status import Row
 from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
-from libs.views.client import TIMEOUT_S
+from libs.views import client
 from libs.views.functions import open_valkey
 from tests.support.builders import a_cast, a_removal, a_void
 from tests.support.eventually import eventually
@@ -144,9 +143,10 @@ async def test_what_nobody_can_tell_is_not_told_and_a_scrape_does_not_hang(
     settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
     where = log.stack.namespace, log.stack.partitions
     async with open_gauges(settings, valkey, open_store("memory://"), *where) as refresh:
-        began = time.monotonic()
-        await refresh()
-        assert time.monotonic() - began < TIMEOUT_S, "as long as Valkey's client waits"
+        with monkeypatch.context() as patient:
+            patient.setattr(client, "TIMEOUT_S", 3600.0)
+            async with asyncio.timeout(60):
+                await refresh()
     server.close()
     monkeypatch.setattr(gauges, "PATIENCE_S", 30)
     gone = open_valkey(f"redis://127.0.0.1:{port}/0")
@@ -200,4 +200,4 @@ async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_
             await refresh()
             return REGISTRY.get_sample_value("tally_standing_up", up) == 1
 
-        await eventually(is_up, deadline_s=20)
+        await eventually(is_up)

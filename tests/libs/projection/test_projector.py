@@ -173,12 +173,12 @@ async def test_two_projectors_share_and_take_over(settings: KafkaSettings, topic
     async with running(second):
         async with running(first):
             await feed.append(1_000)
-            await eventually(lambda: len(first.assigned) == len(second.assigned) == 2, deadline_s=20)
+            await eventually(lambda: len(first.assigned) == len(second.assigned) == 2)
             assert first.assigned.isdisjoint(second.assigned)
             await feed.append(1_000)
             await eventually(lambda: feed.is_folded_into(views))
         await feed.append(1_000)
-        await eventually(lambda: feed.is_folded_into(views), deadline_s=20)
+        await eventually(lambda: feed.is_folded_into(views))
         assert len(second.assigned) == PARTITIONS
     assert moves[-1][0] == "-"
     assert not first.assigned
@@ -235,7 +235,7 @@ async def test_a_killed_kafka_is_waited_for(
         await breakable.kill("kafka")
         await breakable.restart("kafka")
         await feed.append(100)
-        await eventually(lambda: feed.is_folded_into(views), deadline_s=30)
+        await eventually(lambda: feed.is_folded_into(views))
 
 
 async def test_a_recreated_log_stops_the_projector(settings: KafkaSettings, topic: Topic, feed: Feed) -> None:
@@ -308,7 +308,7 @@ async def test_a_topic_that_does_not_exist_yet_is_waited_for(settings: KafkaSett
     async with running(projector):
         await asyncio.sleep(0)
         await create_topics(settings, [topic])
-        await eventually(lambda: len(views.positions) == PARTITIONS, deadline_s=20)
+        await eventually(lambda: len(views.positions) == PARTITIONS)
 
 
 async def delete_records(settings: KafkaSettings, topic: Topic, before: dict[int, int]) -> None:

@@ -42,7 +42,7 @@ def a_call(*command: Any) -> Call:
 
 
 async def outcomes(*calls: Any) -> list[Any]:
-    return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
+    return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
 
 
 @pytest.mark.parametrize("unfit", ["\ud800", None, True, object()])

@@ -61,7 +61,7 @@ def pid_of(server: NativeValkey) -> int:
 
 async def error_of(call: Any) -> ViewsUnavailable:
     with pytest.raises(ViewsUnavailable) as raised:
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, 60)
     return raised.value
 
 

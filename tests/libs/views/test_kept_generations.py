@@ -79,8 +79,8 @@ async def test_a_projector_drops_what_was_kept_long_enough(valkey: ValkeyClient)
     others = await a_swapped_one(valkey)
     await others.generations.hold(0, 1, until_dropped=True)
     folds: list[tuple[Generations, Assigned]] = [(one.generations, lambda: [0]) for one in (votes, others)]
-    keeping = asyncio.create_task(GenerationExpiry(folds, keep_s=1, poll_s=0.05).run())
     assert await votes.keys.held(1)
+    keeping = asyncio.create_task(GenerationExpiry(folds, keep_s=1, poll_s=0.05).run())
     await eventually(lambda: is_gone(votes))
     keeping.cancel()
     assert (await others.generations.read(0)).others[1].held

@@ -297,7 +297,7 @@ async def test_head_of_a_stream_ends_it() -> None:
             answered.set()
 
     scope = {"type": "http", "method": "HEAD", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await Front(Starlette(routes=[Route("/", endpoint)]))(scope, receive, send)
     assert ended.is_set()
     assert [message.get("body") for message in sent] == [None, b""]

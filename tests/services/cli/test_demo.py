@@ -43,7 +43,7 @@ class Demo:
             file = self.data_dir / "stack.json"
             return json.loads(file.read_text()) if file.exists() else None
 
-        return await eventually(ready, deadline_s=60) or {}
+        return await eventually(ready) or {}
 
     async def votes_come_in(self, stack: dict[str, Any], atleast: int = 40) -> None:
         headers = {"authorization": f"Bearer {stack['api_key']}"}
@@ -56,7 +56,7 @@ class Demo:
                 answer = await client.get(f"/contests/{contests[0]['key']}/vote_updates/")
                 return bool(answer.json().get("count", 0) >= atleast)
 
-            await eventually(counted, deadline_s=30, every_s=0.2)
+            await eventually(counted, every_s=0.2)
 
     async def ended(self) -> tuple[int, dict[str, Any], str]:
         output, errors = await asyncio.to_thread(self.process.communicate)

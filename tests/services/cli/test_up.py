@@ -42,10 +42,10 @@ class Up:
             file = self.data_dir / "stack.json"
             return json.loads(file.read_text())["pids"] if file.exists() else None
 
-        return await eventually(ready, deadline_s=60) or {}
+        return await eventually(ready) or {}
 
     async def ended(self) -> tuple[int, str, str]:
-        await eventually(lambda: self.process.poll() is not None, deadline_s=30)
+        await eventually(lambda: self.process.poll() is not None)
         output, errors = self.process.communicate()
         return self.process.returncode, output, errors
 
@@ -76,7 +76,7 @@ async def test_sigterm_ends_it_with_0_and_nobody_left(up: Up) -> None:
 
 async def test_ctrl_c_while_it_starts_ends_it_cleanly(up: Up) -> None:
     logs = up.data_dir / "logs"
-    await eventually(lambda: (logs / "kafka.log").exists() and (logs / "valkey.log").exists(), deadline_s=60)
+    await eventually(lambda: (logs / "kafka.log").exists() and (logs / "valkey.log").exists())
     up.process.send_signal(signal.SIGINT)
     code, _, errors = await up.ended()
     assert code == 0
@@ -109,7 +109,7 @@ async def test_killed_servers_and_parts_come_back(up: Up) -> None:
         all_new = all(now[name] != pids[name] for name in ("kafka", "valkey", "gateway"))
         return all_new and len(alive(now)) == 4 and await kafka.answers(stack["kafka"])
 
-    await eventually(repaired, deadline_s=30)
+    await eventually(repaired)
     up.process.terminate()
     code, _, errors = await up.ended()
     assert code == 0

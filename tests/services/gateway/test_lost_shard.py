@@ -74,11 +74,11 @@ async def test_a_lost_shard_refuses_its_own_voters_only_until_it_is_back(
         async def is_back() -> bool:
             return not await refused(contest, sorted(first))
 
-        await eventually(is_back, deadline_s=60)
+        await eventually(is_back)
         counted = len(VOTERS) * 3 - len(first)
 
         async def all_count() -> bool:
             counts = await deployment.api.client.get(f"{contest.path}/vote_updates/")
             return counts.status_code == 200 and counts.json()["count"] >= counted
 
-        await eventually(all_count, deadline_s=30)
+        await eventually(all_count)

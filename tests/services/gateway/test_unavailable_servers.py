@@ -79,7 +79,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Path
                 except httpx.TransportError:
                     return False
 
-            await eventually(lives, 60)
+            await eventually(lives)
             valkey.kill()
             valkey.wait()
             shutil.rmtree(objects)

@@ -55,7 +55,7 @@ class ProjectorEnvironment:
         """While the context is open, and its gates are."""
         task = asyncio.create_task(run(self.settings.model_copy(update=settings)))
         try:
-            await eventually(self.gates_are_open, deadline_s=30)
+            await eventually(self.gates_are_open)
             await eventually(self.catalogue.is_fresh)
             yield
         finally:
@@ -112,7 +112,7 @@ class ProjectorEnvironment:
 
     async def closes(self, contest: str, seq: int = 1) -> None:
         """Returns when every partition has passed the mark."""
-        await eventually(lambda: self.is_closed(contest, seq), deadline_s=20)
+        await eventually(lambda: self.is_closed(contest, seq))
 
     def source_partition(self, contest: str, source: str) -> int:
         return self.topic.partition_of(source_log_key(contest, source))

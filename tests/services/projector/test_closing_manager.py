@@ -84,7 +84,7 @@ async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: Projec
     async with own.projecting():
         contest = await own.contest(end=await own.now() + 3600 * SECOND)
         await own.set_clocks(await own.now() + 7200 * SECOND)
-        await eventually(lambda: own.vote(contest), deadline_s=20)
+        await eventually(lambda: own.vote(contest))
         assert (await own.read(contest)).closed == 0
 
 
@@ -133,7 +133,7 @@ async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: ProjectorE
         contest = await own.contest(end=await own.now() + 2 * SECOND)
         partition, record = await admit(own, contest)
         others = [other for other in range(PARTITIONS) if other != partition]
-        await eventually(lambda: are_closed(own, contest, others), deadline_s=20)
+        await eventually(lambda: are_closed(own, contest, others))
         assert (await own.votes.closing(partition, contest)).closed == 0
         await own.append(partition, record)
         await own.closes(contest)

@@ -38,7 +38,7 @@ async def test_what_ignores_its_cancellation_does_not_hold_up_the_end(pytestconf
         assert process.stdout is not None
         assert await process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGTERM)
-        _, said = await asyncio.wait_for(process.communicate(), 10)
+        _, said = await asyncio.wait_for(process.communicate(), 60)
     finally:
         if process.returncode is None:
             process.kill()

@@ -62,7 +62,7 @@ async def all_are(purchases: FoldedPurchases, events: list[PurchaseEvent], statu
         assert found == {status: len(events)}
         return True
 
-    await eventually(look, 20)
+    await eventually(look)
 
 
 async def test_purchases_that_fail_or_hang_hold_back_no_others(purchases: FoldedPurchases) -> None:
@@ -142,7 +142,7 @@ async def test_of_one_purchase_only_one_step_is_under_way(purchases: FoldedPurch
             found = [await purchases.views.get(event.account, event.key) for event in events]
             return all(isinstance(purchase, Purchase) and purchase.taken_back for purchase in found)
 
-        await eventually(taken_back, 20)
+        await eventually(taken_back)
     assert most_at_once == 1
     assert all(taken[:2] == [PurchaseStatus.RECORDED, PurchaseStatus.REFUNDED] for taken in steps.values())
 

@@ -76,7 +76,7 @@ class Deployment:
 
     async def ends(self, process: asyncio.subprocess.Process) -> bytes:
         """Return its log, once it has ended."""
-        await asyncio.wait_for(process.wait(), 30)
+        await asyncio.wait_for(process.wait(), 60)
         return self.said()
 
     async def append(self, count: int) -> None:
@@ -114,21 +114,21 @@ async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: 
 async def test_it_opens_the_gates_folds_and_drains_on_sigterm(deployment: Deployment) -> None:
     await deployment.create()
     process = await deployment.start()
-    await eventually(there(deployment.gates_are_open), deadline_s=30)
+    await eventually(there(deployment.gates_are_open))
     await deployment.append(500)
-    await eventually(deployment.is_folded, deadline_s=20)
+    await eventually(deployment.is_folded)
     process.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), 60) == 0
 
 
 async def test_a_frozen_kafka_does_not_hold_up_its_end(deployment: Deployment, breakable: Servers) -> None:
     await deployment.create()
     process = await deployment.start()
-    await eventually(there(deployment.gates_are_open), deadline_s=30)
+    await eventually(there(deployment.gates_are_open))
     os.kill(breakable.pids["kafka"], signal.SIGSTOP)
     try:
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
     finally:
         os.kill(breakable.pids["kafka"], signal.SIGCONT)
 
@@ -136,24 +136,24 @@ async def test_a_frozen_kafka_does_not_hold_up_its_end(deployment: Deployment, b
 async def test_after_kill_9_another_process_goes_on(deployment: Deployment) -> None:
     await deployment.create()
     first = await deployment.start()
-    await eventually(there(deployment.is_folded), deadline_s=30)
+    await eventually(there(deployment.is_folded))
     await deployment.append(200)
     first.send_signal(signal.SIGKILL)
     await deployment.start()
     await deployment.append(200)
-    await eventually(there(deployment.is_folded), deadline_s=30)
+    await eventually(there(deployment.is_folded))
 
 
 async def test_killed_servers_are_waited_for(deployment: Deployment, breakable: Servers) -> None:
     await deployment.create()
     process = await deployment.start()
-    await eventually(there(deployment.gates_are_open), deadline_s=30)
+    await eventually(there(deployment.gates_are_open))
     for name in ("valkey", "kafka"):
         await breakable.kill(name)
         await breakable.restart(name)
         await deployment.append(100)
-        await eventually(there(deployment.is_folded), deadline_s=30)
-        await eventually(there(deployment.gates_are_open), deadline_s=30)
+        await eventually(there(deployment.is_folded))
+        await eventually(there(deployment.gates_are_open))
     assert process.returncode is None
 
 
@@ -163,10 +163,10 @@ async def test_a_recreated_log_stops_its_fold_alone(deployment: Deployment) -> N
     await load_functions(deployment.valkey)
     await deployment.test_catalogue.apply(1, Position("the log of before", 0), [], 5)
     process = await deployment.start()
-    await eventually(there(deployment.gates_are_open), deadline_s=30)
-    await eventually(lambda: b"it was recreated" in deployment.said(), deadline_s=30)
+    await eventually(there(deployment.gates_are_open))
+    await eventually(lambda: b"it was recreated" in deployment.said())
     await deployment.append(100)
-    await eventually(deployment.is_folded, deadline_s=20)
+    await eventually(deployment.is_folded)
     assert process.returncode is None
 
 

@@ -84,7 +84,7 @@ async def test_where_nothing_can_be_folded_any_more_it_ends_and_says_all_that_is
         "manager": Part().run,
     }
     with pytest.raises(ExceptionGroup) as ended:
-        await asyncio.wait_for(Supervisor(parts, frozenset({"one", "other"})).run(), 10)
+        await asyncio.wait_for(Supervisor(parts, frozenset({"one", "other"})).run(), 60)
     wrong = ended.value.subgroup(supervision.UNSERVABLE)
     assert wrong is not None
     assert "recreated" in repr(wrong)

@@ -10,7 +10,7 @@ from tests.services.query.streams.stream_clients import Service, served
 
 @pytest.fixture
 async def env(valkey_address: str, namespace: str) -> AsyncIterator[QueryEnvironment]:
-    async with open_environment(valkey_address, namespace, count_wait_ms=300) as opened:
+    async with open_environment(valkey_address, namespace, count_wait_ms=60_000) as opened:
         yield opened
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from libs.contracts.position_token import decode_positions, encode_positions
 from libs.tally.events import LogCreated
-from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest
+from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest, open_environment
 from tests.support.builders import a_removal
 from tests.support.eventually import eventually
 from tests.support.openapi import resolved
@@ -185,10 +185,12 @@ async def test_a_reader_waits_for_a_position_that_is_not_in_yet(env: QueryEnviro
     assert [response.json()["count"] for response in await waiting] == [1] * 20
 
 
-async def test_a_position_that_does_not_come_is_503_and_may_be_asked_for_again(env: QueryEnvironment) -> None:
-    key = await song(env)
+async def test_a_position_that_does_not_come_is_503_and_may_be_asked_for_again(
+    valkey_address: str, namespace: str
+) -> None:
     path = f"/contests/song/vote_updates?min_position={encode_positions({0: 1_000})}"
-    response = await env.get(path, key)
+    async with open_environment(valkey_address, namespace, count_wait_ms=100) as env:
+        response = await env.get(path, await song(env))
     assert (response.status_code, response.json()["code"]) == (503, "views_unavailable")
     assert int(response.headers["retry-after"]) >= 1
 

@@ -86,7 +86,7 @@ async def test_a_contest_that_ends_during_a_replay_is_closed(api: Api, context: 
         answer = await api.client.get(f"{contest.path}/vote_updates/")
         return answer.headers["tally-final"] == "final"
 
-    await eventually(final, 20)
+    await eventually(final)
     await replayed(context, "catalogue", "votes")
     assert await final()
 

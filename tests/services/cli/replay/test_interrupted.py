@@ -36,7 +36,7 @@ async def many_votes(contest: Contest) -> None:
     async def folded() -> bool:
         return await count(contest) == VOTES
 
-    await eventually(folded, 20)
+    await eventually(folded)
 
 
 async def a_replay(context: ReplayContext, *more: str) -> asyncio.subprocess.Process:
@@ -57,7 +57,7 @@ async def killed_half_way(context: ReplayContext) -> int:
                     return one.number
         return 0
 
-    number = await eventually(half_way, 30, every_s=0.005)
+    number = await eventually(half_way, every_s=0.005)
     process.kill()
     assert await process.wait() == -9
     return number

@@ -16,7 +16,7 @@ from libs.web.settings import HttpSettings
 from tests.services.query.query_environment import QueryEnvironment
 from tests.support.http_clients import http_client
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 COUNTS = "/contests/song/vote_updates"
 PUBLIC = "/public/contests/song/results"
 

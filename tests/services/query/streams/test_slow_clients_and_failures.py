@@ -64,7 +64,7 @@ async def test_a_slow_reader_holds_nobody_back_and_hears_what_is_latest(service:
             await stream.counts(number)
     heard: list[int] = []
     text = ""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not heard or heard[-1] < votes:
             text += (await asyncio.get_running_loop().sock_recv(client, 1 << 16)).decode()
             heard = [int(found) for found in re.findall(r'"contest_key":"song".*?"count":(\d+),"an', text)]
@@ -181,14 +181,14 @@ async def test_a_process_takes_many_listeners_and_lets_them_go_when_it_is_told_t
                 with pytest.raises(EndOfStream):
                     await stream.next()
 
-        await eventually(is_there, deadline_s=30)
+        await eventually(is_there)
         ready = asyncio.Semaphore(0)
         listening = asyncio.gather(*(listen() for _ in range(LISTENERS)))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for _ in range(LISTENERS):
                 await ready.acquire()
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         await listening
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
         assert time.monotonic() - began < CLOSE_S - 2
