@@ -57,7 +57,7 @@ async def test_a_lost_connection_is_said_and_the_last_picture_stays_until_it_is_
     await page.context.set_offline(True)
     await expect(page.locator("#trouble")).to_contain_text("does not respond")
     await expect(page.locator("#freshness")).to_contain_text("Not up to date")
-    await expect(page.locator("#folds article")).to_have_count(len(ProjectionName))
+    await expect(page.locator("#projections article")).to_have_count(len(ProjectionName))
     await page.context.set_offline(False)
     await expect(page.locator("#trouble")).to_be_hidden()
     await expect(page.locator("#freshness")).to_contain_text("Read ")
@@ -81,7 +81,7 @@ async def test_nobody_is_asked_while_the_page_is_out_of_sight(visit: Visit) -> N
 
 @pytest.fixture(scope="module")
 async def trouble(stack: Supervisor) -> None:
-    """A record that nobody can fold, and a replay that was left half way."""
+    """A record that nobody can process, and a replay that was left half way."""
     described = stack.stack
     topic = votes_topic(described["namespace"], described["partitions"])
     producer = AIOKafkaProducer(bootstrap_servers=described["kafka"], acks="all")

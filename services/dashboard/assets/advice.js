@@ -1,6 +1,7 @@
 // Advice with commands that can be copied.
 
 import { make, tell } from "./keyed-elements.js";
+import { t } from "./texts.js";
 
 const SAID_MS = 2_000;
 
@@ -23,17 +24,17 @@ function command(given) {
   const complete = given.startsWith("tally ") && commandOptions && !WITHOUT_SERVERS.test(given);
   const text = complete ? `${given} ${commandOptions}` : given;
   const code = make("code", {}, text);
-  const button = make("button", { type: "button" }, "Copy");
-  button.setAttribute("aria-label", `Copy ${text}`);
+  const button = make("button", { type: "button" }, t("Copy"));
+  button.setAttribute("aria-label", t("Copy {name}", { name: text }));
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text);
-      tell(button, "Copied");
+      tell(button, t("Copied"));
     } catch {
       getSelection().selectAllChildren(code);
-      tell(button, "Selected");
+      tell(button, t("Selected"));
     }
-    setTimeout(() => tell(button, "Copy"), SAID_MS);
+    setTimeout(() => tell(button, t("Copy")), SAID_MS);
   });
   return make("span", { className: "command" }, code, button);
 }

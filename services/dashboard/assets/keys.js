@@ -3,9 +3,11 @@
 import { make } from "./keyed-elements.js";
 import { get, open, Refused } from "./session.js";
 import { element, start } from "./shell.js";
+import { mark, t } from "./texts.js";
 import * as words from "./formatting.js";
 
 const MANAGE = "keys:manage";
+const RATE = { one: mark("{n} request a second"), many: mark("{n} requests a second") };
 let next = null;
 
 const who = await start();
@@ -17,7 +19,7 @@ if (who.permissions.includes(MANAGE)) {
   element("more").addEventListener("click", more);
   await more();
 } else {
-  element("keys-note").textContent = `This page needs an API key with the permission ${MANAGE}.`;
+  element("keys-note").textContent = t("This page needs an API key with the permission {name}.", { name: MANAGE });
 }
 
 function choice(name) {
@@ -48,7 +50,7 @@ async function create(event) {
   if (networks.length) body.networks = networks;
   element("refused").textContent = "";
   if (!body.permissions.length) {
-    element("refused").textContent = "Choose at least one permission.";
+    element("refused").textContent = t("Choose at least one permission.");
     return;
   }
   try {
@@ -65,17 +67,17 @@ async function create(event) {
 
 function item(key) {
   const facts = [
-    `made ${words.date(Date.parse(key.created))}`,
-    key.last_used ? `last used ${words.date(Date.parse(key.last_used))}` : "not used yet",
-    key.expires ? `expires ${words.date(Date.parse(key.expires))}` : "",
-    key.networks.length ? `from ${key.networks.join(", ")}` : "",
-    key.rate === null ? "" : key.rate === 0 ? "no rate limit" : `${words.plural(key.rate, { one: "{n} request", many: "{n} requests" })} a second`,
+    t("made {time}", { time: words.date(Date.parse(key.created)) }),
+    key.last_used ? t("last used {time}", { time: words.date(Date.parse(key.last_used)) }) : t("not used yet"),
+    key.expires ? t("expires {time}", { time: words.date(Date.parse(key.expires)) }) : "",
+    key.networks.length ? t("from {networks}", { networks: key.networks.join(", ") }) : "",
+    key.rate === null ? "" : key.rate === 0 ? t("no rate limit") : words.plural(key.rate, RATE),
   ].filter(Boolean);
   const own = key.key_id === who.key_id;
   const about = make(
     "div",
     { className: "about" },
-    make("strong", {}, key.name || "Without a name", own ? " (the key of this session)" : ""),
+    make("strong", {}, key.name || t("Without a name"), own ? ` (${t("the key of this session")})` : ""),
     make("code", {}, key.key_id),
     make("span", {}, key.permissions.join(", ")),
     make("span", { className: "soft" }, facts.join(" · ")),
@@ -89,10 +91,10 @@ function item(key) {
 /** Shows the button that revokes a key, and then the question whether to. */
 function ask(shown, buttons, key) {
   const name = key.name || key.key_id;
-  const revoke = make("button", { type: "button", textContent: "Revoke", ariaLabel: `Revoke ${name}` });
+  const revoke = make("button", { type: "button", textContent: t("Revoke"), ariaLabel: t("Revoke {name}", { name }) });
   revoke.addEventListener("click", () => {
-    const yes = make("button", { type: "button", className: "danger", textContent: "Revoke for good" });
-    const no = make("button", { type: "button", textContent: "Keep" });
+    const yes = make("button", { type: "button", className: "danger", textContent: t("Revoke for good") });
+    const no = make("button", { type: "button", textContent: t("Keep") });
     yes.addEventListener("click", () => remove(shown, buttons, key));
     no.addEventListener("click", () => ask(shown, buttons, key).focus());
     buttons.replaceChildren(yes, no);
@@ -108,7 +110,7 @@ async function remove(shown, buttons, key) {
   try {
     await send(`/keys/${encodeURIComponent(key.key_id)}`, "DELETE");
     shown.remove();
-    element("keys-note").textContent = `Revoked ${key.name || key.key_id}.`;
+    element("keys-note").textContent = t("Revoked {name}.", { name: key.name || key.key_id });
   } catch (error) {
     trouble.textContent = said(error);
     trouble.hidden = false;
@@ -119,7 +121,7 @@ async function remove(shown, buttons, key) {
 async function copy() {
   try {
     await navigator.clipboard.writeText(element("text").textContent);
-    element("copy").textContent = "Copied";
+    element("copy").textContent = t("Copied");
   } catch {
     getSelection().selectAllChildren(element("text"));
   }
@@ -132,5 +134,5 @@ function send(path, method, body) {
 }
 
 function said(error) {
-  return error instanceof Refused ? error.message : "The service cannot be reached. Try again.";
+  return error instanceof Refused ? error.message : t("The service cannot be reached. Try again.");
 }

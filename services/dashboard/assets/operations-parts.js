@@ -3,44 +3,56 @@
 import { setCommandOptions, showAdvice } from "./advice.js";
 import { follow, make, tell } from "./keyed-elements.js";
 import { element } from "./shell.js";
-import { date, decimal, number, share, span, time } from "./formatting.js";
+import { date, decimal, number, plural, share, span, time } from "./formatting.js";
+import { mark, t } from "./texts.js";
 
 const BEHIND_S = 1;
 const OLDEST_PENDING_S = 10;
-const NAMES = { votes: "Votes", purchases: "Purchases", catalogue: "Catalogue", test: "Test environment" };
+const NAMES = {
+  votes: mark("Votes"),
+  purchases: mark("Purchases"),
+  catalogue: mark("Catalogue"),
+  test: mark("Test environment"),
+};
+const nameOf = (projection) => (projection in NAMES ? t(NAMES[projection]) : projection);
 
 /** Explains a generation's state, with commands in backticks. */
 const STATES = {
   building: (one) =>
-    one.processed_per_s === 0 ? `makes no progress: \`tally replay run ${chosen(one)} --execute\` continues it` : "",
-  following: () => "built and kept up to date; verify it, then swap it in",
+    one.processed_per_s === 0
+      ? t("makes no progress: {command} continues it", { command: `\`tally replay run ${chosen(one)} --execute\`` })
+      : "",
+  following: () => t("built and kept up to date; verify it, then swap it in"),
   kept: (one) =>
-    `the former one: \`tally replay rollback ${chosen(one)} --execute\` returns to it, ${given(one)} frees its memory`,
-  side: (one) => `for inspection only: ${given(one)} drops it`,
-  broken: (one) => `cannot process further records: ${given(one)} drops it`,
+    t("the former one: {rollback} returns to it, {command} frees its memory", {
+      rollback: `\`tally replay rollback ${chosen(one)} --execute\``,
+      command: given(one),
+    }),
+  side: (one) => t("for inspection only: {command} drops it", { command: given(one) }),
+  broken: (one) => t("cannot process further records: {command} drops it", { command: given(one) }),
 };
 
-function chosen({ fold, scope }) {
-  return scope && scope !== "*timeline" ? scope : `--projection ${scope ? "timeline" : fold}`;
+function chosen({ projection, scope }) {
+  return scope && scope !== "*timeline" ? scope : `--projection ${scope ? "timeline" : projection}`;
 }
 
-function given({ fold, generation }) {
-  return `\`tally replay drop --projection ${fold} --generation ${generation} --execute\``;
+function given({ projection, generation }) {
+  return `\`tally replay drop --projection ${projection} --generation ${generation} --execute\``;
 }
 
 const COLUMNS = [
-  ["Position", (row) => whole(row.position)],
-  ["Log end", (row) => whole(row.end)],
-  ["Lag", (row) => whole(row.lag), (row) => (row.position > row.end ? "bad" : "")],
-  ["Behind", (row) => duration(row.lag_s), (row) => (row.lag_s > BEHIND_S ? "warn" : "")],
-  ["Voting", gate, (row) => (gate(row).endsWith("paused") ? "bad" : "")],
-  ["Pending", (row) => whole(row.pending), (row) => (row.oldest_pending_s > OLDEST_PENDING_S ? "warn" : "")],
-  ["Quarantine", (row) => whole(row.quarantined), (row) => (row.quarantined ? "bad" : "")],
-  ["Overruled", (row) => whole(row.overruled), (row) => (row.overruled ? "bad" : "")],
-  ["Records/s", (row) => whole(row.processed_per_s)],
-  ["Generation", (row) => whole(row.generation)],
-  ["Last event", (row) => when(row.last_event)],
-  ["Stalled since", stalled, (row) => (stalled(row) ? "bad" : "")],
+  [mark("Position"), (row) => whole(row.position)],
+  [mark("Log end"), (row) => whole(row.end)],
+  [mark("Lag"), (row) => whole(row.lag), (row) => (row.position > row.end ? "bad" : "")],
+  [mark("Behind"), (row) => duration(row.lag_s), (row) => (row.lag_s > BEHIND_S ? "warn" : "")],
+  [mark("Voting"), gate, (row) => (isPaused(row) ? "bad" : "")],
+  [mark("Pending"), (row) => whole(row.pending), (row) => (row.oldest_pending_s > OLDEST_PENDING_S ? "warn" : "")],
+  [mark("Quarantine"), (row) => whole(row.quarantined), (row) => (row.quarantined ? "bad" : "")],
+  [mark("Overruled"), (row) => whole(row.overruled), (row) => (row.overruled ? "bad" : "")],
+  [mark("Records/s"), (row) => whole(row.processed_per_s)],
+  [mark("Generation"), (row) => whole(row.generation)],
+  [mark("Last event"), (row) => when(row.last_event)],
+  [mark("Stalled since"), stalled, (row) => (stalled(row) ? "bad" : "")],
 ];
 
 /** Returns a title with its key, or the key alone. */
@@ -64,14 +76,14 @@ export function show(status, everything) {
   setCommandOptions(status.command_options);
   tell(element("version"), `Tallykeeper ${status.version}`);
   showProblems(status);
-  follow(element("projections"), Object.entries(status.folds), ([fold]) => fold, madeFold, (card, [fold, rows]) =>
-    showFold(card, rows, status.totals[fold]),
+  follow(element("projections"), Object.entries(status.projections), ([name]) => name, madeProjection, (card, [name, rows]) =>
+    showProjection(card, rows, status.totals[name]),
   );
   element("generations-panel").hidden = !status.generations.length;
   follow(
     element("generations"),
     status.generations,
-    (one) => [one.fold, one.generation, one.scope],
+    (one) => [one.projection, one.generation, one.scope],
     madeGeneration,
     showGeneration,
   );
@@ -79,22 +91,24 @@ export function show(status, everything) {
   showSealed(status.sealed);
 }
 
-function showProblems({ problems, folds, dependencies }) {
-  const partitions = Object.values(folds).flat().length;
-  const fine = `No problems: all ${partitions} partitions are up to date, votes are accepted, no records are quarantined.`;
+function showProblems({ problems, projections, dependencies }) {
+  const fine = t("No problems: all {n} partitions are up to date, votes are accepted, no records are quarantined.", {
+    n: Object.values(projections).flat().length,
+  });
   tell(element("fine"), fine);
   element("fine").hidden = problems.length > 0;
   follow(element("problems"), problems, (one) => `${one.kind} ${one.where}`, madeProblem, showProblem);
   follow(element("dependencies"), Object.entries(dependencies), ([name]) => name, () => make("li"), (item, [name, is]) => {
     item.className = `chip ${is === "ready" ? "good" : "bad"}`;
-    tell(item, `${name}: ${is}`);
+    tell(item, `${name}: ${is === "ready" ? t("ready") : is}`);
   });
   const spoken = problems.map(({ kind, where }) => `${where}: ${kind}`);
-  tell(element("spoken"), spoken.length ? `Problems: ${spoken.join("; ")}` : fine);
+  tell(element("spoken"), spoken.length ? t("Problems: {list}", { list: spoken.join("; ") }) : fine);
 }
 
 function madeProblem() {
-  return make("li", {}, make("strong"), " ", make("span"), " ", make("span", { className: "advice" }));
+  // the service explains problems in English
+  return make("li", { lang: "en" }, make("strong"), " ", make("span"), " ", make("span", { className: "advice" }));
 }
 
 function showProblem(item, { where, detail, remedy }) {
@@ -104,33 +118,45 @@ function showProblem(item, { where, detail, remedy }) {
   showAdvice(advice, remedy);
 }
 
-function madeFold([fold]) {
-  const head = make("div", { className: "head" }, make("h2", {}, NAMES[fold] ?? fold), make("span"));
+function madeProjection([name]) {
+  const head = make("div", { className: "head" }, make("h2", {}, nameOf(name)), make("span"));
   const strip = make("div", { className: "strip" });
   strip.setAttribute("aria-hidden", "true");
   return make("article", { className: "panel" }, head, make("p", { className: "lag" }), make("p", { className: "soft" }), strip);
 }
 
-function showFold(card, rows, total) {
+function showProjection(card, rows, total) {
   const [head, lag, rest, strip] = card.children;
   const worst = rows.map(level).sort((one, other) => LEVELS.indexOf(one) - LEVELS.indexOf(other))[0];
   head.children[1].className = `chip ${worst}`;
-  const words = { bad: "needs attention", warn: `${duration(total.lag_s)} behind`, good: "up to date" };
+  const words = {
+    bad: t("needs attention"),
+    warn: t("{span} behind", { span: duration(total.lag_s) }),
+    good: t("up to date"),
+  };
   tell(head.children[1], words[worst]);
-  lag.replaceChildren(number(total.lag), " ", make("small", {}, total.lag === 1 ? "record behind" : "records behind"));
-  const said = [`${number(total.position)} of ${number(total.end)} processed`];
-  if (total.processed_per_s) said.push(`${whole(total.processed_per_s)} a second`);
-  if (total.pending != null) said.push(`${number(total.pending)} pending`);
-  if (total.overruled) said.push(`${number(total.overruled)} overruled`);
-  if (total.quarantined) said.push(`${number(total.quarantined)} in quarantine`);
-  if (total.dropped) said.push(`${number(total.dropped)} dropped`);
+  lag.replaceChildren(number(total.lag), " ", make("small", {}, total.lag === 1 ? t("record behind") : t("records behind")));
+  const said = [t("{n} of {all} processed", { n: number(total.position), all: number(total.end) })];
+  if (total.processed_per_s) said.push(t("{n} a second", { n: whole(total.processed_per_s) }));
+  if (total.pending != null) said.push(t("{n} pending", { n: number(total.pending) }));
+  if (total.overruled) said.push(t("{n} overruled", { n: number(total.overruled) }));
+  if (total.quarantined) said.push(t("{n} in quarantine", { n: number(total.quarantined) }));
+  if (total.dropped) said.push(t("{n} dropped", { n: number(total.dropped) }));
   tell(rest, said.join(" · "));
   follow(strip, rows, (row) => row.partition, () => make("i"), (cell, row) => {
     cell.className = level(row);
-    cell.title = `Partition ${row.partition}: ${number(row.lag)} records behind`;
+    cell.title = t("Partition {number}: {n} records behind", { number: row.partition, n: number(row.lag) });
   });
 }
 
+const STATE_NAMES = {
+  building: mark("building"),
+  following: mark("following"),
+  kept: mark("kept"),
+  side: mark("side copy"),
+  broken: mark("broken"),
+};
+const PARTITIONS = { one: mark("{n} partition"), many: mark("{n} partitions") };
 const LEVELS = ["bad", "warn", "good"];
 
 /** Returns the worst level of a partition's values. */
@@ -146,27 +172,30 @@ function madeGeneration() {
 
 function showGeneration(item, one) {
   const [title, bar, far, what] = item.children;
-  const scope = one.scope === "*timeline" ? ", timeline" : one.scope ? `, contest ${titled(one.scope_title, one.scope)}` : "";
-  tell(title, `${NAMES[one.fold] ?? one.projection}${scope}, generation ${one.generation}: ${one.state}`);
+  const scope = one.scope === "*timeline" ? `, ${t("timeline")}` : one.scope ? `, ${titled(one.scope_title, one.scope)}` : "";
+  const state = one.state in STATE_NAMES ? t(STATE_NAMES[one.state]) : one.state;
+  tell(title, t("{name}, generation {number}: {state}", { name: nameOf(one.projection) + scope, number: one.generation, state }));
   bar.hidden = one.state !== "building";
   bar.max = Math.max(1, one.end);
   bar.value = one.processed;
   bar.setAttribute("aria-label", title.textContent);
-  const said = [`${number(one.processed)} of ${number(one.end)} records (${share(one.processed, one.end)})`];
-  said.push(one.partitions === 1 ? "1 partition" : `${one.partitions} partitions`);
-  if (one.processed_per_s) said.push(`${whole(one.processed_per_s)} a second`);
-  if (one.left_s != null) said.push(`${duration(one.left_s)} left`);
+  const said = [
+    t("{n} of {all} records ({share})", { n: number(one.processed), all: number(one.end), share: share(one.processed, one.end) }),
+  ];
+  said.push(plural(one.partitions, PARTITIONS));
+  if (one.processed_per_s) said.push(t("{n} a second", { n: whole(one.processed_per_s) }));
+  if (one.left_s != null) said.push(t("{span} left", { span: duration(one.left_s) }));
   tell(far, said.join(" · "));
   showAdvice(what, STATES[one.state](one));
 }
 
 function showPartitions(status, everything) {
-  follow(element("columns"), ["Partition", ...COLUMNS.map(([name]) => name)], (name) => name, madeHead, () => {});
-  const rows = Object.entries(status.folds).flatMap(([fold, partitions]) => [
-    { fold, name: `${NAMES[fold] ?? fold}, all`, ...status.totals[fold], total: true },
+  follow(element("columns"), [mark("Partition"), ...COLUMNS.map(([name]) => name)], (name) => name, madeHead, () => {});
+  const rows = Object.entries(status.projections).flatMap(([projection, partitions]) => [
+    { projection, name: t("{name}, all", { name: nameOf(projection) }), ...status.totals[projection], total: true },
     ...partitions
       .filter((row) => everything || level(row) !== "good")
-      .map((row) => ({ fold, name: `${NAMES[fold] ?? fold} ${row.partition}`, ...row })),
+      .map((row) => ({ projection, name: `${nameOf(projection)} ${row.partition}`, ...row })),
   ]);
   follow(element("rows"), rows, (row) => row.name, madeRow, (line, row) =>
     COLUMNS.forEach(([, text, mark], at) => {
@@ -178,7 +207,7 @@ function showPartitions(status, everything) {
 }
 
 function madeHead(name) {
-  return make("th", { scope: "col", className: name === "Partition" ? "" : "number" }, name);
+  return make("th", { scope: "col", className: name === "Partition" ? "" : "number" }, t(name));
 }
 
 function madeRow({ name, total }) {
@@ -187,16 +216,20 @@ function madeRow({ name, total }) {
 }
 
 function gate({ open, shut }) {
-  if (shut != null) return shut ? `${shut} paused` : "open";
-  return open == null ? "" : open ? "open" : "paused";
+  if (shut != null) return shut ? t("{n} paused", { n: shut }) : t("open");
+  return open == null ? "" : open ? t("open") : t("paused");
+}
+
+function isPaused({ open, shut }) {
+  return shut != null ? shut > 0 : open === false;
 }
 
 function stalled({ stalled_since: since, stalled: count }) {
-  return since ? when(since) : count ? `${count} stalled` : "";
+  return since ? when(since) : count ? t("{n} stalled", { n: count }) : "";
 }
 
 function showSealed(sealed) {
-  tell(element("sealed-title"), `Sealed contests: ${sealed.length ? number(sealed.length) : "none"}`);
+  tell(element("sealed-title"), t("Sealed contests: {n}", { n: sealed.length ? number(sealed.length) : t("none") }));
   const made = () => make("tr", {}, make("td"), make("td", { className: "number" }), make("td"), make("td", {}, make("code")));
   follow(element("sealed"), sealed, (one) => one.contest, made, (line, one) => {
     const [contest, closing, sealed, hash] = line.children;

@@ -4,6 +4,7 @@ import { tell } from "./keyed-elements.js";
 import { duration, show } from "./operations-parts.js";
 import { Refused, open } from "./session.js";
 import { element, start } from "./shell.js";
+import { t } from "./texts.js";
 
 const EVERY_MS = 2_000;
 const PATIENCE_MS = 8_000;
@@ -29,8 +30,8 @@ async function ask() {
     received = performance.now();
     trouble = "";
   } catch (error) {
-    trouble = error instanceof Refused ? error.message : "The service does not respond; this page keeps trying.";
-    if (error.status === 403) trouble += " Log in with another key.";
+    trouble = error instanceof Refused ? error.message : t("The service does not respond; this page keeps trying.");
+    if (error.status === 403) trouble += ` ${t("Log in with another key.")}`;
   }
   asking = false;
   draw();
@@ -49,8 +50,10 @@ function drawAge() {
   const chip = element("freshness");
   const old = Boolean(trouble) || (latest?.at && age() > OLD_S);
   chip.className = `chip ${old ? "bad" : latest?.at ? "good" : ""}`;
-  if (latest?.at) tell(chip, `${old ? "Not up to date: r" : "R"}ead ${duration(Math.floor(Math.max(0, age())))} ago`);
-  else tell(chip, latest || trouble ? "No status read yet" : "Loading …");
+  if (latest?.at) {
+    const span = duration(Math.floor(Math.max(0, age())));
+    tell(chip, old ? t("Not up to date: read {span} ago", { span }) : t("Read {span} ago", { span }));
+  } else tell(chip, latest || trouble ? t("No status read yet") : t("Loading …"));
   element("shown").classList.toggle("old", Boolean(old));
 }
 

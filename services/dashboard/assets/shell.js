@@ -3,7 +3,7 @@
 import { showBrand } from "./brand.js";
 import { element } from "./page.js";
 import { end, get, logIn, session } from "./session.js";
-import { choose, isTranslated, language, LANGUAGES, mark, t, translate } from "./texts.js";
+import { choose, language, LANGUAGES, mark, t, translate } from "./texts.js";
 import { time } from "./formatting.js";
 
 export { element };
@@ -67,6 +67,5 @@ element("log-out").addEventListener("click", async () => {
 element("renew").addEventListener("click", renew);
 for (const [value, name] of Object.entries(LANGUAGES)) element("language").append(new Option(name, value, false, value === language));
 element("language").addEventListener("change", ({ target }) => choose(target.value));
-element("language").hidden = !isTranslated;
 translate();
 showTheme();

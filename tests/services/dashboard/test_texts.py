@@ -8,14 +8,6 @@ from typing import Final
 import services.dashboard
 
 HERE: Final = Path(services.dashboard.__file__).parent
-ENGLISH_ONLY: Final = {
-    "keys.html",
-    "keys.js",
-    "operations.html",
-    "operations.js",
-    "operations-parts.js",
-    "advice.js",
-}
 USED: Final = re.compile(r'\b(?:t|mark)\(\s*"((?:[^"\\]|\\.)*)"')
 CHOSEN: Final = re.compile(r'\bt\([^"()]*\? "([^"]+)" : "([^"]+)"')
 KEY: Final = re.compile(r'^  (?:"((?:[^"\\]|\\.)*)"|([A-Za-z]\w*)):', re.MULTILINE)
@@ -46,22 +38,18 @@ class Texts(HTMLParser):
 def used() -> set[str]:
     found: set[str] = set()
     for path in HERE.glob("assets/*.js"):
-        if path.name not in ENGLISH_ONLY:
-            text = path.read_text()
-            found |= set(USED.findall(text)) | {each for pair in CHOSEN.findall(text) for each in pair}
+        text = path.read_text()
+        found |= set(USED.findall(text)) | {each for pair in CHOSEN.findall(text) for each in pair}
     for path in HERE.glob("html/*.html"):
-        if path.name not in ENGLISH_ONLY:
-            parser = Texts()
-            parser.feed(path.read_text())
-            found |= parser.found
+        parser = Texts()
+        parser.feed(path.read_text())
+        found |= parser.found
     return {
         text for text in found if re.search(r"[A-Za-z]{2}", text) and not text.startswith(("http", "tk_", "$"))
     }
 
 
 def test_every_text_of_the_pages_has_a_german_one_and_none_is_left_over() -> None:
-    file = (HERE / "assets" / "texts.js").read_text()
-    block = file[file.index("const GERMAN") : file.index("const TEXTS")]
-    german = {quoted or plain for quoted, plain in KEY.findall(block)}
+    german = {quoted or plain for quoted, plain in KEY.findall((HERE / "assets" / "german.js").read_text())}
     assert not used() - SAME - german
     assert not german - used()
