@@ -5,18 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from libs.audit.contest_hashes import HASHES, Hash, hash_differences, missing_fields
+from libs.audit.contest_hashes import HASHES
+from libs.audit.count_differences import counts_differences, state_differences
 from libs.audit.difference import Difference
-from libs.audit.difference_rows import (
-    counts_differences,
-    missing_voters,
-    state_differences,
-    voters_differences,
-    voters_of,
-)
 from libs.audit.log_fold import LogFold
+from libs.audit.stored_hash import Hash
 from libs.contracts.log_records import Position
-from libs.views.ledger_scan import HashPage, LedgerScan, VotersPage
+from libs.views.ledger_scan import HashPage, LedgerScan
 from libs.views.vote_views import VoteViews
 
 
@@ -45,29 +40,13 @@ async def read_pieces(
     # read in one call, except for large external sources
     pieces += sorted(of_contests, key=lambda piece: piece.position.offset)
     for contest in contests:
-        pieces += _voters(contest, await pages.voters(partition, contest))
         for stored in HASHES:
             pieces += _fields(contest, stored, await pages.fields(partition, stored.name, contest))
     return pieces
 
 
-def _voters(contest: str, pages: list[VotersPage]) -> Iterator[Piece]:
-    """Check the voters: each one who had voted at the first page must be on one of the pages."""
-    expected: set[str] = set()
-    seen = {row.voter for page in pages for row in page.rows}
-
-    def note(fold: LogFold) -> Iterable[Difference]:
-        expected.update(voters_of(fold, contest))
-        return ()
-
-    yield Piece(pages[0].position, note)
-    for page in pages:
-        yield Piece(page.position, partial(voters_differences, contest=contest, page=page))
-    yield Piece(pages[-1].position, lambda fold: missing_voters(fold, contest, expected, seen))
-
-
 def _fields(contest: str, stored: Hash, pages: list[HashPage]) -> Iterator[Piece]:
-    """Check the fields of a hash in the same way."""
+    """Check the fields of a hash: each one expected at the first page must be on one of the pages."""
     expected: set[bytes] = set()
     seen = {field for page in pages for field, _ in page.rows}
 
@@ -77,5 +56,5 @@ def _fields(contest: str, stored: Hash, pages: list[HashPage]) -> Iterator[Piece
 
     yield Piece(pages[0].position, note)
     for page in pages:
-        yield Piece(page.position, partial(hash_differences, contest=contest, stored=stored, page=page))
-    yield Piece(pages[-1].position, lambda fold: missing_fields(fold, contest, stored, expected, seen))
+        yield Piece(page.position, partial(stored.compare, contest=contest, page=page))
+    yield Piece(pages[-1].position, lambda fold: stored.missing(fold, contest, expected - seen))

@@ -38,7 +38,6 @@ class VoterRow(NamedTuple):
     source).
     """
 
-    voter: str
     records: list[bytes]
     spilled: int
     last_spilled: bytes
@@ -47,6 +46,11 @@ class VoterRow(NamedTuple):
     epoch: int
     latest: int
     slots: dict[tuple[int, str], bytes]
+    names: Mapping[bytes, str] = {}
+    """Vote ids by digest, in a row that a fold expects."""
+
+    def __str__(self) -> str:
+        return f"{len(self.records) + self.spilled} vote ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +73,10 @@ class Share:
         return Share(used, self.slots)
 
 
-class VotersPage(NamedTuple):
-    """A page of a contest's voters at `position`; a voter may occur twice. `cursor` is None on the last page."""
-
-    position: Position
-    cursor: str | None
-    rows: list[VoterRow]
-
-
 class HashPage(NamedTuple):
-    """A page of one of a contest's hashes: fields with their stored values, at `position`."""
+    """A page of one of a contest's hashes at `position`: fields with their stored values; one may occur twice."""
 
     position: Position
-    cursor: str | None
     rows: list[tuple[bytes, bytes]]
 
 
@@ -136,23 +131,13 @@ class LedgerScan:
             found[partition] = held.get((partition, number), set())
         return found
 
-    async def voters(self, partition: int, contest: str) -> list[VotersPage]:
-        """Read all pages of a contest's voters, in order."""
-        pages: list[VotersPage] = []
-        cursor: str | None = "0"
-        while cursor is not None:
-            position, cursor, flat = await self._page(partition, "voters", contest, cursor)
-            rows = [_voter_row(field, value) for field, value in _pairs(flat)]
-            pages.append(VotersPage(position, cursor, rows))
-        return pages
-
     async def fields(self, partition: int, name: str, contest: str) -> list[HashPage]:
         """Read all pages of one of the contest's hashes, by its name in `lua/votes/01_records.lua`."""
         pages: list[HashPage] = []
         cursor: str | None = "0"
         while cursor is not None:
             position, cursor, flat = await self._page(partition, name, contest, cursor)
-            pages.append(HashPage(position, cursor, list(_pairs(flat))))
+            pages.append(HashPage(position, list(_pairs(flat))))
         return pages
 
     async def _page(
@@ -218,13 +203,14 @@ def read_spilled(value: bytes) -> tuple[StoredRecord, bytes]:
     return read_record(value), value[ROW_SIZE:]
 
 
-def _voter_row(field: bytes, value: bytes) -> VoterRow:
+def read_voter(value: bytes) -> VoterRow:
+    """Decode a value of the hash `voters`."""
     stored: list[Any] = unpack(value)
     records, spills, sums, anonymous = stored[:4]
     spilled, last = (int.from_bytes(spills[:4], "big"), spills[4:]) if spills else (0, b"")
     epoch, latest, slots = stored[4:] + [0, 0, []][len(stored) - 4 :]
     rows = [records[at : at + ROW_SIZE] for at in range(0, len(records), ROW_SIZE)]
-    return VoterRow(text(field), rows, spilled, last, _used(sums), anonymous == 1, epoch, latest, _slots(slots))
+    return VoterRow(rows, spilled, last, _used(sums), anonymous == 1, epoch, latest, _slots(slots))
 
 
 def read_share(value: bytes) -> Share:

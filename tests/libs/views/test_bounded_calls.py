@@ -177,8 +177,7 @@ async def read(its: Votes, names: Sequence[str]) -> None:
     await views.closing(0, "contest")
     pages = LedgerScan(its.valkey, its.namespace, 1)
     for contest in ("contest", "ballots", "closed"):
-        await pages.voters(0, contest)
-        for name in HASHES:
+        for name in ("voters", *HASHES):
             await pages.fields(0, name, contest)
     past = Timeline(its.valkey, its.namespace, 1)
     sources = {"sms": SourceCounts(0, 0, dict.fromkeys(known.sources["sms"].figures, VoteSums()), {})}

@@ -6,7 +6,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import VoteRestored
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.ledger_scan import _voter_row, read_record, read_share
+from libs.views.ledger_scan import read_record, read_share, read_voter
 from libs.views.serialization import digest, raw, text, unpack
 from libs.views.vote_views import VoteViews
 
@@ -127,8 +127,8 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
         content, offset, late, held = unpack(packed)
         report = text(content), offset, late == 1, tuple(name.decode() for name in held)
         yield ("report", contest, source, report_id), report
-    for row in (_voter_row(voter, packed) for voter, packed in (await kept("voters")).items()):
-        voter = raw(row.voter)
+    for voter, packed in (await kept("voters")).items():
+        row = read_voter(packed)
         yield ("voter", contest, voter), (row.anonymous, row.epoch, row.latest)
         for (index, source), held in row.slots.items():
             yield ("slot", contest, voter, names[index], source), held
