@@ -5,7 +5,6 @@ one process that awaits nothing but room, acks=all and idempotent like ours.
 """
 
 import asyncio
-import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -17,17 +16,42 @@ from aiokafka import AIOKafkaProducer
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
 from libs.tally.events import VoteCast
-from tests.benchmarks.measurement import median
+from tests.benchmarks.alone import alone
+from tests.benchmarks.cpu import CpuMeter
+from tests.benchmarks.load import SETTLE_S
+from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
 from tests.support.voting import Contest, new_id, running
 
-VOTES = 40_000
 BATCH = 1_000
 CLIENTS = 8
+PARTS = ("gateway", "projector", "Valkey", "Kafka")
+BARE = "bare aiokafka loop"
+LOOPS = {BARE: None, "the same, batches of 512 KiB": 512 * 1024}
+JSON = {"content-type": "application/json"}
 
 
-async def post_batches(contest: Contest) -> float:
-    """Votes accepted a second, over HTTP."""
+async def measure(scale: Scale) -> list[Measurement]:
+    votes = scale.pick(8_000, 80_000)
+    async with whole_service() as (supervisor, api):
+        contest = await api.contest(participants=100, body=running(free={"max_participant": 3}))
+        topic = votes_topic(supervisor.stack["namespace"], supervisor.stack["partitions"]).name
+        await post_batches(contest, 8_000)
+        ours: list[Run] = []
+        loops: dict[str, list[Run]] = {name: [] for name in LOOPS}
+        for _ in range(scale.rounds):
+            ours.append(await post_batches(contest, votes))
+            for name, batch_bytes in LOOPS.items():
+                event = sample(contest)
+                loops[name].append(await bare_loop(supervisor.stack["kafka"], topic, event, votes, batch_bytes))
+    parties = [Party(name, runs, "no answers, limits, vote ids or counts") for name, runs in loops.items()]
+    ceiling, *peers = parties
+    name = f"batches of {BATCH:,} votes, {CLIENTS} clients"
+    return [Measurement(name, "votes/s", "higher", Party(OURS, ours), peers, ceiling, [Goal(0.7, BARE)])]
+
+
+async def post_batches(contest: Contest, votes: int) -> Run:
+    """Post votes of new voters, three each, and fold them."""
     base = new_id()
     bodies = [
         orjson.dumps(
@@ -38,11 +62,13 @@ async def post_batches(contest: Contest) -> float:
                 ]
             }
         )
-        for at in range(0, VOTES, BATCH)
+        for at in range(0, votes, BATCH)
     ]
-    begun = time.perf_counter()
+    meter, begun = CpuMeter(), time.perf_counter()
     await asyncio.gather(*(post(contest, bodies[number::CLIENTS]) for number in range(CLIENTS)))
-    return VOTES / (time.perf_counter() - begun)
+    took_s = time.perf_counter() - begun
+    await asyncio.sleep(SETTLE_S)
+    return Run(votes / took_s, meter.each_us(votes, PARTS))
 
 
 async def post(contest: Contest, bodies: list[bytes]) -> None:
@@ -54,23 +80,20 @@ async def post(contest: Contest, bodies: list[bytes]) -> None:
             assert answer.content.count(b'"status":201') == BATCH, answer.text[:300]
 
 
-JSON = {"content-type": "application/json"}
-
-
-async def bare_loop(kafka: str, topic: str, event: VoteCast, batch_bytes: int | None = None) -> float:
-    """Records acknowledged a second by a loop of `producer.send`, each encoded and keyed as a vote is."""
+async def bare_loop(kafka: str, topic: str, event: VoteCast, votes: int, batch_bytes: int | None) -> Run:
+    """Send records by `producer.send`, each encoded and keyed as a vote is, until all are acknowledged."""
     batches = {} if batch_bytes is None else {"max_batch_size": batch_bytes}
     producer = AIOKafkaProducer(bootstrap_servers=kafka, acks="all", enable_idempotence=True, **batches)
     await producer.start()
     try:
-        begun = time.perf_counter()
+        meter, begun = CpuMeter(own="loop"), time.perf_counter()
         acks: list[Any] = []
-        for number in range(VOTES):
+        for number in range(votes):
             voter = f"{number:022d}"
             value = vote_codec.encode(replace(event, voter=voter))
             acks.append(await producer.send(topic, value, key=voter.encode()))
         await asyncio.gather(*acks)
-        return VOTES / (time.perf_counter() - begun)
+        return Run(votes / (time.perf_counter() - begun), meter.each_us(votes, ("loop", "Kafka")))
     finally:
         await producer.stop()
 
@@ -98,24 +121,5 @@ def sample(contest: Contest) -> VoteCast:
     )
 
 
-async def main(rounds: int) -> None:
-    async with whole_service() as (supervisor, api):
-        contest = await api.contest(participants=100, body=running(free={"max_participant": 3}))
-        topic = votes_topic(supervisor.stack["namespace"], supervisor.stack["partitions"]).name
-        await post_batches(contest)
-        loops = {"bare aiokafka loop": None, "the same, batches of 512 KiB": 512 * 1024}
-        ours: list[float] = []
-        bare: dict[str, list[float]] = {name: [] for name in loops}
-        for _ in range(rounds):
-            ours.append(await post_batches(contest))
-            for name, batch_bytes in loops.items():
-                kafka = supervisor.stack["kafka"]
-                bare[name].append(await bare_loop(kafka, topic, sample(contest), batch_bytes))
-        print(f"{'batch POST':28} {median(ours):8.0f} votes/s")
-        for name, rates in bare.items():
-            ratio = median([a / b for a, b in zip(ours, rates, strict=True)])
-            print(f"{name:28} {median(rates):8.0f} records/s   batch POST is {ratio:.2f} of it")
-
-
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3))
+    alone("Batch POST", measure)

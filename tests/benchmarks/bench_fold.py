@@ -11,11 +11,12 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.local_stack.servers import Addresses
 from tests.benchmarks.alone import alone
-from tests.benchmarks.bench_projector import fold_all, fold_nothing, produce
+from tests.benchmarks.bench_projector import fold_all, fold_nothing
 from tests.benchmarks.fold_peers import EXACTLY_ONCE, FAUST, GROUPS, QUIX, WHOLE, FoldPeer, Log
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Missing, Party, Run, Scale
 from tests.benchmarks.peers.environments import Unavailable
 from tests.benchmarks.stack import own_servers
+from tests.benchmarks.votes_log import produce
 
 PARTITIONS = 16
 GOALS = (Goal(2.5, EXACTLY_ONCE, "cpu"), Goal(1.7, EXACTLY_ONCE), Goal(5.0, QUIX), Goal(50.0, FAUST))

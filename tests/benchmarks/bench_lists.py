@@ -1,12 +1,11 @@
 """A page of 100 records out of 100, and out of 100,000: the first, one in the middle, and filtered.
 
-`python -m tests.benchmarks.bench_lists [records]`. Two accounts, one with few records and one with many; their
-pages are read in turn, so that what else the machine does touches both alike.
+`python -m tests.benchmarks.bench_lists [--size quick|full]`. Two accounts, one with few
+records and one with many; their pages are read in turn, so that another load touches both alike.
 """
 
 import asyncio
 import statistics
-import sys
 import time
 from typing import Any
 
@@ -19,13 +18,14 @@ from libs.contracts.topics import catalogue_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.supervisor import Supervisor
+from tests.benchmarks.alone import alone
+from tests.benchmarks.measurement import OURS, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import client_with
 
 FEW = 100
 PAGE = 100
-ROUNDS = 200
 AT_ONCE = 2_000
 
 
@@ -82,15 +82,14 @@ async def middle(client: httpx.AsyncClient, records: int) -> str:
     return token
 
 
-async def main(records: int) -> None:
+async def measure(scale: Scale) -> list[Measurement]:
+    records, rounds = scale.pick(1_000, 100_000), scale.pick(10, 200)
     async with whole_service() as (supervisor, _):
         permissions = ("content:read", "content:write")
         few, many = [await client_with(supervisor, account, *permissions) for account in ("few", "many")]
         for client, account, number in ((few, "few", FEW), (many, "many", records)):
-            begun = time.perf_counter()
             await fill(supervisor, account, number)
             await folded(client, number)
-            print(f"{number} records folded in {time.perf_counter() - begun:.1f} s", flush=True)
         since = "2000-01-01T00:00:00Z"
         queries: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "first page": ({}, {}),
@@ -98,17 +97,25 @@ async def main(records: int) -> None:
             "tags": ({"tags": "news"}, {"tags": "news"}),
             "updated_since": ({"updated_since": since}, {"updated_since": since}),
         }
+        found = []
         for name, (of_few, of_many) in queries.items():
             times: tuple[list[float], list[float]] = ([], [])
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 times[0].append(await timed(few, of_few))
                 times[1].append(await timed(many, of_many))
-            for number, one in zip((FEW, records), times, strict=True):
-                p50, p99 = statistics.median(one), statistics.quantiles(one, n=100)[98]
-                print(f"{name:14} of {number:7}   p50 {p50:6.2f} ms   p99 {p99:6.2f} ms", flush=True)
+            small, large = map(run_of, times)
+            peer = Party(f"{FEW} records", [small])
+            found.append(
+                Measurement(f"{name} of {records:,} records: p50", "ms", "lower", Party(OURS, [large]), [peer])
+            )
         await few.aclose()
         await many.aclose()
+    return found
+
+
+def run_of(times: list[float]) -> Run:
+    return Run(statistics.median(times), also={"p99 ms": statistics.quantiles(times, n=100)[98]})
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000))
+    alone("Lists of records", measure)

@@ -1,11 +1,10 @@
 """Measures how fast a projector folds and its CPU time, against its loop without a fold, and the ledger's size.
 
-`python -m tests.benchmarks.bench_projector [events]`: by voters who cast three votes each, for 100 participants,
-in 16 partitions, exact uniques included; produced first, then folded by one process from the beginning.
+`python -m tests.benchmarks.bench_projector [events]`: the part of `bench_fold` without peers. The events are
+produced first, then folded by one process from the beginning.
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,22 +13,17 @@ from typing import Annotated
 import typer
 import uvloop
 from redis.asyncio import Redis
-from uuid_utils import uuid7
 
-from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.pseudonyms import pseudonym, receipt
 from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
-from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Addresses
 from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.projection.votes_projection import VotesProjection
-from libs.tally.events import Fence, VoteCast
 from libs.views.address_counters import AddressCounters
 from libs.views.fold_items import fold_items
 from libs.views.functions import load_functions, open_valkey
@@ -39,11 +33,10 @@ from tests.benchmarks.alone import show
 from tests.benchmarks.cpu import CpuMeter
 from tests.benchmarks.measurement import OURS, Measurement, Party, Run
 from tests.benchmarks.stack import own_servers
+from tests.benchmarks.votes_log import contest_name, produce
 
 NAMESPACE = "bench"
-INCARNATION = 1
 PARTS = "projector", "Valkey", "Kafka"
-PARTICIPANTS = [f"{number:024x}" for number in range(100)]
 
 
 class Nothing:
@@ -60,47 +53,6 @@ class Nothing:
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
         fold_items(records)
         self.positions[partition] = Position(start.log_id, records[-1].offset + 1)
-
-
-async def produce(settings: KafkaSettings, topic: Topic, events: int) -> None:
-    writer = LogWriter(settings)
-    await writer.start()
-    for partition in range(topic.partitions):
-        await writer.append(topic.name, partition, vote_codec.encode(Fence(INCARNATION)), deadline_s=30)
-    for at in range(0, events, 3_000):
-        appends = []
-        for number in range(at, min(at + 3_000, events), 3):
-            voter = pseudonym(b"secret", "voter", str(number))
-            partition = topic.partition_of(voter)
-            for participant in random.sample(PARTICIPANTS, 3):
-                value = vote_codec.encode(cast(voter, participant))
-                appends.append(writer.append(topic.name, partition, value, voter.encode(), deadline_s=60))
-        await asyncio.gather(*appends)
-    await writer.stop()
-
-
-def cast(voter: str, participant: str) -> VoteCast:
-    vote_id = str(uuid7())
-    return VoteCast(
-        contest="contest",
-        voter=voter,
-        anonymous=False,
-        vote_id=vote_id,
-        content="AAAAAAAAAAA",
-        source="c-free",
-        choices=((participant, 1),),
-        accepted_at=time.time_ns() // 1000,
-        incarnation=INCARNATION,
-        config=1,
-        max_participant=1,
-        max_contest=-1,
-        epoch=0,
-        remaining_participant=0,
-        remaining_contest=None,
-        next_free_vote_at=None,
-        receipt=receipt(b"key", "contest", voter, vote_id),
-        platform="ios",
-    )
 
 
 async def fold(
@@ -158,7 +110,7 @@ async def ledger_bytes(url: str, partitions: int, again: int = 0) -> int:
     """Return the memory of all voters' ledgers of the contest."""
     views = VoteViews(open_valkey(url), f"{NAMESPACE}{again}", partitions)
     async with Redis.from_url(url) as redis:
-        keys = [f"{views._base(partition)}:g1:voters:contest" for partition in range(partitions)]
+        keys = [f"{views._base(partition)}:g1:voters:{contest_name(0)}" for partition in range(partitions)]
         return sum([await redis.memory_usage(key, samples=0) or 0 for key in keys])
 
 

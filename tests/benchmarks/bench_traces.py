@@ -4,8 +4,6 @@
 processor's time that a gateway takes for a request says more than its rate, which others on the machine disturb.
 """
 
-import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,9 +11,11 @@ from dataclasses import dataclass
 import psutil
 
 from libs.local_stack.supervisor import Supervisor
+from tests.benchmarks.alone import alone
 from tests.benchmarks.bench_votes import vote_script
+from tests.benchmarks.cpu import used_s
 from tests.benchmarks.load import wrk
-from tests.benchmarks.measurement import median
+from tests.benchmarks.measurement import OURS, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import further_gateway, whole_service
 from tests.support.trace_collector import open_collector
 
@@ -29,13 +29,11 @@ class Gateway:
     url: str
     process: psutil.Process
 
-    async def load(self, script: str) -> tuple[float, float]:
-        """Requests a second, and the processor's microseconds for each."""
-        before = self.process.cpu_times()
-        per_s = (await wrk(self.url, script, CONNECTIONS, SECONDS)).per_s
-        after = self.process.cpu_times()
-        busy_s = after.user + after.system - before.user - before.system
-        return per_s, busy_s * 1_000_000 / (per_s * SECONDS)
+    async def load(self, script: str, seconds: int) -> Run:
+        """Return the rate, and the gateway's CPU time per request."""
+        before = used_s(self.process)
+        load = await wrk(self.url, script, CONNECTIONS, seconds)
+        return Run(load.per_s, {"gateway": (used_s(self.process) - before) / load.requests * 1_000_000})
 
 
 @asynccontextmanager
@@ -47,7 +45,7 @@ async def gateway(stack: Supervisor, collector: str, ratio: float | None) -> Asy
         yield Gateway(url, psutil.Process(pid))
 
 
-async def main(rounds: int) -> None:
+async def measure(scale: Scale) -> list[Measurement]:
     with open_collector() as collector:
         async with whole_service() as (stack, api), AsyncExitStack() as gateways:
             script = await vote_script(api)
@@ -57,16 +55,17 @@ async def main(rounds: int) -> None:
             }
             for each in served.values():
                 await wrk(each.url, script, CONNECTIONS, 2)
-            runs: dict[str, list[tuple[float, float]]] = {name: [] for name in served}
-            for _ in range(rounds):
+            runs: dict[str, list[Run]] = {name: [] for name in served}
+            for _ in range(scale.rounds):
                 for name, each in served.items():
-                    runs[name].append(await each.load(script))
-            print(f"{CONNECTIONS} clients, medians of {rounds} rounds of {SECONDS} s")
-            for name, loads in runs.items():
-                per_s, cpu_us = (median(list(figures)) for figures in zip(*loads, strict=True))
-                ratio = median([its[1] / off[1] for its, off in zip(loads, runs["off"], strict=True)])
-                print(f"  traced: {name:9} {per_s:8.0f}/s   {cpu_us:6.0f} us a request, {ratio:.2f} of off")
+                    runs[name].append(await each.load(script, scale.pick(2, SECONDS)))
+    off = Party("not traced", runs["off"])
+    return [
+        Measurement(f"{CONNECTIONS} clients, traced: {name}", "votes/s", "higher", Party(OURS, its), [off])
+        for name, its in runs.items()
+        if name != "off"
+    ]
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3))
+    alone("Traces of votes", measure)

@@ -1,16 +1,30 @@
-"""Time from a vote's POST until `vote_updates` includes it, one vote after another.
+"""Time from a vote's POST until `vote_updates` includes it: `python -m tests.benchmarks.bench_visible [rounds]`.
 
-`python -m tests.benchmarks.bench_visible [votes]`: with `min_position` (read your own write), and by polling as a
-dashboard would that asks again as soon as it is answered.
+One vote after another: with `min_position` (read your own write), and by polling as a dashboard would that asks
+again as soon as it is answered.
 """
 
-import asyncio
 import statistics
-import sys
 import time
 
+from tests.benchmarks.alone import alone
+from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
 from tests.support.voting import Contest, running
+
+POLLING_GOAL_MS = 15.0
+
+
+async def measure(scale: Scale) -> list[Measurement]:
+    votes, found = scale.pick(10, 200), []
+    ways = {"with min_position": (at_position, ()), "by polling": (polled, (Goal(POLLING_GOAL_MS),))}
+    async with whole_service() as (_, api):
+        for name, (visible, goals) in ways.items():
+            contest = await api.contest(participants=100, body=running())
+            times = [await visible(contest, f"v{number}", number + 1) * 1000 for number in range(votes)]
+            run = Run(statistics.median(times), also={"p99 ms": statistics.quantiles(times, n=100)[98]})
+            found.append(Measurement(f"{name}: p50", "ms", "lower", Party(OURS, [run]), goals=goals))
+    return found
 
 
 async def at_position(contest: Contest, voter: str, expected: int) -> float:
@@ -29,14 +43,5 @@ async def polled(contest: Contest, voter: str, expected: int) -> float:
     return time.perf_counter() - begun
 
 
-async def main(votes: int) -> None:
-    async with whole_service() as (_, api):
-        for name, measure in (("with min_position", at_position), ("by polling", polled)):
-            contest = await api.contest(participants=100, body=running())
-            times = [await measure(contest, f"v{number}", number + 1) for number in range(votes)]
-            p50, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
-            print(f"POST to visible {name:18} p50 {p50 * 1000:6.1f} ms   p99 {p99 * 1000:6.1f} ms")
-
-
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 200))
+    alone("From POST to visible", measure)

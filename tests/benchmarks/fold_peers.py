@@ -26,7 +26,7 @@ from tests.benchmarks.stack import process
 EXACTLY_ONCE, AT_LEAST_ONCE = "Kafka Streams, exactly_once_v2", "Kafka Streams, at_least_once"
 QUIX, FAUST, BYTEWAX, PIPELINED = "Quix Streams", "Faust", "bytewax", "pipelined HMGET + HSET"
 POLL_S = 0.05
-START_S, WHOLE_S = 90.0, 180.0
+START_S, WHOLE_S = 240.0, 300.0
 PARTS = ("peer", "Kafka")
 
 Progress = Callable[[], Awaitable[int]]

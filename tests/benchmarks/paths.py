@@ -30,6 +30,12 @@ PATHS = (
         "checks key, limits and vote id, appends to Kafka, waits for all in-sync replicas, and counts.",
     ),
     Path(
+        "batch",
+        "bench_batch",
+        "POST of a batch",
+        "Eight clients post batches of 1,000 votes as JSON; each vote is checked and answered by itself.",
+    ),
+    Path(
         "fold",
         "bench_fold",
         "Fold of the votes log",
@@ -37,5 +43,45 @@ PATHS = (
         "per participant and source, durably. Tallykeeper also looks for repeated vote ids, judges limits, keeps "
         "the timeline and what removals and receipts need.",
     ),
+    Path(
+        "replay",
+        "bench_replay",
+        "Replay",
+        "`tally replay run` folds the whole log into a new generation beside the live one, which goes on; the "
+        "live fold is the projector's loop over the same log.",
+    ),
+    Path(
+        "counts",
+        "bench_query",
+        "Reads of vote_updates",
+        "64 connections read the vote count record of one contest, quiet and while votes change it ten times a "
+        "second; CPU time of the changes is included.",
+    ),
+    Path(
+        "streams",
+        "bench_streams",
+        "Streams of counts",
+        "Subscribers of one contest's server-sent events; one vote after another, each heard by all.",
+    ),
+    Path(
+        "memory",
+        "bench_memory",
+        "Memory",
+        "Growth of Valkey's memory by a folded contest of 100 participants, per voter; processes after their "
+        "start, without what they share with others.",
+    ),
+    Path(
+        "growth",
+        "bench_growth",
+        "Cost of growth",
+        "CPU time of folding a vote, of all processes, before and after growth; 15 % more is a ratio of 0.87.",
+    ),
+    Path(
+        "visible",
+        "bench_visible",
+        "From POST to visible",
+        "One vote after another, from its POST until `vote_updates` includes it.",
+    ),
+    Path("start", "bench_start", "Start", "From `tally up` to the first 200 of `/readyz`."),
 )
 BY_NAME = {path.name: path for path in PATHS}

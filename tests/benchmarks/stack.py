@@ -20,6 +20,8 @@ from services.cli import bootstrap
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 
+START_S = 240.0
+"""Time to start for a server: longer than on a quiet machine."""
 END_S = 10.0
 """Time to end by itself for a process that is terminated."""
 
@@ -29,7 +31,8 @@ async def whole_service() -> AsyncIterator[tuple[Supervisor, Api]]:
     """As `tally up` runs it, on data of its own that is deleted afterwards."""
     data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
     try:
-        async with Supervisor(StackSettings(data_dir=data_dir), bootstrap, port=0, any_port=True) as supervisor:
+        settings = StackSettings(data_dir=data_dir, stack_start_timeout_s=START_S)
+        async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
             headers = {"Authorization": f"Bearer {supervisor.stack['api_key']}"}
             base_url = supervisor.stack["base_url"]
             async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as client:
@@ -43,7 +46,8 @@ async def own_servers() -> AsyncIterator[Addresses]:
     """A Kafka and a Valkey on data of their own that is deleted afterwards."""
     data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
     try:
-        async with Servers(StackSettings(data_dir=data_dir), report=Silence()) as servers:
+        settings = StackSettings(data_dir=data_dir, stack_start_timeout_s=START_S)
+        async with Servers(settings, report=Silence()) as servers:
             yield servers.addresses
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)

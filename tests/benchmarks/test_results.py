@@ -1,11 +1,14 @@
 """The kept results and what is rendered from them."""
 
+import inspect
 from xml.etree import ElementTree
+
+import pytest
 
 from tests.benchmarks import plot, readme, results
 from tests.benchmarks.machine import Machine
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Missing, Party, Run, Size
-from tests.benchmarks.paths import PATHS
+from tests.benchmarks.paths import PATHS, Path
 from tests.benchmarks.results import HERE, Results, Section
 from tests.benchmarks.rows import number
 
@@ -54,6 +57,11 @@ def test_the_table_has_figures_ratios_verdicts_and_missing_peers() -> None:
 
 def test_a_path_without_results_says_so() -> None:
     assert readme.render(Results()).count("Not measured yet.") == len(PATHS)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+def test_every_path_has_a_benchmark(path: Path) -> None:
+    assert inspect.iscoroutinefunction(path.measure)
 
 
 def test_the_plot_is_well_formed_and_colours_bars_by_their_goals() -> None:
