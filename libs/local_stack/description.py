@@ -1,4 +1,4 @@
-"""`stack.json`: describes the running stack to other processes (API.md, "The command line")."""
+"""`stack.json`: describes the running stack to other processes."""
 
 import json
 from collections.abc import Mapping

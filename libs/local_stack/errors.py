@@ -10,7 +10,7 @@ NEARLY_FULL_BYTES = 1024 * 1024
 
 
 class Exit(IntEnum):
-    """Exit codes of the `tally` command (API.md, "The command line")."""
+    """Exit codes of the `tally` command."""
 
     BAD_USAGE = 2
     SERVER_AWAY = 3

@@ -150,7 +150,7 @@ class CatalogueViews:
         since: int | None = None,
         limit: int,
     ) -> list[Stored]:
-        """Return up to `limit` records by `order`, behind the place `after`, "" for the first ones.
+        """Return up to `limit` records by `order`, after the place `after`, "" for the first ones.
 
         By `created` or `updated` newest first, at or after `since`: the place is that time (us). By
         `running_number` ascending: the place is `created`. By `sort_key` ascending: the place is the sort key, NUL

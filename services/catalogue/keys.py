@@ -1,6 +1,6 @@
 """API keys of an account, managed by its holders of keys with `keys:manage`.
 
-Nobody hands out more than the calling key has: permissions, time, networks, rate.
+A new key has no more than the calling key: permissions, time, networks, rate.
 """
 
 import ipaddress

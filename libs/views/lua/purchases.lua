@@ -123,7 +123,7 @@ local function event_of(item)
   return e
 end
 
--- The position moves with each event, behind its writes.
+-- The position moves after each event's writes.
 local function fold(base, items, range)
   local stored = call('HMGET', base .. ':position', 'time', 'clock')
   local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)

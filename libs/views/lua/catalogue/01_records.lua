@@ -97,7 +97,7 @@ local function schedule(base, name, due)
   if due then call('ZADD', base .. ':due', whole(due), name) else call('ZREM', base .. ':due', name) end
 end
 
--- removes a record; what belongs to it is doomed
+-- removes a record, and notes the lists of its children for `remove_doomed`
 local function remove(base, account, resource, key, envelope)
   local name, parent = resource .. '\0' .. key, envelope[PARENT]
   call('HDEL', records_of(base, account, resource), key)
@@ -122,9 +122,9 @@ local function remove(base, account, resource, key, envelope)
   end
 end
 
--- Removes records that were deleted with their parent, so many at most; true if there was anything to remove.
--- Their parent is gone already, and no further event is folded before they are. So they hold nothing up, and readers,
--- who look for parents meanwhile, see all of them go at once.
+-- Removes at most so many records that were deleted with their parent; true if there was anything to remove. No further
+-- event is folded before all of them are removed. Reads check that parents exist meanwhile, so for readers all of them
+-- disappear at once.
 local function remove_doomed(base, most)
   local list = call('ZRANGE', base .. ':doomed', 0, 0)[1]
   if not list then return false end
@@ -145,7 +145,7 @@ end
 
 local function has_doomed(base) return call('EXISTS', base .. ':doomed') == 1 end
 
--- true unless a record above this one is gone
+-- true unless a parent of this record is deleted
 local function is_there(base, account, envelope)
   while envelope and envelope[PARENT] ~= '' do
     envelope = find(base, account, envelope[PARENT_RESOURCE], envelope[PARENT])

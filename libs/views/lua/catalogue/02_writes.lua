@@ -1,6 +1,6 @@
 -- A write of one record: judged with reads alone, then written.
 
--- the dangling references, as a flat list: neither a record nor an offered part exists for them `after` an event's
+-- Returns the dangling references as a flat list: neither a record nor an offered part exists for them `after` an event's
 -- writes. `own`: the written records and the parts they offer; `lost`: the parts that they offered until then
 local function missing_refs(base, e, after)
   local missing = {}
@@ -16,7 +16,7 @@ local function missing_refs(base, e, after)
   return missing
 end
 
--- adds to `found` who refers to a record or part, but for those in `except`, which are so many
+-- Adds to `found` the records that refer to a record or part, without the `count` ones in `except`.
 local function add_referrers(base, account, resource, key, except, count, found)
   local names = call('ZRANGE', referrers_of(base, account, resource, key), 0, LISTED + count - 1)
   for i = 1, #names do

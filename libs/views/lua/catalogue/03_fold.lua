@@ -86,7 +86,7 @@ local function event_of(item)
   return e
 end
 
--- lazily: what is older is forgotten already, whether it still lies here or not
+-- Deletes expired outcomes lazily: `fold` ignores them already.
 local function prune(base, now, most)
   local old = call('ZRANGE', base .. ':outcome_times', '-inf', whole(now - KEPT_MS), 'BYSCORE', 'LIMIT', 0, most)
   if #old == 0 then return end
@@ -107,7 +107,7 @@ local function remember(base, e, now, kind, named, left)
   call('ZADD', base .. ':outcome_times', whole(now), e.command)
 end
 
--- The position moves with each event, behind its writes.
+-- Folds items; the position moves after each event's writes.
 local function fold(base, items, range)
   local stored = call('HMGET', base .. ':position', 'time', 'clock')
   local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)

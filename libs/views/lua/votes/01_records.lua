@@ -22,7 +22,7 @@
 --     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, {sub-rating, ratings, sum, ...},
 --                               {ratings of 0, of 1, ...}}
 --     voids:<contest>    hash  voter digest -> packed list of the operations that voided it, the last one last
---     waiting:<contest>  hash  voter digest -> packed removal that came behind the close; with 'V' behind the digest
+--     waiting:<contest>  hash  voter digest -> packed removal that came after the close; with 'V' after the digest
 --                              list of voidings and restorings {offset, 1 restored, operation}
 --     queue:<contest>    zset  the fields of `waiting`, by the offset of what waits there first
 --     sources:<contest>  hash  external source -> packed {closing (in force if above the last one reopened), last report

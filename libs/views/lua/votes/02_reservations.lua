@@ -289,7 +289,7 @@ local function reserve_one(gate, now, r, c, pending, views)
   local used_p, used_c = used_up(c, standing, use, source, epoch, participant, slot)
   local held = slot and holder(c, standing, slot, source)
   if held then
-    -- behind its removal this vote would not replace it, but use the allowance of its own period
+    -- after its removal this vote would not replace it, but use the allowance of its own period
     if use.by_digest[REMOVAL .. held] then return { R_SHUT } end
     weight = 0
   elseif form ~= BALLOT and exceeds(used_p + weight, max_p) then

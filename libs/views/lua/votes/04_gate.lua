@@ -31,8 +31,8 @@ library.register('votes_raise', function(keys, args)
   return 1
 end)
 
--- ARGV: the incarnation under which the caller saw doubt, '1' where the clock is to be forgotten: it goes back to the
--- server's once the fence is folded and nothing is pending, since its order shows what is in doubt. Shuts the gate and returns the fence to append as
+-- ARGV: the incarnation under which the caller was in doubt, '1' to reset the clock to the server's once the fence is
+-- folded and nothing is pending (its order identifies pending votes). Shuts the gate and returns the fence to append as
 -- {incarnation, the fence that it follows, run}, the same again until any fence was folded; {'0'} when the gate has
 -- been opened under another incarnation since.
 library.register('votes_shut', function(keys, args)

@@ -36,8 +36,8 @@ library.register_read('votes_lookup', function(keys, args)
   return pack(reply)
 end)
 
--- a voter's folded records, newest first, from behind the digest `after` ('' to begin): those with the voter, then those
--- that spilled, each of which names the one before it
+-- Returns a voter's folded records, newest first, from the one after the digest `after` ('' to begin): those stored with
+-- the voter, then the spilled ones, each of which names the one before it.
 function lookups.newest(views, contest, voter, after, most)
   local standing = unpack_voter(voter, call('HGET', views .. ':voters:' .. contest, voter))
   local _, before = spilled_of(standing)
