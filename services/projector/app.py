@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from libs.catalogue.command_writer import CommandWriter
 from libs.contracts.topics import Topic, catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
@@ -33,6 +33,7 @@ from libs.views.functions import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 from libs.voting.service_factory import create_voting_service
+from services.projector.catalogue_progress import CatalogueProgress
 from services.projector.closing_manager import ClosingManager
 from services.projector.http_endpoints import served
 from services.projector.purchase_manager import PurchaseManager
@@ -52,117 +53,138 @@ T = TypeVar("T")
 
 
 async def run(settings: Settings, tracing: Tracing | None = None) -> None:
-    """ProjectionName all topics until cancelled; then drain, leave the groups and close.
+    """Fold all topics until cancelled; then drain, leave the groups and close.
 
     Waits for Kafka and Valkey. Each part fails independently (`supervision.py`). Raises `WrongTopic`, `WrongStore`
     or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be processed any more: an operator must
     decide, and a restart does not help.
     """
-    store = open_store(settings.storage_url)
-    valkey = open_valkey(settings.valkey_url)
-    guard = DeploymentGuard(settings, settings.namespace, settings.partitions, store, valkey)
-    reader, writer = LogReader(settings), LogWriter(settings, guard=guard)
-    votes = votes_topic(settings.namespace, settings.partitions)
-    purchases = purchases_topic(settings.namespace, settings.partitions)
-    test_namespace = legacy_test_namespace(settings.namespace)
-    catalogue, test = catalogue_topic(settings.namespace), catalogue_topic(test_namespace)
-    vote_views = VoteViews(valkey, settings.namespace, settings.partitions)
-    catalogue_views = CatalogueViews(valkey, settings.namespace)
-    purchase_views = PurchaseViews(valkey, settings.namespace, purchases)
-    test_views = CatalogueViews(valkey, test_namespace)
+    servers = Servers(settings)
+    projectors = open_projectors(settings, servers, tracing)
+    folds: dict[str, Run] = {f"projection of {each.topic.name}": each.run for each in projectors}
+    managers = manager_runs(settings, servers, projectors)
+    supervisor = Supervisor(folds | managers, needed=frozenset(folds))
+    partitions = settings.partitions
+    checks = readiness_checks(
+        servers.guard, servers.writer, servers.vote_views, partitions, projectors, supervisor
+    )
+    try:
+        async with served(settings, servers.valkey, servers.store, checks):
+            await _when_there(lambda: check_deployment(settings, settings.namespace, partitions, servers.store))
+            await _when_there(lambda: load_functions(servers.valkey))
+            await servers.writer.start()
+            logger.info("processing %s", ", ".join(each.topic.name for each in projectors))
+            async with servers.guard.watching():
+                await supervisor.run()
+    finally:
+        await servers.writer.stop(WRITER_STOP_S)
+        await servers.reader.close()
+        await servers.valkey.close()
+
+
+class Servers:
+    """Clients of the servers, and the views that all parts share."""
+
+    def __init__(self, settings: Settings) -> None:
+        namespace, partitions = settings.namespace, settings.partitions
+        self.store = open_store(settings.storage_url)
+        self.valkey = open_valkey(settings.valkey_url)
+        self.guard = DeploymentGuard(settings, namespace, partitions, self.store, self.valkey)
+        self.reader, self.writer = LogReader(settings), LogWriter(settings, guard=self.guard)
+        self.votes = votes_topic(namespace, partitions)
+        self.catalogue = catalogue_topic(namespace)
+        self.purchases = purchases_topic(namespace, partitions)
+        self.vote_views = VoteViews(self.valkey, namespace, partitions)
+        self.catalogue_views = CatalogueViews(self.valkey, namespace)
+        self.purchase_views = PurchaseViews(self.valkey, namespace, self.purchases)
+
+
+class Projectors(NamedTuple):
+    votes: Projector
+    catalogue: Projector
+    test_catalogue: Projector
+    purchases: Projector
+
+
+def open_projectors(settings: Settings, servers: Servers, tracing: Tracing | None) -> Projectors:
+    """Create the projector of each topic."""
 
     def projector(projection: Projection, pace: Pace) -> Projector:
         return Projector(projection, settings, settings, pace, tracing=tracing)
 
-    addresses = AddressCounters(valkey, settings.namespace)
-    votes_projector = projector(VotesProjection(votes, vote_views, addresses), VOTES)
-    raise_config = config_raiser(vote_views, votes)
-    catalogue_projector = projector(CatalogueProjection(catalogue, catalogue_views, raise_config), CATALOGUE)
-    test_projector = projector(CatalogueProjection(test, test_views, no_votes), CATALOGUE)
-    purchases_projector = projector(PurchasesProjection(purchases, purchase_views), PURCHASES)
+    test_namespace = legacy_test_namespace(settings.namespace)
+    test, test_views = catalogue_topic(test_namespace), CatalogueViews(servers.valkey, test_namespace)
+    addresses = AddressCounters(servers.valkey, settings.namespace)
+    raise_config = config_raiser(servers.vote_views, servers.votes)
+    catalogue = CatalogueProjection(servers.catalogue, servers.catalogue_views, raise_config)
+    return Projectors(
+        votes=projector(VotesProjection(servers.votes, servers.vote_views, addresses), VOTES),
+        catalogue=projector(catalogue, CATALOGUE),
+        test_catalogue=projector(CatalogueProjection(test, test_views, no_votes), CATALOGUE),
+        purchases=projector(PurchasesProjection(servers.purchases, servers.purchase_views), PURCHASES),
+    )
 
-    async def ends_of_catalogue(partitions: Collection[int] = range(catalogue.partitions)) -> Mapping[int, int]:
-        return await reader.end_offsets(catalogue.name, partitions)
 
-    async def catalogue_has(ends: Mapping[int, int]) -> bool:
-        positions = await asyncio.gather(*map(catalogue_views.position, ends))
-        return all(at is not None and at.offset >= end for at, end in zip(positions, ends.values(), strict=True))
-
+def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -> dict[str, Run]:
+    """Return the main loop of each process manager, by its name in logs and readiness."""
+    writer, catalogue_views = servers.writer, servers.catalogue_views
+    progress = CatalogueProgress(servers.reader, servers.catalogue, catalogue_views)
     fencer = Fencer(
-        votes,
-        vote_views,
+        servers.votes,
+        servers.vote_views,
         writer,
-        assigned=lambda: votes_projector.assigned,
-        end_offset=end_of(reader, votes),
-        catalogue_ends=ends_of_catalogue,
-        catalogue_has=catalogue_has,
+        assigned=lambda: projectors.votes.assigned,
+        end_offset=end_of(servers.reader, servers.votes),
+        catalogue_ends=progress.ends,
+        catalogue_has=progress.has,
         send_deadline_s=settings.produce_deadline_ms / 1000,
     )
-
     closing = ClosingManager(
-        votes,
+        servers.votes,
         catalogue_views,
-        vote_views,
+        servers.vote_views,
         writer,
-        CommandWriter(catalogue, writer, catalogue_views, AppendUnknown),
-        assigned=lambda: catalogue_projector.assigned,
+        CommandWriter(servers.catalogue, writer, catalogue_views, AppendUnknown),
+        assigned=lambda: projectors.catalogue.assigned,
         source_grace_s=settings.source_grace_s,
     )
-
-    async def account_is_folded(account: str) -> bool:
-        return await catalogue_has(await ends_of_catalogue([catalogue.partition_of(account)]))
-
-    async def manage_purchases() -> None:
-        place = settings.namespace, settings.partitions
-        voting = await _when_there(lambda: create_voting_service(*place, valkey, writer, reader, store))
-        ciphers = AccountCiphers(partial(account_secret, store))
-        steps = Steps(voting, ciphers, account_is_folded)
-        await PurchaseManager(
-            purchases, purchase_views, writer, steps.take, lambda: purchases_projector.assigned
-        ).run()
-
     counting = CountingManager(
-        purchases,
-        purchase_views,
+        servers.purchases,
+        servers.purchase_views,
         catalogue_views,
         writer,
-        account_is_folded,
-        assigned=lambda: purchases_projector.assigned,
+        progress.has_folded_account,
+        assigned=lambda: projectors.purchases.assigned,
     )
-
-    projectors = votes_projector, catalogue_projector, test_projector, purchases_projector
-    topics = [each.topic for each in projectors]
-    folds: dict[str, Run] = {f"projection of {each.topic.name}": each.run for each in projectors}
     by_topic = {each.topic.name: each for each in projectors}
     kept = GenerationExpiry(
         [
             (generations, partial(assigned_to, by_topic[generations.topic.name]))
-            for generations in projections_of(valkey, settings.namespace, settings.partitions).values()
+            for generations in projections_of(servers.valkey, settings.namespace, settings.partitions).values()
         ],
         settings.projector_keep_generation_s,
     )
-    managers: dict[str, Run] = {
+    return {
         "fences": fencer.run,
         "closings": closing.run,
-        "purchases": manage_purchases,
+        "purchases": partial(manage_purchases, settings, servers, projectors.purchases, progress),
         "paid votes": counting.run,
         "kept generations": kept.run,
-        "functions": FunctionExpiry(valkey).run,
+        "functions": FunctionExpiry(servers.valkey).run,
     }
-    supervisor = Supervisor(folds | managers, needed=frozenset(folds))
-    checks = readiness_checks(guard, writer, vote_views, votes.partitions, projectors, supervisor)
-    try:
-        async with served(settings, valkey, store, checks):
-            await _when_there(lambda: check_deployment(settings, settings.namespace, settings.partitions, store))
-            await _when_there(lambda: load_functions(valkey))
-            await writer.start()
-            logger.info("processing %s", ", ".join(topic.name for topic in topics))
-            async with guard.watching():
-                await supervisor.run()
-    finally:
-        await writer.stop(WRITER_STOP_S)
-        await reader.close()
-        await valkey.close()
+
+
+async def manage_purchases(
+    settings: Settings, servers: Servers, projector: Projector, progress: CatalogueProgress
+) -> None:
+    """Cast purchased votes, once the servers that this needs respond."""
+    place = settings.namespace, settings.partitions, servers.valkey, servers.writer, servers.reader, servers.store
+    voting = await _when_there(lambda: create_voting_service(*place))
+    steps = Steps(voting, AccountCiphers(partial(account_secret, servers.store)), progress.has_folded_account)
+    manager = PurchaseManager(
+        servers.purchases, servers.purchase_views, servers.writer, steps.take, lambda: projector.assigned
+    )
+    await manager.run()
 
 
 def config_raiser(views: VoteViews, votes: Topic) -> Callable[[Mapping[str, int]], Awaitable[None]]:
