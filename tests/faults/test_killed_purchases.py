@@ -21,7 +21,7 @@ from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow
 
-BUYERS = 12
+BUYERS = 8
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ async def buy(client: httpx.AsyncClient, contest: Contest, stop: asyncio.Event, 
 
 async def bought_more(bought: dict[str, bool]) -> None:
     before = len(bought)
-    await eventually(lambda: len(bought) > before + 30)
+    await eventually(lambda: len(bought) > before + 20)
 
 
 @pytest.mark.parametrize("name", ["projector", "gateway", "valkey", "kafka"])

@@ -26,7 +26,7 @@ from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow
 
-VOTERS = 24
+VOTERS = 12
 LIMIT = 20
 SEND_DEADLINE_S = 2.0
 FROZEN_S = 4.0

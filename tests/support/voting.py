@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
+from tests.support.eventually import eventually
 
 
 def hours_from_now(hours: float) -> str:
@@ -87,8 +88,14 @@ class Contest:
         return await self.counts(encode_positions(merge_positions(positions)))
 
     async def change(self, **config: Any) -> httpx.Response:
-        """Change members of `contest_config`."""
-        return await self.client.patch(self.path, json={"contest_config": config})
+        """Change members of `contest_config`; sent again while a busy machine has not folded it in time."""
+
+        async def patched() -> httpx.Response:
+            answer = await self.client.patch(self.path, json={"contest_config": config})
+            assert answer.status_code != 503, answer.text
+            return answer
+
+        return await eventually(patched)
 
 
 @dataclass(frozen=True)
@@ -97,16 +104,25 @@ class Api:
 
     async def contest(self, participants: int = 2, body: dict[str, Any] | None = None, **config: Any) -> Contest:
         """Create a contest, a running one unless `body` differs."""
-        answer = await self.client.post("/contests", json=body or running(**config))
-        assert answer.status_code == 201, answer.text
-        contest = Contest(self.client, answer.json()["key"], [])
+        contest = Contest(self.client, await self._create("/contests", body or running(**config)), [])
         for number in range(participants):
             contest.participants.append(await self.participant(contest, title=f"Participant {number}"))
         return contest
 
     async def participant(self, contest: Contest, **members: Any) -> str:
-        answer = await self.client.post(f"{contest.path}/participants", json=members)
-        assert answer.status_code == 201, answer.text
+        return await self._create(f"{contest.path}/participants", members)
+
+    async def _create(self, path: str, body: dict[str, Any]) -> str:
+        """Create a record and return its key; sent again while a busy machine has not folded it in time."""
+        headers = {"Idempotency-Key": new_id()}
+
+        async def created() -> httpx.Response:
+            answer = await self.client.post(path, json=body, headers=headers)
+            assert answer.status_code != 503, answer.text
+            return answer
+
+        answer = await eventually(created)
+        assert answer.status_code in (200, 201), answer.text
         key: str = answer.json()["key"]
         return key
 

@@ -1,6 +1,7 @@
 """Distributes a run over workers: their number, and the tests that stay together."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ E2E = "tests/e2e/"
 
 
 def number_of_workers(config: pytest.Config) -> int:
-    """Return the number of workers: one more than processors, as tests wait about half of their time.
+    """Return the number of workers: two more than processors, as tests wait about half of their time.
 
     0 for selected files, as starting workers takes longer than it saves.
     """
@@ -24,7 +25,7 @@ def number_of_workers(config: pytest.Config) -> int:
         return int(chosen)
     if all(Path(str(argument).partition("::")[0]).suffix for argument in config.args):
         return 0
-    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
+    return min((os.cpu_count() or 1) + 2, MOST_WORKERS)
 
 
 class FileScheduling(LoadScopeScheduling):
@@ -40,17 +41,22 @@ class FileScheduling(LoadScopeScheduling):
 
 
 def slow_files_first(items: list[pytest.Item]) -> None:
-    """Sort slow files first, so that the workers finish at about the same time; then those of `E2E`.
+    """Sort long files first and short ones last, so that the workers finish at about the same time.
 
-    A service of `E2E` takes a tenth of a processor while it only polls, so it does not outlast its tests.
+    After the slow files come those of `E2E`: its service takes a tenth of a processor while it only polls, so it
+    does not outlast its tests. Then come files that use servers, those with most such tests first, and last the
+    pure ones, which take milliseconds a test.
     """
     slow = {_scope(item.nodeid) for item in items if item.get_closest_marker("slow")} | {*FOLDERS_WITH_A_SERVICE}
+    served = Counter(_scope(item.nodeid) for item in items if not item.get_closest_marker("pure"))
 
-    def rank(item: pytest.Item) -> tuple[bool, bool]:
-        is_slow, is_e2e = _scope(item.nodeid) in slow, item.nodeid.startswith(E2E)
-        return not (is_slow or is_e2e), is_e2e
+    def rank(item: pytest.Item) -> tuple[int, int]:
+        scope = _scope(item.nodeid)
+        if item.nodeid.startswith(E2E):
+            return 1, scope not in slow
+        return (0, 0) if scope in slow else (2, -served[scope])
 
-    items.sort(key=lambda item: (*rank(item), _scope(item.nodeid) not in slow))
+    items.sort(key=rank)
 
 
 def _scope(nodeid: str) -> str:
