@@ -60,7 +60,7 @@ class _Comparison:
         partitions = range(self._topic.partitions) if some is None else some
         log_ids = await self._reader.log_ids(self._topic.name, partitions)
         states = await asyncio.gather(*(self._views.state(partition) for partition in partitions))
-        self._progress.begin("Folding the log", sum(state.position.offset for state in states))
+        self._progress.begin("Reading the log", sum(state.position.offset for state in states))
         contests = {} if self._contest else await self._pages.contests()
         for partition in partitions:
             held = {self._contest} if self._contest else contests.get(partition, set())

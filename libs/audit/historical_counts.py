@@ -86,7 +86,7 @@ async def fold_until(
     else:
         ends = await reader.offsets_from(topic.name, partitions, until_ms + 1)
     log_ids = await reader.log_ids(topic.name, partitions)
-    deployment.progress.begin("Folding the log", sum(ends.values()))
+    deployment.progress.begin("Reading the log", sum(ends.values()))
     folds, last_ms = [LogFold(partition, contest) for partition in partitions], 0
     passed: set[int] = set()
     ranges = {partition: Extent(0, end) for partition, end in ends.items()}

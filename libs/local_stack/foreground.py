@@ -4,6 +4,7 @@ import asyncio
 import json
 import shlex
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,7 @@ def show(stack: dict[str, Any], data_dir: Path, *, as_json: bool) -> None:
     console.out("Paste these lines into another terminal:\n")
     console.out(f"export TALLY_URL={base}")
     console.out(f"export TALLY_API_KEY={stack['api_key']}")
-    console.out(f"export TALLY_DATA_DIR={shlex.quote(str(data_dir.absolute()))}\n")
+    console.out(f"export TALLY_DATA_DIR={shlex.quote(str(data_dir.absolute()))}")
+    console.out(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH\n")
     console.out("Then cast a vote as in README.md, list commands with `tally --help`, or see `tally status`.")
     console.out(f"Logs: {data_dir / 'logs'}. Addresses of Kafka and Valkey: {data_dir / 'stack.json'}.")

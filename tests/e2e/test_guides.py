@@ -8,14 +8,25 @@ import re
 import shlex
 import shutil
 import sys
+import uuid
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from string import Template
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from libs.local_stack.servers import Servers
+from libs.local_stack.service_process import PARTS
+from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
+from services.cli import bootstrap
 from services.cli.__main__ import app
+
+if TYPE_CHECKING:
+    from tests.support.secured import Secured
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "deploy" / "guides"
@@ -23,9 +34,25 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRELUDE = """
 set -eo pipefail
 tally() { "$PYTHON" -m services.cli "$@"; }
-uv() { shift; "$@"; }
 curl() { command curl --fail "$@"; }
 """
+RECEIPT = """RECEIPT=$(echo "$VOTED" | sed 's/.*"receipt":"\\([^"]*\\)".*/\\1/')"""
+NAMES = 'echo "CONTEST=$CONTEST"; echo "SINGER=$SINGER"; echo "RECEIPT=$RECEIPT"'
+INLINE = re.compile(r"`(tally [^`]+)`")
+HEADINGS = [
+    "For the operator", "Daily", "Before a show", "During", "Closing", "Sealing", "A dispute", "A lost server",
+    "Upgrade",
+]  # fmt: skip
+NOT_RUN = {
+    "tally up": "runs already: the test's own stack",
+    "tally --help": "the test below reads the help of all commands",
+    "tally status --watch": "runs until it is interrupted; tests/services/cli/test_status.py runs it",
+    "tally keys revoke KEY_ID": "would end a key in use; tests/services/cli/test_keys.py runs it",
+    "tally reopen CONTEST --end TIME": "would undo the closing; tests/e2e/test_closing.py runs it",
+    "tally unseal": "would undo the sealing; tests/e2e/test_sealing.py runs it",
+    "tally replay rollback": "in a block with its options",
+}
+"""Commands in the text of the operator's guide that the test of it does not run, with the reason."""
 
 
 def blocks(page: Path) -> list[str]:
@@ -33,9 +60,12 @@ def blocks(page: Path) -> list[str]:
 
 
 FIRST_VOTE = blocks(ROOT / "README.md")
+VOTED = FIRST_VOTE[1].replace("post ", "VOTED=$(post ", 1).rstrip() + ")"
 
 
-async def run(stack: Supervisor, script: str, directory: Path) -> tuple[int, str]:
+async def run(
+    stack: Supervisor, script: str, directory: Path, known: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Run a script as in a second terminal, after the lines that `tally up` prints."""
     environment = {
         **os.environ,
@@ -45,6 +75,7 @@ async def run(stack: Supervisor, script: str, directory: Path) -> tuple[int, str
         "TALLY_API_KEY": stack.stack["api_key"],
         "TALLY_DATA_DIR": str(stack.data_dir.absolute()),
         "BACKUP": str(directory),
+        **(known or {}),
     }
     bash = shutil.which("bash") or "/bin/bash"
     process = await asyncio.create_subprocess_exec(
@@ -68,11 +99,78 @@ async def test_the_first_vote_of_the_readme_counts_and_the_second_after_the_chan
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["developer", "producer"])
 async def test_the_commands_of_a_guide_work_as_pasted(name: str, stack: Supervisor, tmp_path: Path) -> None:
-    voted = FIRST_VOTE[1].replace("post ", "VOTED=$(post ", 1).rstrip() + ")"
-    receipt = """RECEIPT=$(echo "$VOTED" | sed 's/.*"receipt":"\\([^"]*\\)".*/\\1/')"""
-    script = "\n".join(["set -u", FIRST_VOTE[0], voted, receipt, "set -x", *blocks(GUIDES / f"{name}.md")])
+    script = "\n".join(["set -u", FIRST_VOTE[0], VOTED, "set -x", *blocks(GUIDES / f"{name}.md")])
     code, output = await run(stack, script, tmp_path)
     assert code == 0, output[-4_000:]
+
+
+@pytest.fixture
+async def own_stack(
+    servers: Servers, secured: Secured | None, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Supervisor]:
+    """A service of which the operator's commands show nothing but what this test did."""
+    namespace = f"guide{uuid.uuid4().hex[:8]}"
+    if secured is not None:
+        secured.allow(namespace)
+        secured.allow(f"{namespace}new")
+    settings = StackSettings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=namespace,
+        data_dir=Path(tmp_path_factory.mktemp("guide")),
+    )
+    parts = PARTS if secured is None else secured.parts(PARTS)
+    async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as supervisor:
+        yield supervisor
+
+
+@pytest.mark.slow
+async def test_the_operator_s_guide_leads_from_the_daily_look_through_a_show_to_an_upgrade(
+    own_stack: Supervisor, tmp_path: Path
+) -> None:
+    text = (GUIDES / "operator.md").read_text()
+    titles, sections = HEADINGS, re.split(r"^#+ .*$", text, flags=re.MULTILINE)[1:]
+    assert re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE) == titles
+    assert set(INLINE.findall(text)) == NOT_RUN.keys()
+    code, receipt = await run(own_stack, "\n".join([FIRST_VOTE[0], VOTED, RECEIPT, NAMES]), tmp_path)
+    assert code == 0, receipt
+    known = dict(line.split("=", 1) for line in receipt.splitlines())
+    known |= {"BACKUP": str(tmp_path), "NEW": own_stack.stack["namespace"] + "new"}
+    shown = {}
+    for title, section in zip(titles, sections, strict=True):
+        for block in BLOCK.findall(section):
+            shown[title] = "".join([await step(own_stack, part, known, tmp_path) for part in steps(block)])
+    assert list(shown) == titles[1:]
+    assert "All is well" in shown["Daily"]
+    assert "The views equal the log." in shown["Before a show"]
+    assert "Ada" in shown["During"]
+    assert "tally-final: final" in shown["Closing"].lower()
+    assert "Run again with --execute" in shown["Sealing"]
+    assert "the vote is in the sealed set and counted" in shown["A dispute"]
+    assert f"into {known['NEW']}" in shown["A lost server"]
+    assert "There is nothing to rebuild." in shown["Upgrade"]
+
+
+def steps(block: str) -> list[str]:
+    """Return the commands of `tally` one by one, and the lines between them together."""
+    return [part.strip() for part in re.split(r"^(tally .*)$", block, flags=re.MULTILINE) if part.strip()]
+
+
+async def step(stack: Supervisor, part: str, known: dict[str, str], directory: Path) -> str:
+    """Run a part of a block, with the shell's variables `known`; `tally` runs in this process, which is faster."""
+    if not part.startswith("tally "):
+        code, output = await run(stack, part, directory, known)
+        assert code == 0, (part, output)
+        return output
+    line, _, file = part.partition(" > ")
+    _, *words = [Template(word).substitute(known) for word in shlex.split(line)]
+    environment = {"TALLY_DATA_DIR": str(stack.data_dir.absolute())}
+    done = await asyncio.to_thread(CliRunner().invoke, app, words, env=environment)
+    assert done.exit_code == 0, (part, done.output)
+    if file:
+        [name] = shlex.split(file)
+        await asyncio.to_thread(Path(Template(name).substitute(known)).write_text, done.stdout)
+    return done.stdout
 
 
 @pytest.mark.parametrize("page", sorted(GUIDES.glob("*.md")), ids=lambda page: page.stem)

@@ -70,6 +70,7 @@ async def test_sigterm_ends_it_with_0_and_nobody_left(up: Up) -> None:
     code, output, errors = await up.ended()
     assert (code, alive(pids)) == (0, set())
     assert "export TALLY_API_KEY=the api_key" in output
+    assert f"export PATH={Path(sys.executable).parent}:$PATH" in output
     assert "\x1b" not in output + errors
     assert "Traceback" not in errors
 

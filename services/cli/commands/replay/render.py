@@ -23,8 +23,8 @@ def plan_text(plan: Plan) -> Iterator[Block]:
                 "stored layout": part.schema,
                 "code layout": part.code_schema,
                 "resumes": "-" if part.resumes is None else f"generation {part.resumes}",
-                "live generation": ", ".join(map(str, part.live)),
-                "other generations": part.kept,
+                "live": ", ".join(map(str, part.live)),
+                "others": part.kept,
             }
             for part in plan.parts
         ]
