@@ -142,7 +142,7 @@ export class Chart {
         cursor: { drag: { x: true, y: false, setScale: false }, points: { size: size / 2 }, bind: { dblclick: () => () => this.zoom("all") } },
         scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.05, 1)] } },
         axes: [
-          { ...axis, space: 5.5 * size, size: 2 * size, values: clockTicks },
+          { ...axis, space: 5.5 * size, size: 2.2 * size, gap: size / 2, values: clockTicks },
           { ...axis, size: 4 * size, space: 2.5 * size, gap: size / 3, values: (_, ticks) => wholeTicks(ticks) },
         ],
         series: [
