@@ -92,6 +92,34 @@ async def test_a_held_board_stays_while_votes_go_on_and_a_reveal_opens_the_last_
     await expect(count).to_have_text("108")
 
 
+async def test_the_wall_follows_what_another_window_of_the_browser_holds_and_reveals(
+    api: Api, visit: Visit
+) -> None:
+    contest = await api.contest(2)
+    await lead(contest, 0, 3)
+    desk = await visit(page_of(contest))
+    await expect(desk.locator("#count")).to_have_text("3")
+    wall, beside = await desk.context.new_page(), await desk.context.new_page()
+    await wall.goto(page_of(contest) + "?view=wall")
+    await beside.goto(page_of(contest))
+    for page in (wall, beside):
+        await expect(page.locator("#count")).to_have_text("3")
+    await desk.keyboard.press("h")
+    await expect(wall.locator("#held-mark")).to_be_visible()
+    await lead(contest, 1, 5)
+    await expect(beside.locator("#count")).to_have_text("8")
+    assert await wall.locator("#count").text_content() == "3"
+    await desk.keyboard.press("r")
+    await expect(wall.locator("#ranking .name")).to_have_text(["?", "?"])
+    await wall.reload()
+    await expect(wall.locator("#ranking .name")).to_have_text(["?", "?"])
+    await desk.keyboard.press("n")
+    await expect(wall.locator("#ranking .name")).to_have_text(["?", "Participant 0"])
+    await desk.keyboard.press("h")
+    await expect(wall.locator("#count")).to_have_text("8")
+    await expect(beside.locator("#held-mark")).to_be_hidden()
+
+
 async def test_changed_places_have_arrows_and_the_lead_has_a_name(api: Api, visit: Visit) -> None:
     contest = await api.contest(2)
     await lead(contest, 0, 3)

@@ -7,6 +7,7 @@ export class Board {
   #held = null; // the counts shown instead of the latest
   #heldAt = 0;
   #open = null; // in a reveal: places open, counted from the last
+  #awaited = null; // the state to follow once there are counts
 
   constructor(changed) {
     this.#changed = changed;
@@ -30,6 +31,20 @@ export class Board {
   update(counts) {
     this.#latest = counts;
     if (counts === null) this.#release();
+    else if (this.#awaited) this.follow(this.#awaited);
+  }
+
+  /** The state for windows that follow this one. */
+  get state() {
+    return { held: this.#held, heldAt: this.#heldAt, open: this.#open };
+  }
+
+  /** Takes over another window's state; while there are no counts here, later. */
+  follow(state) {
+    this.#awaited = this.#latest ? null : state;
+    if (this.#awaited) return;
+    [this.#held, this.#heldAt, this.#open] = [state.held, state.heldAt, state.open];
+    this.#changed();
   }
 
   /** Holds the board, or makes it live again. */
@@ -62,6 +77,6 @@ export class Board {
   }
 
   #release() {
-    this.#held = this.#open = null;
+    this.#held = this.#open = this.#awaited = null;
   }
 }

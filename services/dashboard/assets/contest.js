@@ -41,7 +41,7 @@ const people = new Participants();
 const board = new Board(render);
 const movement = new Movement();
 const announcements = new Announcements();
-const wall = new Wall(element("wall"), { askFirst: () => isSecret(state.standing) && secretUntil(state.standing), changed: () => panel.redraw() });
+const wall = new Wall(element("wall"), { askFirst: () => isSecret(state.standing) && secretUntil(state.standing), changed: () => (panel.redraw(), followOthers()) });
 const past = new History(KEY, () => panel.draw());
 const panel = new ChartPanel(past, people, { counts: () => board.counts, now: () => now(), changed: render });
 const ranking = new Ranking(element("ranking"), (key) => panel.pick(key));
@@ -194,7 +194,7 @@ setInterval(() => {
 }, 500);
 setInterval(render, 10_000); // pages turn, arrows go
 
-startShow(board, {
+const followOthers = startShow(board, () => wall.isOn, {
   places,
   now,
   csv: () => board.counts && saveCsv(shownResult()),

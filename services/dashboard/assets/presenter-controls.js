@@ -6,14 +6,27 @@ import { isCommand } from "./wall.js";
 
 const SAID_MS = 2_000;
 
-/** `actions` has `places()`, `now()`, `csv()`, `png()` and `layoutChanged()`. */
-export function startShow(board, actions) {
-  const commands = {
-    hold: () => board.hold(actions.now()),
-    reveal: () => board.reveal(actions.now()),
-    "reveal-next": () => board.open(actions.places()),
-    "reveal-all": () => board.open(actions.places(), true),
+/**
+ * `actions` has `places()`, `now()`, `csv()`, `png()` and `layoutChanged()`. Walls follow the other windows of this browser
+ * that show the same contest; `isWall()` returns whether this window is one. Returns a function to call when it becomes one.
+ */
+export function startShow(board, isWall, actions) {
+  const channel = new BroadcastChannel(`board ${location.pathname}`);
+  const lead = (command) => () => {
+    command();
+    channel.postMessage(board.state);
   };
+  const commands = {
+    hold: lead(() => board.hold(actions.now())),
+    reveal: lead(() => board.reveal(actions.now())),
+    "reveal-next": lead(() => board.open(actions.places())),
+    "reveal-all": lead(() => board.open(actions.places(), true)),
+  };
+  channel.addEventListener("message", ({ data }) => {
+    if (data === "ask") {
+      if (board.heldAt) channel.postMessage(board.state);
+    } else if (isWall()) board.follow(data);
+  });
   for (const [id, command] of Object.entries(commands)) element(id).addEventListener("click", command);
   addEventListener("keydown", (event) => {
     for (const [id, command] of Object.entries(commands)) if (isCommand(event, element(id).getAttribute("aria-keyshortcuts"))) command();
@@ -30,6 +43,11 @@ export function startShow(board, actions) {
     actions.layoutChanged();
   });
   showLayout(parameter("chart") !== "no");
+  const ask = () => {
+    if (isWall() && !board.heldAt) channel.postMessage("ask");
+  };
+  ask();
+  return ask;
 }
 
 function showLayout(hasChart) {
