@@ -36,7 +36,11 @@ class ClosedContests:
         return contest.version
 
     async def contest_may_change(self, before: Stored, after: Document) -> None:
-        """Implement `ChangeGuard` for contests. Raises `HasVotes` if the type changes after votes were cast."""
+        """Implement `ChangeGuard` for contests. Raises `HasVotes` if the type changes after votes were cast.
+
+        A vote that is cast between this check and the fold of the change, some milliseconds, keeps the form of the
+        former type: it counts as one vote, and has no rating or positions.
+        """
         if _type(before.document) != _type(after) and await self._was_voted(before.key):
             raise HasVotes("The contest has votes, so its contest_type cannot change; create another contest.")
 
