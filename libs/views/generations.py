@@ -11,10 +11,10 @@ from libs.contracts.topics import Topic
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.function_libraries import call_function, read_function
-from libs.views.generation_swap import Swap
 from libs.views.hash_tags import Prefix, key_base
 from libs.views.key_scan import GenerationKey, generation_keys
 from libs.views.serialization import pack, unpack
+from libs.views.swap_result import Swap
 
 TIMELINE: Final = "*timeline"
 """Scope of a votes generation that is folded only for its timeline; never a contest's key."""

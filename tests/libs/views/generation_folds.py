@@ -12,8 +12,8 @@ from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.views.client import ValkeyClient
-from libs.views.generation_swap import Swap
 from libs.views.generations import Generations, State
+from libs.views.swap_result import Swap
 from libs.views.vote_views import VoteViews
 from tests.libs.views import test_catalogue_fold
 from tests.libs.views.simulation.comparison import Table, described_view

@@ -13,9 +13,9 @@ from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
-from libs.views.generation_swap import Swap
 from libs.views.generations import Generations
 from libs.views.hash_tags import key_base
+from libs.views.swap_result import Swap
 from tests.support.freshness import make_fresh
 
 LOG = "log"

@@ -6,9 +6,9 @@ from libs.contracts.log_records import Position
 from libs.projection.generation_expiry import Assigned, GenerationExpiry
 from libs.projection.votes_projection import VotesProjection
 from libs.views.client import ValkeyClient
-from libs.views.generation_swap import ANOTHER_IS_KEPT, Swap
 from libs.views.generations import Generations, State
 from libs.views.serialization import pack
+from libs.views.swap_result import ANOTHER_IS_KEPT, Swap
 from libs.views.vote_views import VoteViews
 from tests.libs.views.generation_folds import Votes, a_votes_log, casts
 from tests.support.eventually import eventually

@@ -17,9 +17,9 @@ from libs.tally.events import LogCreated
 from libs.views import catalogue_views, purchase_views
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
-from libs.views.generation_swap import Swap
 from libs.views.generations import Generations, Moving, State
 from libs.views.purchase_views import PurchaseViews
+from libs.views.swap_result import Swap
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
 from tests.libs.views.catalogue_model import Model
 from tests.libs.views.generation_folds import LAZY, LOG, PROPERTY, Keys

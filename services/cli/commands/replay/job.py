@@ -8,8 +8,8 @@ from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.projection.replay import Replay
 from libs.views.functions import load_functions
-from libs.views.generation_swap import AnotherIsKept
 from libs.views.generations import GenerationGone
+from libs.views.swap_result import AnotherIsKept
 from services.cli.commands.replay.progress_bars import Bars
 from services.cli.commands.replay.projections import Rebuildable
 from services.cli.commands.replay.swap import swap

@@ -5,8 +5,8 @@ import time
 from typing import Final
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.generation_swap import ANOTHER_IS_KEPT, FENCES_DIFFER, AnotherIsKept, FencesDiffer
 from libs.views.generations import GenerationGone, Generations
+from libs.views.swap_result import ANOTHER_IS_KEPT, FENCES_DIFFER, AnotherIsKept, FencesDiffer
 
 SWAP_S: Final = 60.0
 """Time for the live generation to reach the new one's position."""
