@@ -13,7 +13,7 @@ class ProjectorSettings(BaseSettings):
         6_000, ge=6_000, description="Silence after which a projector's partitions are reassigned."
     )
     projector_max_queued_records: int = Field(
-        20_000, ge=1, description="Maximum records prefetched for the fold, over all partitions of a topic."
+        20_000, ge=1, description="Maximum records prefetched, over all partitions of a topic."
     )
     projector_check_interval_ms: int = Field(
         5_000, ge=50, description="Interval between checks for the log's end offsets and stuck consumers."
@@ -26,7 +26,7 @@ class ProjectorSettings(BaseSettings):
     projector_keep_generation_s: int = Field(
         86_400,
         ge=0,
-        description="How long what was read before a replay is kept, folded together with what is read now, "
+        description="How long what was read before a replay is kept, processed together with what is read now, "
         "in seconds; 0: until `tally replay drop`.",
     )
 

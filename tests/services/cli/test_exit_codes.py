@@ -91,4 +91,4 @@ def test_help_lists_commands_in_groups_with_lines_as_wide_as_the_terminal() -> N
     shown = CliRunner().invoke(app, ["--help"], env={"TERM": "dumb", "COLUMNS": "100"}).stdout
     assert all(heading in shown for heading in HEADINGS)
     wide = CliRunner().invoke(app, ["import", "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).stdout
-    assert "before the import ends; then the projector folds the logs as usual." in wide
+    assert "before the import ends; then the projector processes the logs as usual." in wide
