@@ -17,6 +17,8 @@ from tests.support.voting import Api, running
 pytestmark = pytest.mark.slow
 
 SIZES: Final = {"phone": (390, 844), "laptop": (1366, 768), "wall": (3840, 2160)}
+ZOOMED: Final = (683, 384)
+"""A laptop's window at 200 % zoom, in the pixels of style sheets."""
 THEMES: Final = ("light", "dark")
 GRAVE: Final = ("serious", "critical")
 NAMES: Final = ("Aurora Vale", "The Copper Lanterns", "Nine Rivers", "Marlow & Finch", "Ünïcødé " + "long " * 12)
@@ -76,3 +78,43 @@ async def test_log_in_and_the_list(api: Api, visit: Visit) -> None:
     page = await visit("/dashboard", size=SIZES["phone"])
     await expect(page.locator("#contests li").first).to_contain_text("vote")
     await is_sound(page, "contests")
+
+
+@pytest.mark.parametrize("path", ["/", "/asyncapi"])
+async def test_the_pages_of_the_documents(visit: Visit, path: str) -> None:
+    for name, size in (("phone", SIZES["phone"]), ("zoomed", ZOOMED)):
+        page = await visit(path, size=size)
+        await expect(page.get_by_role("heading").first).to_be_visible()
+        await is_sound(page, f"document-{path[1:] or 'index'}-{name}")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/dashboard", "Abstimmungen"),
+        ("/dashboard/keys", "Schlüssel des Kontos"),
+        ("/dashboard/operations", "Partitionen"),
+    ],
+)
+async def test_every_list_in_german_at_200_percent(visit: Visit, path: str, text: str) -> None:
+    page = await visit(f"{path}?lang=de", size=ZOOMED)
+    await expect(page.locator("main")).to_contain_text(text)
+    if path.endswith("operations"):
+        await expect(page.locator("#fine, #problems li").first).not_to_be_empty()
+        await expect(page.locator("#projections")).to_contain_text("verarbeitet")
+        await expect(page.locator("#rows")).to_contain_text("Stimmen, alle")
+    await expect(page.locator("main")).not_to_contain_text("Lädt …")
+    assert await page.evaluate("document.documentElement.lang") == "de"
+    await is_sound(page, f"german{path.replace('/', '-')}")
+
+
+async def test_the_dialogs_of_a_contest(api: Api, visit: Visit) -> None:
+    contest = await api.contest(1, vote_visibility="hidden_until_end")
+    page = await visit(f"/dashboard{contest.path}")
+    await expect(page.locator("#hidden-mark")).to_be_visible()
+    for button, dialog in (("#wall", "#ask-wall"), ("#call-edit", "#ask-call")):
+        await page.locator(button).click()
+        await expect(page.locator(dialog)).to_be_visible()
+        await is_sound(page, f"dialog-{dialog[1:]}")
+        await page.keyboard.press("Escape")
+        await expect(page.locator(dialog)).to_be_hidden()
