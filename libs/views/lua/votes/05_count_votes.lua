@@ -49,7 +49,8 @@ local function move(c, row, standing, vote, used, active, limit)
   if not at then
     at = #sums + 1
     sums[at], sums[at + 1], sums[at + 2], sums[at + 3] = key, 0, limit, 0
-    if place.at or place.own then place.at, place.own = nil, nil end
+    if place.at then place.at[key] = at end
+    if place.own then place.own = nil end
   end
   local counted = sums[at + 3] > 0
   sums[at + 1], sums[at + 3] = sums[at + 1] + used, sums[at + 3] + active
@@ -84,14 +85,13 @@ local function rate(c, participant, rating, by)
   for i = #values + 1, at do values[i] = 0 end
   values[at] = values[at] + by
   local subs, given = sums[3], rating[2]
+  local places = #given > 0 and c.sub_places(participant)
   for i = 1, #given, 2 do
-    local at
-    for k = 1, #subs, 3 do
-      if subs[k] == given[i] then at = k end
-    end
+    local at = places[given[i]]
     if not at then
       at = #subs + 1
       subs[at], subs[at + 1], subs[at + 2] = given[i], 0, 0
+      places[given[i]] = at
     end
     subs[at + 1], subs[at + 2] = subs[at + 1] + by, subs[at + 2] + by * given[i + 1]
   end

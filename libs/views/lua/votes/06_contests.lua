@@ -28,8 +28,8 @@ local function take_held(f) return { f[F_HELD][1], f[F_HELD][2], f[F_HELD][3], f
 -- `spent.work` counts the work of the fold (WORK)
 local function contest_state(views, contest, prefetch, spent)
   local voters, read_voters, rows, names, details, ratings, waiting, voids, past = {}, {}, {}, {}, {}, {}, {}, {}, {}
-  local figures, changes, releases, read_rows = {}, {}, {}, {}
-  local minute, former, is_new, last_change
+  local figures, changes, releases, read_rows, new_names, sub_places = {}, {}, {}, {}, {}, {}
+  local minute, former, is_new, last_change, has_ratings
   local minute_begins, minute_ends = 0, 0
   local c = { spilling = {}, reports = {}, spent = spent }
   local sources = {}
@@ -85,7 +85,7 @@ local function contest_state(views, contest, prefetch, spent)
       local top = c.row('').cells
       top[1] = top[1] + 1
       cells = empty_row(top[1])
-      names[cells[1]] = participant
+      names[cells[1]], new_names[string.format('%.0f', cells[1])] = participant, participant
       number_row(participant, cells[1])
     end
     row = { cells = cells, index = participant == '' and 0 or cells[1] }
@@ -113,6 +113,23 @@ local function contest_state(views, contest, prefetch, spent)
     details[field] = { epoch, choices and flat, rating }
   end
 
+  -- reads names and rows of a ballot's participants, each kind at once
+  local function read_chosen(choices)
+    local indexes, unread = {}, {}
+    for i = 1, #choices, 2 do
+      if not names[choices[i]] then indexes[#indexes + 1] = choices[i] end
+    end
+    local found = names_of(views, contest, indexes)
+    for i = 1, #indexes do names[indexes[i]] = found[indexes[i]] end
+    for i = 1, #choices, 2 do
+      local name = names[choices[i]]
+      if not rows[name] and read_rows[name] == nil then unread[#unread + 1] = name end
+    end
+    if #unread == 0 then return end
+    local packed = call('HMGET', at('counts'), unpack(unread))
+    for i = 1, #unread do read_rows[unread[i]] = packed[i] end
+  end
+
   -- a vote that counts, as it was entered
   function c.vote(voter, record)
     local digest, _, _, _, index, count, flags = struct.unpack(ROW, record)
@@ -122,6 +139,7 @@ local function contest_state(views, contest, prefetch, spent)
       vote.epoch, vote.rating = kept[1], kept[3]
       if kept[2] then
         vote.choices, vote.weight, vote.is_ballot = {}, 1, true
+        read_chosen(kept[2])
         for i = 1, #kept[2], 2 do
           vote.choices[(i + 1) / 2] = { name_of(kept[2][i]), kept[2][i + 1] }
         end
@@ -137,6 +155,18 @@ local function contest_state(views, contest, prefetch, spent)
       spent.work = spent.work + (#ratings[participant][3] + #ratings[participant][4]) / WORK.numbers
     end
     return ratings[participant]
+  end
+
+  -- where each sub-rating is in the participant's list of them
+  function c.sub_places(participant)
+    local places = sub_places[participant]
+    if not places then
+      places = {}
+      local subs = c.rating(participant)[3]
+      for i = 1, #subs, 3 do places[subs[i]] = i end
+      sub_places[participant] = places
+    end
+    return places
   end
 
   -- the waiting changes of a field: nil, a removal, or a list of voidings and restorings
@@ -214,8 +244,9 @@ local function contest_state(views, contest, prefetch, spent)
   end
 
   local function with_rating(participant, cells)
-    local rating = ratings[participant] and pack(ratings[participant]) or call('HGET', at('ratings'), participant)
-    return pack({ cells, rating or '' })
+    if ratings[participant] then return pack({ cells, pack(ratings[participant]) }) end
+    if has_ratings == nil then has_ratings = call('EXISTS', at('ratings')) == 1 end
+    return pack({ cells, has_ratings and call('HGET', at('ratings'), participant) or '' })
   end
 
   -- An event of this append time is to be folded; from then on `top` is the contest's own row. The event's minute is
@@ -333,7 +364,7 @@ local function contest_state(views, contest, prefetch, spent)
   end
 
   function c.write()
-    local standings, used_shares, counts, indexes = {}, {}, {}, {}
+    local standings, used_shares, counts = {}, {}, {}
     for voter, s in pairs(voters) do
       if s.records ~= '' then standings[voter] = s end
       if s.shares then
@@ -342,14 +373,11 @@ local function contest_state(views, contest, prefetch, spent)
         end
       end
     end
-    for participant, row in pairs(rows) do
-      counts[participant] = row.cells
-      if participant ~= '' and names[row.index] then indexes[string.format('%.0f', row.index)] = participant end
-    end
+    for participant, row in pairs(rows) do counts[participant] = row.cells end
     write_packed('voters', standings, pack_voter)
     write_packed('shares', used_shares, shares.pack)
     write_packed('counts', counts, pack)
-    write_packed('names', indexes, tostring)
+    write_packed('names', new_names, tostring)
     write_packed('spill', c.spilling, tostring)
     write_packed('details', details, pack)
     write_packed('ratings', ratings, pack)
