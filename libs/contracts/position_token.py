@@ -17,6 +17,8 @@ MAX_CHARACTERS: Final = 16_384
 """Enough for more than a thousand partitions; longer tokens are rejected."""
 MAX_PARTITION: Final = 2**31 - 1
 MAX_OFFSET: Final = 2**63 - 1
+_pack: Final = msgpack.Packer(autoreset=True).pack
+"""As `msgpack.packb`, which builds a packer for each call."""
 
 
 def encode_positions(positions: Mapping[int, int]) -> str:
@@ -24,7 +26,7 @@ def encode_positions(positions: Mapping[int, int]) -> str:
     flat = [VERSION]
     for partition in sorted(positions):
         flat += partition, positions[partition]
-    return urlsafe_b64encode(msgpack.packb(flat)).rstrip(b"=").decode()
+    return urlsafe_b64encode(_pack(flat)).rstrip(b"=").decode()
 
 
 def decode_positions(token: str) -> dict[int, int]:

@@ -5,6 +5,7 @@ microseconds since 1970 UTC by the ledger's clock.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
@@ -14,8 +15,7 @@ from libs.tally.rules import Selection
 from libs.tally.voter_ledger import VoteStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(NamedTuple):
     """The vote is reserved. `joined`: an earlier attempt with the same id is pending, and has these same values.
 
     The record must use them, not the caller's configuration, which may differ from the one that admitted the
@@ -95,8 +95,7 @@ class OverLimit:
 Answer = Granted | Duplicate | IdConflict | GateClosed | Stale | NotRunning | RefusedByCaller | OverLimit
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Input of `reserve` from a command and its contest; `selection` is None if the caller refuses the vote."""
 
     contest: Contest

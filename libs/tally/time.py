@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -13,8 +14,14 @@ def timestamp(microseconds: int | None) -> str | None:
     """Format as RFC 3339 in UTC, to the microsecond; None stays None."""
     if microseconds is None:
         return None
-    moment = (_EPOCH + timedelta(microseconds=microseconds)).replace(tzinfo=None)
-    return moment.isoformat(timespec="microseconds") + "Z"
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    return f"{_second(seconds)}.{fraction:06}Z"
+
+
+@lru_cache(maxsize=256)
+def _second(seconds: int) -> str:
+    """Format a second; those of votes repeat."""
+    return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 def microseconds(value: datetime) -> int:

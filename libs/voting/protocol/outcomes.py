@@ -1,14 +1,14 @@
 """Outcomes of the protocols."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from libs.tally.commands import CastVote
 from libs.tally.errors import TallyError
 from libs.tally.events import Choices
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """An accepted vote, recorded in the log. `replayed`: an earlier request with the same id recorded it."""
 
     command: CastVote

@@ -119,7 +119,7 @@ async def test_one_call_decides_each_request_after_those_before_it(partition: Pa
     requests = [request_of(contest, a_vote(vote_id=vote_id)) for vote_id in ("1", "1", "2", "3")]
     first, again, second, third = await partition.views.reserve(0, requests)
     assert isinstance(first, Granted)
-    assert again == replace(first, joined=True)
+    assert again == first._replace(joined=True)
     assert isinstance(second, Granted)
     assert isinstance(third, OverLimit)
 
@@ -138,7 +138,7 @@ async def test_the_clock_of_a_partition_never_goes_back_nor_gives_a_moment_twice
 async def test_a_pending_id_is_joined_and_takes_no_second_allowance(partition: Partition) -> None:
     contest = a_contest(free=Limits(1, -1))
     first = await partition.grant(a_vote(), contest)
-    assert await partition.reserve(a_vote(), contest) == replace(first, joined=True)
+    assert await partition.reserve(a_vote(), contest) == first._replace(joined=True)
 
 
 async def test_a_join_asks_neither_for_configuration_nor_time_nor_refusal(
@@ -146,7 +146,7 @@ async def test_a_join_asks_neither_for_configuration_nor_time_nor_refusal(
 ) -> None:
     first = await partition.grant(a_vote(), a_contest(free=Limits(4, 4)))
     other = a_contest(version=9, start=None, free=Limits(0, 0))
-    assert await partition.reserve(a_vote(), other, declined=True) == replace(first, joined=True)
+    assert await partition.reserve(a_vote(), other, declined=True) == first._replace(joined=True)
 
 
 async def test_an_id_with_other_content_is_reused_pending_or_folded(partition: Partition) -> None:

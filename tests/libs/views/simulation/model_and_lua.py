@@ -7,6 +7,7 @@ from typing import Any
 from libs.contracts.log_records import Position
 from libs.contracts.vote_states import VoteState
 from libs.tally.events import Event, LogCreated
+from libs.tally.reservations import Granted
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua_ledger import LuaLedger
 from tests.libs.views.simulation.model_ledger import ModelLedger
@@ -49,4 +50,6 @@ class Both:
 def _without_incarnation(answer: Any) -> Any:
     if isinstance(answer, VoteState):
         return replace(answer, progress=answer.progress._replace(incarnation=0))
+    if isinstance(answer, Granted):
+        return answer._replace(incarnation=0)
     return replace(answer, incarnation=0) if hasattr(answer, "incarnation") else answer

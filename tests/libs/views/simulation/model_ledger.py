@@ -1,6 +1,5 @@
 """Model of the ledger: admission and reads in plain Python, by the pure rules of `libs.tally`."""
 
-from dataclasses import replace
 from typing import Any
 
 from libs.contracts.vote_states import Progress, VoteState
@@ -38,7 +37,7 @@ class ModelLedger(ModelGate):
     """A guard a method, as in the gate."""
 
     def joined(self, first: Reservation) -> Granted:
-        return replace(first.granted, joined=True, incarnation=self.s.n)
+        return first.granted._replace(joined=True, incarnation=self.s.n)
 
     def is_reopened(self, contest: Contest) -> bool:
         """Return whether the marks that a reopening voids are void here already."""

@@ -72,7 +72,7 @@ class JoinerGoesByItsOwnConfiguration(ModelLedger):
     """Simulated by limits that the first attempt was not admitted by."""
 
     def joined(self, first: Reservation) -> Granted:
-        return replace(super().joined(first), max_participant=0, max_contest=0)
+        return super().joined(first)._replace(max_participant=0, max_contest=0)
 
 
 class ConfigurationByAnyonesWord(ModelLedger):
