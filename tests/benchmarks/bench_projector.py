@@ -87,6 +87,7 @@ async def fold_all(addresses: Addresses, topic: Topic, again: int = 0) -> Run:
     settings = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
     namespace, valkey = f"{NAMESPACE}{again}", open_valkey(addresses.valkey)
     await load_functions(valkey)
+    tune_garbage_collector()  # as the projector's process does
     views, counters = VoteViews(valkey, namespace, topic.partitions), AddressCounters(valkey, namespace)
     projection = VotesProjection(topic, views, counters)
     try:
@@ -120,7 +121,6 @@ async def measure(events: int) -> list[Measurement]:
         settings = KafkaSettings(kafka_bootstrap_servers=servers.kafka)
         await create_topics(settings, [topic])
         await produce(settings, topic, events)
-        tune_garbage_collector()
         ceiling = Party("read and decoded only", [await fold_nothing(servers, topic)])
         ours = Party(OURS, [await fold_all(servers, topic)])
         ledger = await ledger_bytes(servers.valkey, topic.partitions) / (events / 3)

@@ -24,7 +24,7 @@ from tests.benchmarks.cpu import used_s
 from tests.benchmarks.listeners import Listeners
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Missing, Party, Run, Scale
 from tests.benchmarks.peers.environments import Unavailable, script
-from tests.benchmarks.stack import listens, process, whole_service
+from tests.benchmarks.stack import START_S, listens, process, whole_service
 from tests.support.eventually import eventually
 from tests.support.voting import running
 
@@ -81,7 +81,7 @@ async def served(command: list[str], template: str) -> AsyncIterator[tuple[int, 
     """A server of its own: its port, and the id of the process that listens."""
     [port] = free_ports(1)
     async with process([*command, str(port), template]) as started:
-        await eventually(lambda: listens(port), deadline_s=60)
+        await eventually(lambda: listens(port), deadline_s=START_S)
         children = psutil.Process(started.pid).children(recursive=True)  # uv starts Python as its child
         yield port, children[-1].pid if children else started.pid
 

@@ -19,15 +19,20 @@ NAMES = {
 
 
 class CpuMeter:
-    """CPU time since it was created, of all descendants with a name and of this process if `own` names it."""
+    """CPU time since it was created, of all descendants with a name and of this process if `own` names it.
+
+    One that has ended counts with what it had used when the meter was last read.
+    """
 
     def __init__(self, own: str = "") -> None:
         self._own = own
         self._before = dict(self._used())
+        self._latest = dict(self._before)
 
     def seconds(self) -> dict[str, float]:
         found: dict[str, float] = {}
-        for (name, pid), used in self._used():
+        self._latest.update(self._used())
+        for (name, pid), used in self._latest.items():
             found[name] = found.get(name, 0.0) + used - self._before.get((name, pid), 0.0)
         return found
 

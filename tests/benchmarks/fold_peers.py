@@ -28,9 +28,14 @@ QUIX, FAUST, BYTEWAX, PIPELINED = "Quix Streams", "Faust", "bytewax", "pipelined
 POLL_S = 0.05
 START_S, WHOLE_S = 240.0, 300.0
 PARTS = ("peer", "Kafka")
+RESTARTS = 2
 
 Progress = Callable[[], Awaitable[int]]
 """Returns the number of records folded and committed so far."""
+
+
+class Ended(Unavailable):
+    """A peer that ended by itself."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,11 @@ async def run_group(
         await admin.start()
         resources.push_async_callback(admin.close)
         told = [log.addresses.kafka, log.topic.name, group, *arguments, state]
+        for _ in range(RESTARTS):
+            try:
+                return await watched([*command, *told], committed, log.events, limit_s, PARTS)
+            except Ended:
+                """A topic that it has just created may not be known to the broker yet."""
         return await watched([*command, *told], committed, log.events, limit_s, PARTS)
 
 
@@ -119,7 +129,7 @@ async def watched(
             """Wait for a later position, at most until this time."""
             while (found := await progress()) <= known:
                 if started.returncode is not None:
-                    raise Unavailable(f"it ended: {last_line(output)}")
+                    raise Ended(f"it ended: {last_line(output)}")
                 if time.perf_counter() > until:
                     return known
                 await asyncio.sleep(POLL_S)

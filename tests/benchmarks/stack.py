@@ -78,7 +78,7 @@ async def further_gateway(
                 return False
 
     async with process(command, settings | dict(environment or {})) as started:
-        await eventually(ready, deadline_s=60)
+        await eventually(ready, deadline_s=START_S)
         yield url, started.pid
 
 
@@ -88,7 +88,7 @@ async def uvicorn(app: str, workers: int = 1, **environment: str) -> AsyncIterat
     [port] = free_ports(1)
     command = [sys.executable, "-m", "uvicorn", app, "--port", str(port), "--workers", str(workers)]
     async with process([*command, "--log-level", "warning", "--no-access-log"], environment) as started:
-        await eventually(lambda: listens(port), deadline_s=60)
+        await eventually(lambda: listens(port), deadline_s=START_S)
         yield f"http://127.0.0.1:{port}", started.pid
 
 

@@ -44,12 +44,12 @@ def add(counts: tuple[int, int] | None, vote: Vote) -> tuple[tuple[int, int], tu
 
 flow = Dataflow("fold")
 source = KafkaSource([KAFKA], [TOPIC], tail=False, batch_size=1_000)
-events = op.input("votes", flow, source)
+events = op.input("log", flow, source)
 events = op.map("decode", events, lambda message: json.loads(message.value))
 events = op.filter("cast", events, lambda event: event["type"] == "VoteCast")
 events = op.key_on("by voter", events, lambda event: event["voter"])
-events = op.map_value("vote", op.stateful_map("of voter", events, of_voter), lambda vote: vote)
-counted = op.key_on("by participant", op.key_rm("unkeyed", events), lambda vote: vote[0])
+votes = op.key_rm("votes", op.stateful_map("of voter", events, of_voter))
+counted = op.key_on("by participant", votes, lambda vote: vote[0])
 counts = op.stateful_map("add", counted, add)
 op.output("out", op.filter("nothing", counts, lambda _: False), TestingSink([]))
 

@@ -33,7 +33,9 @@ app = faust.App(
     web_enabled=False,
 )
 events = app.topic(TOPIC, key_type=str, key_serializer="raw", value_serializer="json")
-counted = app.topic(f"{GROUP}-counted", key_type=str, key_serializer="raw", value_serializer="json", partitions=16)
+counted = app.topic(
+    f"{GROUP}-counted", key_type=str, key_serializer="raw", value_serializer="json", partitions=16, internal=True
+)
 voters = app.Table("voters", default=list, options={"driver": "rocksdict"}, partitions=16)
 counts = app.Table("counts", default=lambda: [0, 0], options={"driver": "rocksdict"}, partitions=16)
 
