@@ -8,7 +8,7 @@ from libs.kafka.settings import KafkaSettings
 
 @dataclass(frozen=True, slots=True)
 class DeploymentAddresses:
-    """DeploymentAddresses of a deployment's servers, and the names of its logs.
+    """Addresses of a deployment's servers, and the names of its logs.
 
     `description` is the content of stack.json, {} for external servers.
     """
@@ -22,4 +22,5 @@ class DeploymentAddresses:
 
     @property
     def kafka_settings(self) -> KafkaSettings:
-        return KafkaSettings(kafka_bootstrap_servers=self.kafka)
+        of_stack: dict[str, Any] = self.description.get("kafka_settings", {})
+        return KafkaSettings(kafka_bootstrap_servers=self.kafka, **of_stack)

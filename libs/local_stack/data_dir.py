@@ -17,6 +17,7 @@ MADE_BY_TALLY = (
     "objects",
     "logs",
     "ports.json",
+    "topology.json",
     "containers.id",
     "stack.json",
     "credentials.json",

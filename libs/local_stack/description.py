@@ -29,7 +29,9 @@ def describe(
     namespace: str,
     partitions: int,
     storage_url: str,
+    kafka_settings: Mapping[str, int],
 ) -> dict[str, Any]:
+    """Return the description; `kafka_settings` are those of this topology that commands need, too."""
     return {
         "base_url": base,
         "legacy_base_url": f"{base}/legacy",
@@ -43,6 +45,7 @@ def describe(
         "namespace": namespace,
         "partitions": partitions,
         "storage_url": storage_url,
+        "kafka_settings": dict(kafka_settings),
         "pids": dict(pids),
         **credentials,
     }

@@ -124,6 +124,21 @@ def data_dir_not_ours(data_dir: object) -> StackError:
     )
 
 
+def other_topology(data_dir: object, options: str) -> StackError:
+    return StackError(
+        "other_topology",
+        f"{data_dir} was made for {options}: start without these options, choose another directory with "
+        "--data-dir (TALLY_DATA_DIR), or delete its data with --fresh.",
+        Exit.BAD_USAGE,
+    )
+
+
+def topology_cannot_run(reason: str, remedy: str) -> StackError:
+    return StackError(
+        "topology_cannot_run", f"This topology cannot run ({reason}): choose {remedy}.", Exit.BAD_USAGE
+    )
+
+
 def fetch_failed(coordinate: str, reason: str) -> StackError:
     return StackError(
         "fetch_failed",

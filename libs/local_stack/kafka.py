@@ -1,4 +1,4 @@
-"""Native Kafka: one KRaft broker, run from a Java runtime and jars of package registries."""
+"""Native Kafka: KRaft brokers, each a controller too, run from a Java runtime and jars of package registries."""
 
 import asyncio
 import base64
@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -21,7 +22,8 @@ from libs.local_stack.ports import LOOPBACK
 from libs.local_stack.server_interface import start_and_wait
 from libs.local_stack.startup_report import Report
 
-NODE = 1
+SESSION_MS = 3000
+MOST_REPLICAS = 3
 LOGGING = Path(__file__).with_name("log4j2.xml")
 # Measured on two cores, acks=all, 300-byte records: without the optimising compiler the broker answers after 1.9 s
 # instead of 2.8 and takes as many records, 75,000 to 100,000/s either way.
@@ -33,15 +35,15 @@ JVM_OPTIONS = (
 )
 
 
-async def answers(bootstrap_servers: str, timeout_s: float = 5.0) -> bool:
-    """Return whether a cluster responds with at least one broker.
+async def answers(bootstrap_servers: str, timeout_s: float = 5.0, brokers: int = 1) -> bool:
+    """Return whether a cluster responds with at least this number of brokers.
 
     Returns within `timeout_s` even if aiokafka swallows the cancellation and keeps waiting.
     """
     addresses = KafkaSettings(kafka_bootstrap_servers=bootstrap_servers).kafka_bootstrap_servers
     if not await asyncio.to_thread(_any_listens, addresses):
         return False
-    asking = asyncio.create_task(_has_broker(bootstrap_servers, timeout_s))
+    asking = asyncio.create_task(_has_brokers(bootstrap_servers, timeout_s, brokers))
     try:
         await asyncio.wait((asking,), timeout=timeout_s)
         return asking.done() and asking.result()
@@ -49,7 +51,7 @@ async def answers(bootstrap_servers: str, timeout_s: float = 5.0) -> bool:
         asking.cancel()
 
 
-async def _has_broker(bootstrap_servers: str, timeout_s: float) -> bool:
+async def _has_brokers(bootstrap_servers: str, timeout_s: float, brokers: int) -> bool:
     settings = KafkaSettings(
         kafka_bootstrap_servers=bootstrap_servers, kafka_request_timeout_ms=int(timeout_s * 1000)
     )
@@ -57,7 +59,7 @@ async def _has_broker(bootstrap_servers: str, timeout_s: float) -> bool:
     with _silenced("aiokafka", "aiokafka.conn"):
         try:
             await client.start()
-            return bool((await client.describe_cluster())["brokers"])
+            return len((await client.describe_cluster())["brokers"]) >= brokers
         except (KafkaError, OSError, TimeoutError):
             return False
         finally:
@@ -85,10 +87,17 @@ def _any_listens(bootstrap_servers: str) -> bool:
     return any(ports.accepts(int(port), host) for host, _, port in pairs if port.isdecimal())
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A broker's place in its cluster; `controllers`: the controllers' ports by node id."""
+
+    node: int
+    cluster_id: str
+    controllers: Mapping[int, int]
+
+
 class NativeKafka:
     """Kafka 4.3.0, broker and controller in one process; the storage gets its ids once per data directory."""
-
-    name = "kafka"
 
     def __init__(
         self,
@@ -101,7 +110,11 @@ class NativeKafka:
         report: Report,
         heap_mb: int = 512,
         timeout_s: float = 60.0,
+        membership: Membership | None = None,
     ) -> None:
+        """`membership`: of a cluster of several; by default it is alone."""
+        self.name = "kafka" if membership is None else f"kafka-{membership.node}"
+        self._membership = membership or Membership(1, new_id(), {1: controller_port})
         self.address = f"{LOOPBACK}:{port}"
         self._port = port
         self._controller_port = controller_port
@@ -159,37 +172,45 @@ class NativeKafka:
     def _format(self, log: Path) -> None:
         """Give the storage its ids, as Kafka's storage tool does, which would start a Java process for it."""
         log.mkdir(exist_ok=True)
-        ids = {"version": 1, "cluster.id": new_id(), "node.id": NODE, "directory.id": new_id()}
+        member = self._membership
+        ids = {"version": 1, "cluster.id": member.cluster_id, "node.id": member.node, "directory.id": new_id()}
         prepared = log / "meta.properties.tmp"
         prepared.write_text(_lines(ids))
         prepared.rename(log / "meta.properties")
 
     def _properties(self) -> dict[str, object]:
         """Return the broker's `server.properties`."""
+        controllers = self._membership.controllers
+        replicas = min(len(controllers), MOST_REPLICAS)
+        in_sync = max(1, replicas - 1)
         return {
             "process.roles": "broker,controller",
-            "node.id": NODE,
-            "controller.quorum.voters": f"{NODE}@{LOOPBACK}:{self._controller_port}",
+            "node.id": self._membership.node,
+            "controller.quorum.voters": ",".join(
+                f"{node}@{LOOPBACK}:{port}" for node, port in controllers.items()
+            ),
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{LOOPBACK}:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://{self.address}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": self._data_dir / "log",
             # After a kill -9 the broker is refused until its old session is over: 9 s by default.
-            "broker.session.timeout.ms": 3000,
+            "broker.session.timeout.ms": SESSION_MS,
             "broker.heartbeat.interval.ms": 500,
             "num.partitions": 1,
+            "default.replication.factor": replicas,
+            "min.insync.replicas": in_sync,
             "auto.create.topics.enable": "false",
             "unclean.leader.election.enable": "false",
             "log.message.timestamp.type": "LogAppendTime",
             "group.initial.rebalance.delay.ms": 0,
             "offsets.topic.num.partitions": 4,
-            "offsets.topic.replication.factor": 1,
+            "offsets.topic.replication.factor": replicas,
             "transaction.state.log.num.partitions": 4,
-            "transaction.state.log.replication.factor": 1,
-            "transaction.state.log.min.isr": 1,
-            "share.coordinator.state.topic.replication.factor": 1,
-            "share.coordinator.state.topic.min.isr": 1,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": in_sync,
         }
 
 

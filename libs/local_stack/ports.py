@@ -50,7 +50,7 @@ def remembered(file: Path, names: Iterable[str]) -> dict[str, int]:
     except (OSError, ValueError, AttributeError, TypeError):
         known = {}
     wanted = list(names)
-    fresh = iter(free_ports(len(wanted)))
+    fresh = (port for port in free_ports(len(wanted) + len(known)) if port not in known.values())
     ports = {name: known[name] if name in known and is_free(known[name]) else next(fresh) for name in wanted}
     file.write_text(json.dumps(known | ports))
     return ports

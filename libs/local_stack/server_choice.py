@@ -9,18 +9,23 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, java, kafka, ports, valkey
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.kafka import NativeKafka
+from libs.local_stack.kafka_cluster import native_brokers
 from libs.local_stack.private_file import remembered_secret
-from libs.local_stack.server_interface import External, Server
+from libs.local_stack.server_interface import External, Server, ServerGroup, alone
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
+from libs.local_stack.topology import Topology
 from libs.local_stack.valkey import NativeValkey
+from libs.local_stack.valkey_cluster import native_cluster
 from libs.telemetry.redaction import revealed
 
 OF_THE_EXTRA: Final = ("jgo", "testcontainers")
 """Modules that the extra `local` installs on every platform; servers' images omit it."""
 
 
-def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Report) -> dict[str, Server]:
+def choose(
+    settings: StackSettings, topology: Topology, data_dir: Path, reaper: Reaper, report: Report
+) -> dict[str, ServerGroup]:
     """Return `kafka` and `valkey`, not started yet. Raises `StackError` if one cannot be run."""
     chosen: dict[str, Server] = {}
     if settings.kafka_bootstrap_servers:
@@ -28,37 +33,55 @@ def choose(settings: StackSettings, data_dir: Path, reaper: Reaper, report: Repo
         chosen["kafka"] = External("kafka", settings.kafka_bootstrap_servers, setting, kafka.answers)
     if settings.valkey_url:
         chosen["valkey"] = External("valkey", revealed(settings.valkey_url), "TALLY_VALKEY_URL", valkey.answers)
+    groups = {name: alone(server) for name, server in chosen.items()}
     if len(chosen) == 2:
-        return chosen
+        return groups
     if "kafka" not in chosen and KafkaSettings().kafka_security_protocol != "PLAINTEXT":
         raise errors.secured_kafka_without_address()
     if not all(map(find_spec, OF_THE_EXTRA)):
         raise errors.local_extra_missing()
-    port = ports.remembered(data_dir / "ports.json", ("kafka", "kafka_controller", "valkey"))
     if settings.stack == "containers" or (settings.stack == "auto" and not _can_run_natively(chosen)):
-        return _in_containers(settings, data_dir, port) | chosen
-    logs = data_dir / "logs"
+        return {name: alone(server) for name, server in _in_containers(settings, data_dir).items()} | groups
     if "kafka" not in chosen:
-        chosen["kafka"] = NativeKafka(
+        groups["kafka"] = _native_kafka(settings, topology, data_dir, reaper, report)
+    if "valkey" not in chosen:
+        groups["valkey"] = _native_valkey(settings, topology, data_dir, reaper)
+    return groups
+
+
+def _native_kafka(
+    settings: StackSettings, topology: Topology, data_dir: Path, reaper: Reaper, report: Report
+) -> ServerGroup:
+    if topology.brokers > 1:
+        return native_brokers(topology, settings, data_dir, reaper, report)
+    port = ports.remembered(data_dir / "ports.json", ("kafka", "kafka_controller"))
+    return alone(
+        NativeKafka(
             port["kafka"],
             port["kafka_controller"],
             data_dir / "kafka",
-            logs / "kafka.log",
+            data_dir / "logs" / "kafka.log",
             reaper,
             report=report,
             heap_mb=settings.kafka_heap_mb,
             timeout_s=settings.stack_start_timeout_s,
         )
-    if "valkey" not in chosen:
-        chosen["valkey"] = NativeValkey(
-            port["valkey"],
+    )
+
+
+def _native_valkey(settings: StackSettings, topology: Topology, data_dir: Path, reaper: Reaper) -> ServerGroup:
+    if topology.is_clustered:
+        return native_cluster(topology, settings, data_dir, reaper)
+    return alone(
+        NativeValkey(
+            ports.remembered(data_dir / "ports.json", ["valkey"])["valkey"],
             data_dir / "valkey",
-            logs / "valkey.log",
+            data_dir / "logs" / "valkey.log",
             reaper,
             fsync=settings.valkey_fsync,
             timeout_s=settings.stack_start_timeout_s,
         )
-    return chosen
+    )
 
 
 def _can_run_natively(external: dict[str, Server]) -> bool:
@@ -75,11 +98,12 @@ def _can_run_natively(external: dict[str, Server]) -> bool:
     return True
 
 
-def _in_containers(settings: StackSettings, data_dir: Path, port: dict[str, int]) -> dict[str, Server]:
+def _in_containers(settings: StackSettings, data_dir: Path) -> dict[str, Server]:
     from libs.local_stack import containers  # noqa: PLC0415 (Docker's client takes 0.2 s)
 
     if not containers.docker_answers():
         raise errors.no_docker()
+    port = ports.remembered(data_dir / "ports.json", ("kafka", "valkey"))
     identity = data_dir / "containers.id"
     if not identity.exists():
         identity.write_text(f"tally-{uuid.uuid4().hex[:12]}")

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from libs.local_stack import errors, ports
 from libs.local_stack.child_process import POLL_S, Process
@@ -28,6 +29,23 @@ class Server(Protocol):
 
     async def kill(self) -> None:
         """Kill the server as a crash would and wait for its end."""
+
+
+async def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGroup:
+    """Servers that clients reach under one address; `form` completes the group once each of them responds."""
+
+    members: Sequence[Server]
+    address: str
+    form: Callable[[], Coroutine[Any, Any, None]] = _nothing
+
+
+def alone(server: Server) -> ServerGroup:
+    return ServerGroup((server,), server.address)
 
 
 class External:

@@ -1,4 +1,4 @@
-"""Starts and stops Kafka and Valkey as configured."""
+"""Starts and stops the servers of Kafka and Valkey as configured."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,14 +10,16 @@ from libs.local_stack import description
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.data_dir import DataDir
 from libs.local_stack.server_choice import choose
-from libs.local_stack.server_interface import Server
+from libs.local_stack.server_interface import Server, ServerGroup
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
+from libs.local_stack.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses; `kafka`: comma-separated host:port; `valkey`: a URL with a database number."""
+    """Addresses; `kafka`: comma-separated host:port; `valkey`: a URL with a database number, of several servers if
+    they are a cluster."""
 
     kafka: str
     valkey: str
@@ -36,7 +38,9 @@ class Servers:
         self._report = report or Report()
         self._data_dir = DataDir(settings.data_dir, settings.stack_min_free_mb)
         self._reaper: Reaper | None = None
+        self._groups: dict[str, ServerGroup] = {}
         self._servers: dict[str, Server] = {}
+        self.topology = Topology()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -66,7 +70,7 @@ class Servers:
 
     @property
     def addresses(self) -> Addresses:
-        return Addresses(self._servers["kafka"].address, self._servers["valkey"].address)
+        return Addresses(self._groups["kafka"].address, self._groups["valkey"].address)
 
     @property
     def pids(self) -> dict[str, int]:
@@ -74,14 +78,19 @@ class Servers:
         return {name: server.pid for name, server in self._servers.items() if server.pid is not None}
 
     async def start(self) -> Addresses:
-        """Start both and wait until they respond. Raises `StackError`, with nothing left running."""
+        """Start all and wait until they respond. Raises `StackError`, with nothing left running."""
         lock = await asyncio.to_thread(self._data_dir.open, fresh=self._fresh)
         try:
             self._reaper = Reaper(keep_open=[lock], announcements=[self.data_dir / description.FILE])
-            self._servers = choose(self._settings, self.data_dir, self._reaper, self._report)
-            async with asyncio.TaskGroup() as both:
+            self.topology = Topology.of(self._settings, self.data_dir)
+            self._groups = choose(self._settings, self.topology, self.data_dir, self._reaper, self._report)
+            self._servers = {server.name: server for group in self._groups.values() for server in group.members}
+            async with asyncio.TaskGroup() as starting:
                 for server in self._servers.values():
-                    both.create_task(server.start())
+                    starting.create_task(server.start())
+            async with asyncio.TaskGroup() as forming:
+                for group in self._groups.values():
+                    forming.create_task(group.form())
         except BaseExceptionGroup as group:
             await self.stop()
             raise group.exceptions[0] from None
@@ -93,8 +102,9 @@ class Servers:
     async def stop(self) -> None:
         """Stop the started servers, Kafka first; idempotent."""
         try:
-            for server in self._servers.values():
-                await server.stop()
+            for name in ("kafka", "valkey"):
+                if name in self._groups:
+                    await asyncio.gather(*(server.stop() for server in self._groups[name].members))
         finally:
             if self._reaper is not None:
                 await asyncio.to_thread(self._reaper.close)
@@ -102,7 +112,7 @@ class Servers:
             self._data_dir.close()
 
     async def kill(self, name: str) -> None:
-        """Kill `kafka` or `valkey` by SIGKILL; it stays down until `restart`."""
+        """Kill a server by SIGKILL; it stays down until `restart`."""
         await self._servers[name].kill()
 
     async def restart(self, name: str) -> None:

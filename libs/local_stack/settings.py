@@ -37,6 +37,19 @@ class StackSettings(BaseSettings):
         None, description="The object store; absent: a directory in the data directory."
     )
     data_dir: Path = Field(Path(".tally"), description="Where the local stack keeps its data.")
+    brokers: int | None = Field(
+        None, ge=1, description="Local brokers; absent: as many as the data directory was made for, at first 1."
+    )
+    valkey_shards: int | None = Field(
+        None,
+        ge=1,
+        description="Local primaries of Valkey, several as a cluster; absent: as the data directory, 1.",
+    )
+    valkey_replicas: int | None = Field(
+        None, ge=0, description="Local replicas of each shard; absent: as the data directory, 0."
+    )
+    gateways: int = Field(1, ge=1, description="Local gateways, which share one address.")
+    projectors: int = Field(1, ge=1, description="Local projectors, which share the partitions.")
     kafka_heap_mb: int = Field(512, ge=128, description="Heap of the local Kafka.")
     valkey_fsync: Literal["everysec", "always", "no"] = Field(
         "everysec", description="When the local Valkey flushes its append-only file to the disk."

@@ -11,12 +11,13 @@ from typing import Any, Protocol, Self
 import httpx
 
 from libs.local_stack import description, errors, ports
+from libs.local_stack.kafka_cluster import client_settings
 from libs.local_stack.servers import Addresses, Servers
+from libs.local_stack.service_plan import plan_services
 from libs.local_stack.service_process import PARTS, RunningService, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.telemetry.redaction import revealed
-from libs.web.settings import is_loopback
 from libs.web.tls import public_authorities
 
 WATCH_S = 0.05
@@ -28,11 +29,25 @@ READY_S = 60.0
 class Preparation(Protocol):
     """Prepares the servers before the services start, and provides API keys (`services.cli.bootstrap`)."""
 
-    async def prepare(self, kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> object:
-        """Create topics and load functions; idempotent."""
+    async def prepare(
+        self,
+        kafka: str,
+        valkey: str,
+        namespace: str,
+        partitions: int,
+        storage_url: str,
+        kafka_settings: Mapping[str, int],
+    ) -> object:
+        """Create topics and load functions; idempotent. `kafka_settings` differ from the environment's."""
 
     async def development_credentials(
-        self, kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str
+        self,
+        kafka: str,
+        valkey: str,
+        namespace: str,
+        partitions: int,
+        storage_url: str,
+        kafka_settings: Mapping[str, int],
     ) -> dict[str, str]:
         """Return the account and keys for development, the same in each run."""
 
@@ -70,6 +85,7 @@ class Supervisor:
         self._parts = parts
         self._report = report or Report()
         self._servers = Servers(settings, fresh=fresh, report=self._report)
+        self._services: list[str] = []
         self._watched: dict[str, Watched] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._held: set[str] = set()
@@ -79,7 +95,7 @@ class Supervisor:
         self.credentials: dict[str, str] = {}
         self.base_url = ""
         self.operations_url = ""
-        self.metrics_urls: dict[str, str] = {}
+        self.metrics_urls: Mapping[str, str] = {}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -116,6 +132,7 @@ class Supervisor:
             namespace=self._settings.namespace,
             partitions=self._settings.partitions,
             storage_url=self._storage_url,
+            kafka_settings=client_settings(self._servers.topology),
         )
 
     async def start(self) -> dict[str, Any]:
@@ -138,9 +155,8 @@ class Supervisor:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
         self._watches.clear()
-        for part in reversed(self._parts):
-            if part.name in self._watched:
-                await self._watched[part.name].stop()
+        for name in reversed(self._services):
+            await self._watched[name].stop()
         if self._servers.is_open:
             description.remove(self.data_dir)
         await self._servers.stop()
@@ -165,38 +181,34 @@ class Supervisor:
         description.remove(self.data_dir)
         given = self._settings.storage_url
         self._storage_url = self._local_storage() if given is None else revealed(given)
-        place = {
+        kafka_settings = client_settings(self._servers.topology)
+        place: dict[str, Any] = {
             "kafka": self.addresses.kafka,
             "valkey": self.addresses.valkey,
             "namespace": self._settings.namespace,
             "storage_url": self._storage_url,
+            "kafka_settings": kafka_settings,
         }
         partitions = self._settings.partitions
         await self._preparation.prepare(partitions=partitions, **place)
         # only now: another process could take a free one while the servers start
         port = self._choose_port()
-        self.base_url = description.base_url(self._settings.host, port)
-        remembered = ports.remembered(self.data_dir / "ports.json", ("metrics", "operations"))
-        metrics_port, operations_port = remembered["metrics"], self._settings.operations_port
-        if not operations_port and not is_loopback(self._settings.host):
-            operations_port = remembered["operations"]
-        self.operations_url = description.base_url(self._settings.host, operations_port or port)
-        self.metrics_urls = {
-            "gateway": f"{self.operations_url}/metrics",
-            "projector": f"{description.base_url(self._settings.host, metrics_port)}/metrics",
-        }
-        environment = self._environment(port, metrics_port, operations_port)
+        plan = plan_services(self._settings, self._parts, self.data_dir, port)
+        self.base_url, self.metrics_urls = plan.base_url, plan.metrics_urls
+        self.operations_url = plan.operations_urls[0]
+        environment = self._environment(kafka_settings)
         logs = self.data_dir / "logs"
         self._watched = dict(self._servers.running)
-        for part in self._parts:
-            running = RunningService(part, environment, logs, self._servers.reaper)
+        for part, own in plan.processes:
+            running = RunningService(part, {**environment, **own}, logs, self._servers.reaper)
             self._watched[part.name] = running
+            self._services.append(part.name)
             await running.start()
         for name, watched in self._watched.items():
             self._locks[name] = asyncio.Lock()
             if watched.pid is not None:
                 self._watches.append(asyncio.create_task(self._watch(name), name=f"watch {name}"))
-        await self._until_ready()
+        await asyncio.gather(*map(self._until_ready, plan.gateway_urls))
         self.credentials = await self._preparation.development_credentials(partitions=partitions, **place)
         description.write(self.data_dir, self.stack)
 
@@ -213,28 +225,24 @@ class Supervisor:
         objects.mkdir(mode=0o700, exist_ok=True)
         return objects.as_uri()
 
-    def _environment(self, port: int, metrics_port: int, operations_port: int) -> Mapping[str, str]:
+    def _environment(self, kafka_settings: Mapping[str, int]) -> dict[str, str]:
         return {
             "TALLY_KAFKA_BOOTSTRAP_SERVERS": self.addresses.kafka,
             "TALLY_VALKEY_URL": self.addresses.valkey,
             "TALLY_NAMESPACE": self._settings.namespace,
             "TALLY_PARTITIONS": str(self._settings.partitions),
             "TALLY_STORAGE_URL": self._storage_url,
-            "TALLY_HOST": self._settings.host,
-            "TALLY_PORT": str(port),
-            "TALLY_METRICS_PORT": str(metrics_port),
-            "TALLY_OPERATIONS_PORT": str(operations_port),
-            "TALLY_PROJECTOR_METRICS_URLS": self.metrics_urls["projector"],
             "TALLY_DRAIN_DELAY_S": "0",
             "TALLY_DATA_DIR": str(self.data_dir),
             "TALLY_COMMAND_OPTIONS": f"--data-dir {shlex.quote(str(self.data_dir.absolute()))}",
             "PYTHONUNBUFFERED": "1",
+            **{f"TALLY_{name.upper()}": str(value) for name, value in kafka_settings.items()},
         }
 
-    async def _until_ready(self) -> None:
+    async def _until_ready(self, base_url: str) -> None:
         deadline = time.monotonic() + READY_S
         async with httpx.AsyncClient(
-            base_url=self.base_url, verify=public_authorities(), timeout=2.0, trust_env=False
+            base_url=base_url, verify=public_authorities(), timeout=2.0, trust_env=False
         ) as client:
             while True:
                 with suppress(httpx.HTTPError):

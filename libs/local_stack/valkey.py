@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
@@ -56,8 +57,6 @@ class NativeValkey:
     keys.
     """
 
-    name = "valkey"
-
     def __init__(
         self,
         port: int,
@@ -67,10 +66,15 @@ class NativeValkey:
         *,
         fsync: str = "everysec",
         timeout_s: float = 60.0,
+        name: str = "valkey",
+        password: str | None = None,
+        further: Mapping[str, object] | None = None,
     ) -> None:
-        password = remembered_secret(data_dir / SECRET_FILE)
+        """`password`: by default one of its own, kept in `data_dir`; `further`: options of its configuration."""
+        password = password or remembered_secret(data_dir / SECRET_FILE)
+        self.name = name
+        self.port = port
         self.address = f"redis://default:{password}@{LOOPBACK}:{port}/0"
-        self._port = port
         self._data_dir = data_dir
         self._timeout_s = timeout_s
         options = {
@@ -83,6 +87,7 @@ class NativeValkey:
             "save": "",
             "maxmemory-policy": "noeviction",
             "requirepass": password,
+            **(further or {}),
         }
         self._config = "".join(f"{option} {json.dumps(str(value))}\n" for option, value in options.items())
         command = [str(find()), str(data_dir / CONFIG)]
@@ -96,7 +101,7 @@ class NativeValkey:
         """Start the server and wait until its data is loaded."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(write_private, self._data_dir / CONFIG, self._config)
-        await start_and_wait(self._process, self._port, lambda: answers(self.address), self._timeout_s)
+        await start_and_wait(self._process, self.port, lambda: answers(self.address), self._timeout_s)
 
     async def stop(self) -> None:
         await self._process.stop()

@@ -151,7 +151,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
     def _build(self) -> tuple[KafkaBroker, Any]:
         membership = self._membership
         broker = KafkaBroker(
-            membership.kafka.kafka_bootstrap_servers,
+            membership.kafka.kafka_bootstrap_servers.split(","),
             request_timeout_ms=membership.kafka.kafka_request_timeout_ms,
             security=broker_security(membership.kafka),
             metadata_max_age_ms=METADATA_MS,

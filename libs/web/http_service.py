@@ -32,7 +32,7 @@ from libs.web.metrics import MetricRefresher, metrics_router
 from libs.web.openapi_document import DocumentedApp
 from libs.web.rate_limits import RateLimits, SharedCounts
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
-from libs.web.side_server import serve_in_background
+from libs.web.side_server import listen, serve_in_background
 from libs.web.tracing import Traced
 
 STUCK_S = 30
@@ -110,7 +110,8 @@ async def serve(app: FastAPI, settings: HttpSettings, tracing: Tracing | None = 
             await stack.enter_async_context(
                 serve_in_background(server.operations, settings, host, settings.operations_port)
             )
-        await server.serve()
+        shared = [listen(settings.host, settings.port, reuse_port=True)] if settings.reuse_port else None
+        await server.serve(shared)
 
 
 class Server(uvicorn.Server):

@@ -86,6 +86,11 @@ class HostSettings(TelemetrySettings):
 
 class HttpSettings(HostSettings):
     port: int = Field(8080, ge=0, le=65535, description="Port of the HTTP server.")
+    reuse_port: bool = Field(
+        False,
+        description="Share the port with other processes of this user (SO_REUSEPORT): the system distributes the "
+        "connections. The port then hides what operators see, which is of one process: set TALLY_OPERATIONS_PORT.",
+    )
     operations_port: int = Field(
         0,
         ge=0,
@@ -106,7 +111,7 @@ class HttpSettings(HostSettings):
     @property
     def shows_operations(self) -> bool:
         """Return whether `port` serves the routes for operators."""
-        return not self.operations_port and is_loopback(self.host)
+        return not self.operations_port and not self.reuse_port and is_loopback(self.host)
 
 
 def is_loopback(host: str) -> bool:

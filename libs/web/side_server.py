@@ -13,6 +13,9 @@ from libs.web.connection_limits import ConnectionLimits
 from libs.web.http_protocol import BoundedConfig
 from libs.web.settings import HostSettings
 
+BACKLOG = 2048
+"""Connections that wait to be accepted, as of uvicorn's own sockets."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -23,8 +26,7 @@ async def serve_in_background(app: ASGIApp, settings: HostSettings, host: str, p
     If the address cannot be bound, logs an error and continues without a server.
     """
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family)
+        listening = listen(host, port)
     except OSError as error:
         logger.error("cannot listen at %s, port %d: %s", host, port, error)
         yield
@@ -38,6 +40,12 @@ async def serve_in_background(app: ASGIApp, settings: HostSettings, host: str, p
     finally:
         server.should_exit = True
         await asyncio.wait({serving})
+
+
+def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+    """Return a listening socket; with `reuse_port`, other processes may listen there, too. Raises `OSError`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=reuse_port)
 
 
 class _SideServer(uvicorn.Server):

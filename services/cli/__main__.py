@@ -1,10 +1,8 @@
 """The `tally` command line, for operators of the service."""
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
-from enum import StrEnum
 from importlib.metadata import version
 from types import TracebackType
 from typing import Annotated, Final
@@ -30,6 +28,7 @@ from services.cli.commands.reopen import reopen
 from services.cli.commands.replay import app as replay
 from services.cli.commands.seal import seal, unseal
 from services.cli.commands.secrets import app as secrets
+from services.cli.commands.serve import serve
 from services.cli.commands.sources import app as sources
 from services.cli.commands.status.command import status
 from services.cli.commands.topics import app as topics
@@ -63,7 +62,7 @@ def tally(
 
 
 COMMANDS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
-    "Run on this machine": {"up": up, "demo": demo, "dashboard": dashboard},
+    "Run on this machine": {"up": up, "demo": demo, "dashboard": dashboard, "serve": serve},
     "Watch": {"status": status, "doctor": doctor, "contests": contests, "count": count, "log": log},
     "Results": {
         "void": void,
@@ -98,25 +97,6 @@ for heading, commands in COMMANDS.items():
             app.add_typer(command, name=name, rich_help_panel=heading)
         else:
             app.command(name, rich_help_panel=heading)(command)
-
-
-class Service(StrEnum):
-    """Services that can run as processes of their own."""
-
-    GATEWAY = "gateway"
-    INGESTION = "ingestion"
-    QUERY = "query"
-    CATALOGUE = "catalogue"
-    DASHBOARD = "dashboard"
-    PROJECTOR = "projector"
-
-
-@app.command(rich_help_panel="Run on this machine")
-def serve(
-    service: Annotated[Service, typer.Argument(help="The service; its settings come from the environment.")],
-) -> None:
-    """Run one service in the foreground, with the servers given in the settings."""
-    os.execv(sys.executable, [sys.executable, "-m", f"services.{service}"])  # noqa: S606
 
 
 def main() -> None:

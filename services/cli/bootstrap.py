@@ -1,6 +1,8 @@
 """Prepares a deployment before its services start, and creates API keys for development."""
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import orjson
@@ -16,6 +18,7 @@ from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.functions import load_functions
 
 ACCOUNT: Final = "dev"
+NO_SETTINGS: Final[Mapping[str, int]] = MappingProxyType({})
 KEY_NAME: Final = "Development key of tally up"
 UNLIMITED = 0
 """Rate limit of the development key."""
@@ -25,33 +28,48 @@ READABLE_S: Final = 30.0
 POLL_S: Final = 0.05
 
 
-async def prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
+async def prepare(
+    kafka: str,
+    valkey: str,
+    namespace: str,
+    partitions: int,
+    storage_url: str,
+    kafka_settings: Mapping[str, int] = NO_SETTINGS,
+) -> None:
     """Create the topics, write their first records and load the Valkey functions; idempotent.
 
     Repeats for up to `PREPARED_S` while servers that have just started do not respond.
     """
+    described = {"kafka_settings": kafka_settings}
+    addresses = DeploymentAddresses(kafka, valkey, namespace, partitions, storage_url, described)
     deadline = asyncio.get_running_loop().time() + PREPARED_S
     while True:
         try:
-            return await _prepare(kafka, valkey, namespace, partitions, storage_url)
+            return await _prepare(addresses)
         except TallyError as error:
             if error.retry_after_s is None or asyncio.get_running_loop().time() > deadline:
                 raise
             await asyncio.sleep(error.retry_after_s)
 
 
-async def _prepare(kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str) -> None:
-    addresses = DeploymentAddresses(kafka, valkey, namespace, partitions, storage_url, {})
+async def _prepare(addresses: DeploymentAddresses) -> None:
+    place = addresses.namespace, addresses.partitions
     async with Deployment(addresses) as deployment:
-        await create_deployment(deployment.kafka_settings, namespace, partitions, deployment.store)
+        await create_deployment(deployment.kafka_settings, *place, deployment.store)
         await load_functions(deployment.valkey)
 
 
 async def development_credentials(
-    kafka: str, valkey: str, namespace: str, partitions: int, storage_url: str
+    kafka: str,
+    valkey: str,
+    namespace: str,
+    partitions: int,
+    storage_url: str,
+    kafka_settings: Mapping[str, int] = NO_SETTINGS,
 ) -> dict[str, str]:
     """Return a key with all permissions for each environment; created once, then kept in the object store."""
-    addresses = DeploymentAddresses(kafka, valkey, namespace, partitions, storage_url, {})
+    described = {"kafka_settings": kafka_settings}
+    addresses = DeploymentAddresses(kafka, valkey, namespace, partitions, storage_url, described)
     async with Deployment(addresses) as deployment:
         account, key = await _credentials(deployment, Environment.PRODUCTION)
         test_account, test_key = await _credentials(deployment, Environment.TEST)

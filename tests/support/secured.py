@@ -111,7 +111,7 @@ class SecuredValkey(NativeValkey):
         users.write_text(acl)
         lines = [line for line in self._config.splitlines() if not line.startswith("requirepass ")]
         self._config = "\n".join([*lines, f'aclfile "{users}"', ""])
-        self.address = f"redis://tally-operator:operator-password@127.0.0.1:{self._port}/0"
+        self.address = f"redis://tally-operator:operator-password@127.0.0.1:{self.port}/0"
 
 
 @contextmanager

@@ -87,7 +87,8 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
     fields = {name: field for each in reversed(SETTINGS) for name, field in each.model_fields.items()}
     problems = {name: text for each in reversed(SETTINGS) for name, text in _problems(each).items()}
     stack = description.read(data_dir) or {}
-    running = _environment_of(stack.get("pids", {}).get("gateway"))
+    gateways = (pid for name, pid in stack.get("pids", {}).items() if name.startswith("gateway"))
+    running = _environment_of(next(gateways, None))
     found = []
     for name, field in sorted(fields.items()):
         variable, member = f"TALLY_{name.upper()}", STACK_MEMBERS.get(name, "")

@@ -35,16 +35,44 @@ def up(
             help="Open no browser; by default a terminal session with a display opens one, logged in.",
         ),
     ] = False,
+    brokers: Annotated[
+        int | None, typer.Option(envvar="TALLY_BROKERS", min=1, help="Brokers of Kafka: 1, or at least 3.")
+    ] = None,
+    valkey_shards: Annotated[
+        int | None,
+        typer.Option(
+            envvar="TALLY_VALKEY_SHARDS", min=1, help="Primaries of Valkey: 1, or a cluster of at least 3."
+        ),
+    ] = None,
+    valkey_replicas: Annotated[
+        int | None,
+        typer.Option(envvar="TALLY_VALKEY_REPLICAS", min=0, help="Replicas of each shard: 0, or at least 2."),
+    ] = None,
+    gateways: Annotated[
+        int, typer.Option(envvar="TALLY_GATEWAYS", min=1, help="Gateways, which share one address.")
+    ] = 1,
+    projectors: Annotated[
+        int, typer.Option(envvar="TALLY_PROJECTORS", min=1, help="Projectors, which share the partitions.")
+    ] = 1,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print stack.json's contents as one line when ready.")
     ] = False,
 ) -> None:
-    """Start everything on this machine and stay in the foreground; Ctrl-C stops it cleanly."""
+    """Start everything on this machine and stay in the foreground; Ctrl-C stops it cleanly.
+
+    A data directory keeps the numbers of its brokers and of Valkey's servers; by default there is one of each.
+    """
     report = Report()
     is_interactive = not no_browser and sys.stdout.isatty()
-    supervisor = Supervisor(
-        StackSettings(data_dir=data_dir), bootstrap, port=port, any_port=any_port, fresh=fresh, report=report
+    settings = StackSettings(
+        data_dir=data_dir,
+        brokers=brokers,
+        valkey_shards=valkey_shards,
+        valkey_replicas=valkey_replicas,
+        gateways=gateways,
+        projectors=projectors,
     )
+    supervisor = Supervisor(settings, bootstrap, port=port, any_port=any_port, fresh=fresh, report=report)
     raise typer.Exit(asyncio.run(_run(supervisor, report, as_json=as_json, opens_browser=is_interactive)))
 
 

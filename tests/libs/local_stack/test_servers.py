@@ -21,6 +21,7 @@ from libs.local_stack.kafka import answers as kafka_answers
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
+from libs.local_stack.topology import Topology
 
 pytestmark = pytest.mark.stack
 
@@ -185,4 +186,4 @@ def test_containers_without_docker_are_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     settings = StackSettings(data_dir=tmp_path, stack="containers", kafka_bootstrap_servers=None, valkey_url=None)
     with pytest.raises(StackError, match="TALLY_STACK=native"):
-        server_choice.choose(settings, tmp_path, reaper=None, report=Silence())  # type: ignore[arg-type]
+        server_choice.choose(settings, Topology(), tmp_path, reaper=None, report=Silence())  # type: ignore[arg-type]

@@ -113,6 +113,7 @@ async def test_preparation_comes_first_and_credentials_last(
             "namespace": namespace,
             "partitions": 16,
             "storage_url": (tmp_path / "objects").as_uri(),
+            "kafka_settings": {},
         }
 
 

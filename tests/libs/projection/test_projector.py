@@ -103,6 +103,18 @@ async def test_everything_is_folded_once_and_in_order(settings: KafkaSettings, t
     assert views.refusals == 0
 
 
+async def test_any_of_several_brokers_leads_to_the_others(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    views = Views()
+    await feed.append(100)
+    several = settings.model_copy(
+        update={"kafka_bootstrap_servers": f"127.0.0.1:1,{settings.kafka_bootstrap_servers}"}
+    )
+    async with running(Projector(MemoryProjection(topic, views), several, SETTINGS, VOTES)):
+        await eventually(lambda: feed.is_folded_into(views))
+
+
 async def test_a_new_process_goes_on_where_the_view_stands(
     settings: KafkaSettings, topic: Topic, feed: Feed
 ) -> None:

@@ -72,7 +72,7 @@ async def demo(
     """
     console, interrupts = Console(stderr=as_json, highlight=False), Interrupts()
     report = Report(console if console.is_terminal else None)
-    settings = StackSettings(data_dir=data_dir)
+    settings = StackSettings(data_dir=data_dir, gateways=1, projectors=1)
     supervisor = Supervisor(settings, bootstrap, port=port, any_port=any_port, fresh=fresh, report=report)
     console.print("Starting Kafka, Valkey and the service on this machine ...")
     try:

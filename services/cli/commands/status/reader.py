@@ -79,8 +79,10 @@ async def read_parts(description: Mapping[str, Any]) -> list[ProcessStatus]:
     """Return the processes in stack.json with their failing tasks; external servers are not included."""
     parts = parts_of(description.get("pids", {}))
     urls = description.get("metrics_urls", {})
-    failing = await failing_tasks([urls["projector"]] if "projector" in urls else [])
-    return [replace(part, failing=failing) if part.name == "projector" else part for part in parts]
+    projectors = {name: url for name, url in urls.items() if name.startswith("projector")}
+    found = await asyncio.gather(*(failing_tasks([url]) for url in projectors.values()))
+    failing = dict(zip(projectors, found, strict=True))
+    return [replace(part, failing=failing.get(part.name, part.failing)) for part in parts]
 
 
 def _alive(pid: int) -> bool:

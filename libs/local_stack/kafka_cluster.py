@@ -1,0 +1,74 @@
+"""Native Kafka of several brokers, and the settings that its clients need."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Final
+
+from libs.kafka.brokers import ELECTION_MS
+from libs.kafka.settings import KafkaSettings
+from libs.local_stack import errors, ports
+from libs.local_stack.child_process import Reaper
+from libs.local_stack.kafka import SESSION_MS, Membership, NativeKafka, answers, new_id
+from libs.local_stack.server_interface import ServerGroup
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Report
+from libs.local_stack.topology import Topology
+
+POLL_S: Final = 0.1
+DEADLINE_MS: Final = 2 * SESSION_MS + ELECTION_MS
+"""Longer than for brokers with controllers of their own: a lost broker may have been the active controller, and
+the next one begins all sessions again."""
+
+
+def native_brokers(
+    topology: Topology, settings: StackSettings, data_dir: Path, reaper: Reaper, report: Report
+) -> ServerGroup:
+    """Return the brokers, each of them controller too, not started yet."""
+    directory = data_dir / "kafka"
+    names = {number + 1: f"kafka-{number + 1}" for number in range(topology.brokers)}
+    port = ports.remembered(
+        data_dir / "ports.json", [*names.values(), *(f"{name}-controller" for name in names.values())]
+    )
+    controllers = {node: port[f"{name}-controller"] for node, name in names.items()}
+    cluster_id = _remembered_id(directory / "cluster.id")
+    members = [
+        NativeKafka(
+            port[name],
+            controllers[node],
+            directory / name,
+            data_dir / "logs" / f"{name}.log",
+            reaper,
+            report=report,
+            heap_mb=settings.kafka_heap_mb,
+            timeout_s=settings.stack_start_timeout_s,
+            membership=Membership(node, cluster_id, controllers),
+        )
+        for node, name in names.items()
+    ]
+    address = ",".join(member.address for member in members)
+
+    async def all_registered() -> None:
+        deadline = time.monotonic() + settings.stack_start_timeout_s
+        while not await answers(address, brokers=len(members)):
+            if time.monotonic() > deadline:
+                raise errors.start_failed("kafka", data_dir / "logs", "its brokers do not find one another")
+            await asyncio.sleep(POLL_S)
+
+    return ServerGroup(members, address, all_registered)
+
+
+def client_settings(topology: Topology) -> dict[str, int]:
+    """Return the Kafka settings of services and commands that depend on the number of brokers."""
+    if topology.brokers == 1:
+        return {}
+    given = KafkaSettings()
+    deadline_ms = given.produce_deadline_ms if "produce_deadline_ms" in given.model_fields_set else DEADLINE_MS
+    return {"kafka_replication_factor": topology.replication_factor, "produce_deadline_ms": deadline_ms}
+
+
+def _remembered_id(file: Path) -> str:
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(new_id())
+    return file.read_text()

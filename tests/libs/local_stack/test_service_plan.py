@@ -1,0 +1,52 @@
+"""The services' processes: several gateways behind one port, and an address of its own for each one's metrics."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.local_stack.service_plan import ServicePlan, plan_services
+from libs.local_stack.service_process import PARTS
+from libs.local_stack.settings import StackSettings
+
+PORT = 8080
+
+
+def plan(data_dir: Path, **settings: Any) -> ServicePlan:
+    return plan_services(StackSettings(data_dir=data_dir, **settings), PARTS, data_dir, PORT)
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> ServicePlan:
+    return plan(tmp_path, gateways=2, projectors=2)
+
+
+def test_one_of_each_keeps_its_name_and_shows_operators_the_front(tmp_path: Path) -> None:
+    one = plan(tmp_path)
+    assert [process.name for process, _ in one.processes] == ["projector", "gateway"]
+    environment = one.processes[1][1]
+    assert (environment["TALLY_REUSE_PORT"], environment["TALLY_OPERATIONS_PORT"]) == ("False", "0")
+    assert one.operations_urls == [one.base_url]
+
+
+def test_several_share_the_address_of_the_api(several: ServicePlan) -> None:
+    names = [process.name for process, _ in several.processes]
+    assert names == ["projector-1", "projector-2", "gateway-1", "gateway-2"]
+    gateways = [own for process, own in several.processes if process.name.startswith("gateway")]
+    assert [(own["TALLY_PORT"], own["TALLY_REUSE_PORT"]) for own in gateways] == 2 * [(str(PORT), "True")]
+
+
+def test_each_of_several_has_metrics_of_its_own(several: ServicePlan) -> None:
+    assert [*several.metrics_urls] == ["gateway-1", "gateway-2", "projector-1", "projector-2"]
+    assert len({*several.metrics_urls.values()}) == 4
+    for process, own in several.processes:
+        port = own["TALLY_OPERATIONS_PORT" if process.name.startswith("gateway") else "TALLY_METRICS_PORT"]
+        assert several.metrics_urls[process.name] == f"http://127.0.0.1:{port}/metrics"
+        assert all(
+            several.metrics_urls[name] in own["TALLY_PROJECTOR_METRICS_URLS"]
+            for name in ("projector-1", "projector-2")
+        )
+
+
+def test_ports_of_operators_are_kept_between_runs(tmp_path: Path, several: ServicePlan) -> None:
+    assert plan(tmp_path, gateways=2, projectors=2).metrics_urls == several.metrics_urls

@@ -1,0 +1,108 @@
+"""`tally serve --workers`: processes that share a port, replaced when they end, drained together."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from libs.local_stack.ports import free_ports
+from libs.local_stack.reaper import start_time
+from libs.local_stack.servers import Servers
+from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+
+pytestmark = [pytest.mark.slow]
+
+HEADERS = {"Connection": "close"}
+"""Each request has a connection of its own, which the system gives to any worker."""
+
+
+class Service:
+    """A service with two workers: its process, the shared port, and the first of the workers' own."""
+
+    def __init__(self, servers: Servers, namespace: str, storage: Path) -> None:
+        self.port, self.operations_port = free_ports(2)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "services.cli", "serve", "query", "--workers", "2"],
+            env={
+                **os.environ,
+                "TALLY_KAFKA_BOOTSTRAP_SERVERS": servers.addresses.kafka,
+                "TALLY_VALKEY_URL": servers.addresses.valkey,
+                "TALLY_NAMESPACE": namespace,
+                "TALLY_STORAGE_URL": storage.as_uri(),
+                "TALLY_PORT": str(self.port),
+                "TALLY_OPERATIONS_PORT": str(self.operations_port),
+                "TALLY_DRAIN_DELAY_S": "0",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    @property
+    def workers(self) -> list[psutil.Process]:
+        return [child for child in psutil.Process(self.process.pid).children() if is_query(child)]
+
+    async def status(self, port: int, path: str) -> int | None:
+        """Return the status of a response; None if the connection fails."""
+        async with http_client(base_url=f"http://127.0.0.1:{port}", headers=HEADERS) as client:
+            try:
+                return (await client.get(path)).status_code
+            except httpx.TransportError:
+                return None
+
+    async def both_answer(self) -> bool:
+        ports = self.operations_port, self.operations_port + 1
+        return all([await self.status(port, "/livez") == 200 for port in ports])
+
+
+def is_query(process: psutil.Process) -> bool:
+    """Return False for a process that has ended, too."""
+    with suppress(psutil.Error):
+        return "services.query" in process.cmdline()
+    return False
+
+
+@pytest.fixture
+def service(servers: Servers, namespace: str, tmp_path: Path) -> Iterator[Service]:
+    started = Service(servers, namespace, tmp_path)
+    yield started
+    started.process.kill()
+    print(started.process.communicate()[0].decode())
+
+
+async def test_workers_share_a_port_and_are_replaced_and_drained(service: Service) -> None:
+    await eventually(service.both_answer, deadline_s=60)
+    assert await service.status(service.port, "/livez") == 200
+    assert await service.status(service.port, "/metrics") == 404, "metrics of a random worker"
+    assert await service.status(service.operations_port, "/metrics") == 200
+    assert await service.status(service.operations_port + 1, "/metrics") == 200
+
+    lost, kept = service.workers
+    lost.kill()
+
+    async def replaced() -> bool:
+        now = {worker.pid for worker in service.workers}
+        return len(now) == 2 and lost.pid not in now and await service.both_answer()
+
+    await eventually(replaced, deadline_s=60)
+    assert kept.is_running()
+
+    workers = service.workers
+    service.process.send_signal(signal.SIGTERM)
+    await eventually(lambda: service.process.poll() is not None, deadline_s=30)
+    assert service.process.returncode == 0
+    assert not any(start_time(worker.pid) for worker in workers)
+
+
+async def test_workers_end_with_their_supervisor(service: Service) -> None:
+    await eventually(lambda: len(service.workers) == 2, deadline_s=60)
+    workers = service.workers
+    service.process.kill()
+    await eventually(lambda: not any(start_time(worker.pid) for worker in workers), deadline_s=30)
