@@ -106,6 +106,7 @@ class Producers:
             acks="all",
             enable_idempotence=True,
             linger_ms=0,  # the writer decides when to send
+            compression_type=None if settings.produce_compression == "none" else settings.produce_compression,
             max_batch_size=settings.produce_max_batch_bytes,
             max_request_size=2 * settings.produce_max_record_bytes,
         )

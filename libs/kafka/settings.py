@@ -67,6 +67,12 @@ class KafkaSettings(BaseSettings):
     produce_max_batch_bytes: int = Field(
         512 * 1024, ge=1_000, le=1_000_000, description="Maximum size of a batch to one partition."
     )
+    produce_compression: Literal["none", "gzip"] = Field(
+        "none",
+        description="Compression of batches. With gzip, an event of 500 bytes takes 100 in batches of 20 and 345 "
+        "alone; this costs 2.4 or 13 µs of CPU an event, and 1 or 10 µs in each reader: for brokers whose disks "
+        "or networks are the limit.",
+    )
     produce_max_retired_producers: int = Field(
         8, ge=1, description="Maximum replaced producers that may still deliver their accepted records."
     )

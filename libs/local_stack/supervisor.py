@@ -12,6 +12,7 @@ import httpx
 
 from libs.local_stack import description, errors, ports
 from libs.local_stack.kafka_cluster import client_settings
+from libs.local_stack.server_interface import Server
 from libs.local_stack.servers import Addresses, Servers
 from libs.local_stack.service_plan import plan_services
 from libs.local_stack.service_process import PARTS, RunningService, ServiceProcess
@@ -111,6 +112,10 @@ class Supervisor:
     @property
     def addresses(self) -> Addresses:
         return self._servers.addresses
+
+    def server(self, name: str) -> Server:
+        """Return a server of Kafka or Valkey by its name."""
+        return self._servers.running[name]
 
     @property
     def pids(self) -> dict[str, int]:

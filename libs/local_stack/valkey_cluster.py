@@ -17,7 +17,7 @@ from libs.local_stack.server_interface import ServerGroup
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.topology import Topology
 from libs.local_stack.valkey import SECRET_FILE, NativeValkey
-from libs.views.key_tags import SLOTS, shard_borders
+from libs.views.hash_tags import SLOTS, shard_borders
 
 NODE_TIMEOUT_MS: Final = 5000
 FORMED: Final = "formed"

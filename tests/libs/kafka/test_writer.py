@@ -59,6 +59,22 @@ async def test_each_record_lies_where_its_answer_says(
     assert writer.held == 0
 
 
+async def test_compressed_batches_are_smaller_and_read_as_they_were(
+    settings: KafkaSettings, topic: Topic, breakable: Servers
+) -> None:
+    values = [b'{"contest": "final", "voter": "%d", "choices": [["a", 1]]}' % number for number in range(200)]
+    sizes = []
+    for partition, compression in enumerate(("none", "gzip")):
+        writer = LogWriter(settings.model_copy(update={"produce_compression": compression}))
+        await writer.start()
+        await asyncio.gather(*(writer.append(topic.name, partition, value) for value in values))
+        await writer.stop()
+        assert (await in_log(settings, topic, partition))[1:] == values
+        [segment] = breakable.data_dir.glob(f"kafka/log/{topic.name}-{partition}/*.log")
+        sizes.append(segment.stat().st_size)
+    assert sizes[1] < sizes[0] / 2
+
+
 async def test_callbacks_are_called_once_each_with_the_outcome(
     settings: KafkaSettings, topic: Topic, writer: LogWriter
 ) -> None:
