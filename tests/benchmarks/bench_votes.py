@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ from libs.kafka.topics import create_topics
 from libs.local_stack.supervisor import Supervisor
 from tests.benchmarks.alone import finish, run
 from tests.benchmarks.load import Load, weighed
-from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Scale, Size
+from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale, Size
 from tests.benchmarks.stack import further_gateway, uvicorn, whole_service
 from tests.support.voting import Api, running
 
@@ -28,16 +28,20 @@ local n, base, participants = 0, 0, {{{participants}}}
 function init() math.randomseed(os.time()); base = math.random(1, 1e9) end
 function request()
   n = n + 1
-  local body = string.format('{{"participant_key":"%s","voter_id":"u%d-%d"}}',
-    participants[n % #participants + 1], base, math.floor(n / 3))
+  local voter = math.floor(n / 3)
+  local body = string.format('{{"participant_key":"%s","voter_id":"u%d-%d"{address}}}',
+    participants[n % #participants + 1], base, voter, voter / 65536 % 256, voter / 256 % 256, voter % 256)
   return wrk.format("POST", "/contests/{contest}/votes",
     {{["authorization"] = "{authorization}", ["content-type"] = "application/json"}}, body)
 end
 """
 REDIS, KAFKA, BARE = "FastAPI + Redis transaction", "FastAPI + aiokafka send_and_wait", "bare ASGI"
 PEERS = {REDIS: "counting", KAFKA: "appending", BARE: "bare"}
+LIMITED, UNLIMITED = "with an address limit", "without an address limit"
+ADDRESS = ',"ip":"10.%d.%d.%d"'
 PARTS = {
     OURS: ("gateway", "projector", "Valkey", "Kafka"),
+    LIMITED: ("gateway", "projector", "Valkey", "Kafka"),
     REDIS: ("peer", "Valkey"),
     KAFKA: ("peer", "Kafka"),
     BARE: ("peer",),
@@ -50,6 +54,9 @@ NOTES = {
 }
 RATE_GOALS = (Goal(3.0, REDIS), Goal(1.5, KAFKA))
 TAIL_GOALS = (Goal(1.0, REDIS), Goal(1.0, KAFKA))
+LIMITED_GOALS = (Goal(0.9, UNLIMITED),)
+CPU_GOALS_US = {64: {"servers": 237, "gateway": 103}, 256: {"servers": 164, "gateway": 76}}
+"""CPU time per vote by connections, of all servers and of the gateway alone."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ async def measure(scale: Scale) -> list[Measurement]:
 async def measure_plan(chosen: Plan) -> list[Measurement]:
     found: list[Measurement] = []
     async with whole_service() as (supervisor, api):
-        script = await vote_script(api)
+        script, limited = await vote_script(api), await vote_script(api, limited=True)
         for workers in sorted({workers for _, workers in chosen.loads}):
             async with servers(supervisor, workers) as urls:
                 for each in urls.values():
@@ -82,19 +89,25 @@ async def measure_plan(chosen: Plan) -> list[Measurement]:
                     loads: dict[str, list[Load]] = {name: [] for name in urls}
                     for _ in range(chosen.rounds):
                         for name, each in urls.items():
-                            load = await weighed(each, script, connections, chosen.seconds, PARTS[name])
+                            its = limited if name == LIMITED else script
+                            load = await weighed(each, its, connections, chosen.seconds, PARTS[name])
                             loads[name].append(load)
                     found += measurements(connections, workers, loads)
     return found
 
 
-async def vote_script(api: Api) -> str:
-    """Return the script of a load on a new contest: three votes a voter, for 100 participants in turn."""
-    contest = await api.contest(participants=100, body=running(free={"max_participant": 3}))
+async def vote_script(api: Api, *, limited: bool = False) -> str:
+    """Return the script of a load on a new contest: three votes a voter, for 100 participants in turn.
+
+    With `limited`, the contest has an address limit, and each voter an address.
+    """
+    config: dict[str, Any] = {"ip_restriction_per_participant": 5} if limited else {}
+    contest = await api.contest(participants=100, body=running(free={"max_participant": 3}, **config))
     return SCRIPT.format(
         participants=", ".join(f'"{key}"' for key in contest.participants),
         contest=contest.key,
         authorization=api.client.headers["authorization"],
+        address=ADDRESS if limited else "",
     )
 
 
@@ -109,6 +122,7 @@ async def servers(supervisor: Supervisor, workers: int) -> AsyncIterator[dict[st
         urls = {OURS: [stack["base_url"]]}
         for _ in range(workers - 1):
             urls[OURS].append((await running_servers.enter_async_context(further_gateway(supervisor)))[0])
+        urls[LIMITED] = urls[OURS]
         for name, app in PEERS.items():
             server = uvicorn(f"tests.benchmarks.peers.vote_servers:{app}", workers, **environment)
             urls[name] = [(await running_servers.enter_async_context(server))[0]]
@@ -132,7 +146,28 @@ def measurements(connections: int, workers: int, loads: dict[str, list[Load]]) -
     tail = Measurement(
         f"{name}: p99", "ms", "lower", tails[OURS], [tails[peer] for peer in peers], tails[BARE], TAIL_GOALS
     )
-    return [rate, tail]
+    limited = Measurement(
+        f"{name}: address limit",
+        "votes/s",
+        "higher",
+        Party(LIMITED, rates[LIMITED].runs),
+        [Party(UNLIMITED, rates[OURS].runs)],
+        goals=LIMITED_GOALS,
+    )
+    return [rate, tail, limited, *cpu_measurements(name, connections, workers, loads[OURS])]
+
+
+def cpu_measurements(name: str, connections: int, workers: int, loads: Sequence[Load]) -> list[Measurement]:
+    """Return the CPU time per vote of all servers and of the gateway, where there are goals for it."""
+    goals = CPU_GOALS_US.get(connections, {}) if workers == 1 else {}
+    found = []
+    for part, bound in goals.items():
+        runs = [
+            Run(sum(load.cpu_us.values()) if part == "servers" else load.cpu_us.get(part, 0.0)) for load in loads
+        ]
+        ours = Party(OURS, runs)
+        found.append(Measurement(f"{name}: CPU of the {part}", "µs", "lower", ours, goals=(Goal(bound),)))
+    return found
 
 
 def main(
