@@ -53,7 +53,7 @@ async def import_export(
     """Restore a namespace's logs with the exported offsets and append times, hence with the same results.
 
     Run it again to resume after an interruption. No service may use the namespace before the import ends; then the
-    projector folds the logs as usual.
+    projector processes the logs as usual.
     """
     addresses = replace(deployment.addresses, namespace=namespace or deployment.namespace)
     async with Deployment(addresses, deployment.progress) as target:

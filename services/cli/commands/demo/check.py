@@ -21,7 +21,7 @@ class CheckResult:
     `vote_ids_of_others` were not sent by the simulated voters; `votes_shown` is the count returned by the API.
     """
 
-    folded_to_the_end: bool
+    processed_to_the_end: bool
     vote_ids_accepted: int
     vote_ids_in_doubt: int
     accepted_but_not_counted: list[str]
@@ -35,7 +35,7 @@ class CheckResult:
     @property
     def equal(self) -> bool:
         wrong = self.accepted_but_not_counted or self.counted_but_refused or self.miscounted
-        return self.verify.equal and self.folded_to_the_end and not wrong
+        return self.verify.equal and self.processed_to_the_end and not wrong
 
 
 async def check_counts(
@@ -58,7 +58,7 @@ async def check_counts(
     accepted = set(results.accepted)
     return CheckResult(
         verify=report,
-        folded_to_the_end=folded,
+        processed_to_the_end=folded,
         vote_ids_accepted=len(accepted),
         vote_ids_in_doubt=len(results.in_doubt),
         accepted_but_not_counted=sorted(accepted - counted),

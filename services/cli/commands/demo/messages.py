@@ -73,7 +73,7 @@ def demo_text(result: DemoResult) -> Iterator[Block]:
         yield Text(f"{check.vote_ids_in_doubt:,} votes had no final response at the end.", style="yellow")
     if check.vote_ids_of_others:
         yield f"{check.vote_ids_of_others:,} votes came from others, perhaps from you."
-    if not check.folded_to_the_end:
+    if not check.processed_to_the_end:
         yield Text("The views did not reach the end of the log in time.", style="red")
     yield from figures_text(check.verify)
     yield from differences_text(check.verify)
