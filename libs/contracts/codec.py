@@ -1,5 +1,6 @@
 """JSON codec of events, discriminated by their `type` member."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar, Union
@@ -11,14 +12,23 @@ from libs.contracts.upcasters import UPCASTS
 from libs.tally.events import Event as VoteEvent
 
 E = TypeVar("E")
+EVENT_TYPE: Final = re.compile(r"[A-Z][A-Za-z]+(\.[0-9]+)?", re.ASCII)
+"""Form of all types, past and future. A record of another one is corrupt."""
 NOTHING: Final[Mapping[type, Callable[[Any], Any]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A record that is not a known event; the reader quarantines it with this reason."""
+    """A record that is no event, or not a known one; the reader quarantines it with this reason."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent(Undecodable):
+    """An event of a type that this version does not know: a newer one wrote it."""
+
+    type: str
 
 
 class Codec(Generic[E]):
@@ -40,7 +50,7 @@ class Codec(Generic[E]):
         try:
             return self._upcast(self._one.validate_json(value))
         except ValidationError as error:
-            return Undecodable(_first(error))
+            return _undecodable(error)
 
     def decode_many(self, values: Sequence[bytes]) -> Sequence[E | Undecodable]:
         """Decode a batch in one call; if that fails, one by one, to find the undecodable records.
@@ -62,10 +72,13 @@ class Codec(Generic[E]):
         return event if upcast is None else upcast(event)
 
 
-def _first(error: ValidationError) -> str:
+def _undecodable(error: ValidationError) -> Undecodable:
     first = error.errors(include_url=False, include_input=False)[0]
     path = "/".join(str(step) for step in first["loc"])
-    return f"{path or 'record'}: {first['msg']}"
+    reason = f"{path or 'record'}: {first['msg']}"
+    if first["type"] == "union_tag_invalid" and EVENT_TYPE.fullmatch(str(first["ctx"]["tag"])):
+        return UnknownEvent(reason, str(first["ctx"]["tag"]))
+    return Undecodable(reason)
 
 
 vote_codec: Codec[VoteEvent] = Codec(VoteEvent, UPCASTS)

@@ -6,8 +6,8 @@ To give an event a version 2:
 3. Add it to `OldEvent`, and its conversion to `UPCASTS`; add a log with the new version to
    `tests/libs/contracts/logs`: all logs there must fold to the same view.
 
-All readers must support a version before any writer uses it, or its events are quarantined: with several
-projectors, one release reads it and the next writes it.
+All readers must support a version before any writer uses it: older projectors stop at its events until they are
+upgraded. With several projectors, one release reads it and the next writes it.
 """
 
 from collections.abc import Callable, Mapping

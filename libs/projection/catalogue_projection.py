@@ -7,6 +7,7 @@ from libs.contracts.catalogue_events import CatalogueEvent, RecordDeleted, catal
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
+from libs.projection.newer_event import until_newer
 from libs.projection.projection_interface import FreshViews
 from libs.projection.quarantine_log import log_undecodable
 
@@ -53,8 +54,9 @@ class CatalogueProjection:
         after a writer was answered.
         """
         events = catalogue_codec.decode_many([record.value for record in records])
-        log_undecodable(self.topic, partition, zip(records, events, strict=True))
-        for entries in _sliced(list(zip(records, events, strict=True))):
+        known, newer = until_newer(self.topic, partition, list(zip(records, events, strict=True)))
+        log_undecodable(self.topic, partition, known)
+        for entries in _sliced(known):
             versions = {
                 contest: record.offset
                 for record, event in entries
@@ -66,6 +68,8 @@ class CatalogueProjection:
             end = entries[-1][0].offset + 1
             await self._views.apply(partition, start, entries, end)
             start = Position(start.log_id, end)
+        if newer is not None:
+            raise newer
 
 
 def _sliced(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:

@@ -13,9 +13,11 @@ from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.errors import LogChanged
 from libs.kafka.reader import check_contiguous
 from libs.metrics.table import FOLD_FAILURES, FOLD_SECONDS, FOLDED_RECORDS
+from libs.projection.newer_event import NewerEvent
 from libs.projection.projection_interface import Projection
 from libs.projection.tracing import FoldTraces
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
+from libs.views.connection import OtherLayout
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 2.0
@@ -155,6 +157,9 @@ class PartitionWorker:
                     return
                 self.position = stored
                 rest = rest[known:]
+            except NewerEvent as newer:
+                self.position = Position(self.position.log_id, newer.offset)
+                raise
             else:
                 self.position = Position(self.position.log_id, rest[-1].offset + 1)
                 self.folded += len(rest)
@@ -198,6 +203,10 @@ class PartitionWorker:
                 await step()
             except LogChanged:
                 raise
+            except NewerEvent as error:
+                self._stalled(f"waits: {error}", None)
+            except OtherLayout as error:
+                self._stalled(f"waits: {error.cause}", None, is_failure=False)
             except (ViewsUnavailable, LogUnavailable) as error:
                 self._stalled(f"waits: {error}", None)
             except Exception as error:
@@ -211,8 +220,9 @@ class PartitionWorker:
             self.stalled_since = None
             self._source.resume(self.partition)
 
-    def _stalled(self, what: str, bug: Exception | None) -> None:
-        self._failures.inc()
+    def _stalled(self, what: str, bug: Exception | None, *, is_failure: bool = True) -> None:
+        if is_failure:
+            self._failures.inc()
         if self.stalled_since is None:
             self.stalled_since = time.time()
             self._source.pause(self.partition)

@@ -19,7 +19,8 @@ class Projection(Protocol):
     """Folds one topic; the live projector and replays drive the same object.
 
     Both methods raise the Valkey client's errors if the server is unavailable; the caller retries until they
-    succeed. `fold` quarantines records that cannot be decoded or folded, in the same atomic step.
+    succeed. `fold` quarantines records that cannot be decoded or folded, in the same atomic step. It
+    raises `NewerEvent` at an event of a newer version, after all before that are folded.
     """
 
     topic: Topic

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import purchases_codec
 from libs.contracts.topics import Topic
+from libs.projection.newer_event import until_newer
 from libs.projection.quarantine_log import log_undecodable
 from libs.views.purchase_views import PurchaseViews
 
@@ -24,11 +25,13 @@ class PurchasesProjection:
         return await self._views.position(partition)
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
-        for at in range(0, len(records), SLICE):
-            piece = records[at : at + SLICE]
-            events = purchases_codec.decode_many([record.value for record in piece])
-            end = piece[-1].offset + 1
-            entries = list(zip(piece, events, strict=True))
+        events = purchases_codec.decode_many([record.value for record in records])
+        known, newer = until_newer(self.topic, partition, list(zip(records, events, strict=True)))
+        for at in range(0, len(known), SLICE):
+            entries = known[at : at + SLICE]
+            end = entries[-1][0].offset + 1
             log_undecodable(self.topic, partition, entries)
             await self._views.apply(partition, start, entries, end)
             start = Position(start.log_id, end)
+        if newer is not None:
+            raise newer

@@ -12,11 +12,12 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Topic
+from libs.projection.newer_event import NewerEvent
 from libs.projection.quarantine_log import log_quarantined
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_votes, replaces
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
-from libs.views.fold_items import OFFSET, POISON, Item, fold_items, reopened_by
+from libs.views.fold_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
 from libs.views.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
 
 FRESH_S = 0.5
@@ -42,13 +43,17 @@ class VotesProjection:
 
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
         if self._addresses is None or records[0].timestamp_ms >= (time.time() - FRESH_S) * 1000:
-            await self._apply(partition, start, records)
+            newer = await self._apply(partition, start, records)
+            if newer is not None:
+                raise newer
             return
         # checked before and after: a fence among the records may open the gate, and Valkey may restart meanwhile
         same_run = await self._is_same_run(partition)
-        await self._apply(partition, start, records)
+        newer = await self._apply(partition, start, records)
         if not (same_run and await self._is_same_run(partition)):
             await refill(self._addresses, records)
+        if newer is not None:
+            raise newer
 
     async def _is_same_run(self, partition: int) -> bool:
         """Return whether Valkey has run without restart since the gate was opened, so that no counter was lost.
@@ -57,8 +62,20 @@ class VotesProjection:
         """
         return (await self._views.state(partition)).same_run
 
-    async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
-        slices = (items for piece in _pieces(records) for items in _split(self._items(partition, piece)))
+    async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> NewerEvent | None:
+        """Fold the records before the first event of a newer version; return that."""
+        newer: NewerEvent | None = None
+
+        def known() -> Iterator[Sequence[Item]]:
+            nonlocal newer
+            for piece in _pieces(records):
+                items, newer = self._items(partition, piece)
+                if items:
+                    yield from _split(items)
+                if newer is not None:
+                    return
+
+        slices = known()
         while flight := list(islice(slices, IN_FLIGHT)):
             folds = []
             for items in flight:
@@ -74,13 +91,17 @@ class VotesProjection:
                 if isinstance(outcome, BaseException):
                     raise outcome
                 in_order = in_order and outcome
+        return newer
 
-    def _items(self, partition: int, records: Sequence[LogRecord]) -> list[Item]:
+    def _items(self, partition: int, records: Sequence[LogRecord]) -> tuple[list[Item], NewerEvent | None]:
+        """Return the items before the first event of a newer version, and that."""
         items = fold_items(records)
-        for item in items:
+        for at, item in enumerate(items):
             if item[0] == POISON:
                 log_quarantined(self.topic, partition, item[OFFSET], item[2])
-        return items
+            elif item[0] == UNKNOWN:
+                return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[2])
+        return items, None
 
 
 async def refill(addresses: AddressCounters, records: Sequence[LogRecord]) -> None:

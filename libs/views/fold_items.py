@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from libs.contracts.codec import Undecodable, vote_codec
+from libs.contracts.codec import Undecodable, UnknownEvent, vote_codec
 from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import LogRecord
 from libs.tally.contest import UNLIMITED
@@ -22,7 +22,8 @@ from libs.tally.events import (
 )
 from libs.views.serialization import FORMS, SOURCES, digest, raw, unlimited
 
-OTHER, CAST, FENCE, POISON, REMOVAL, REPORT, CLOSED, REOPENED, VOIDED = range(9)
+OTHER, CAST, FENCE, POISON, REMOVAL, REPORT, CLOSED, REOPENED, VOIDED, UNKNOWN = range(10)
+"""Kinds. Of the last one, an event of a newer version, the views fold nothing: the fold ends before it."""
 COUNTS, LIMITS, EPOCHS, WHOLE = 2**24, 2**31, 2**28, 2**53
 RATINGS, FIGURES = 2**31, 2**44
 """Exclusive bounds of a stored record's fields; Lua's numbers are exact integers below `WHOLE`."""
@@ -70,6 +71,8 @@ def fold_item(event: Event | Undecodable, offset: int, time_ms: int) -> Item:
 
 def _item(event: Event | Undecodable, offset: int, time_ms: int) -> Item:
     match event:
+        case UnknownEvent():
+            return [UNKNOWN, offset, event.type]
         case Undecodable():
             raise DoesNotFit(event.reason)
         case LogCreated():

@@ -29,7 +29,7 @@ from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.purchases_log import a_purchase, purchase_key
 
 PARTITIONS = 2
-ODD = [b"poison", b'{"two":\n"lines"}', b"\xff\xfe", b"", b'{"type": "Unheard", "n": 1.50, "n": 2}', b" null "]
+ODD = [b"poison", b'{"two":\n"lines"}', b"\xff\xfe", b"", b'{"type": "unheard", "n": 1.50, "n": 2}', b" null "]
 """Records that are no events, of each sort that a line could spoil."""
 
 

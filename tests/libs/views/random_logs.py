@@ -25,7 +25,7 @@ from libs.tally.fold import PartitionTally
 from tests.support.builders import NOW, a_cast, a_removal, a_report, a_restore, a_void, content_hash
 
 LARGEST = 2**31 - 1
-POISON = [b"{}", b"not json", b'{"type":"Unheard"}', b'{"type":"VoteCast"}', b"1,2", b"null", b"[]"]
+POISON = [b"{}", b"not json", b'{"type":"unheard"}', b'{"type":"VoteCast"}', b"1,2", b"null", b"[]"]
 UNFOLDABLE: list[Event] = [
     replace(a_cast(), choices=(("a", 1), ("b", 2))),
     replace(a_cast(), choices=()),

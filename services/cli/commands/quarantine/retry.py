@@ -9,7 +9,7 @@ from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchase_events import purchases_codec
 from libs.deployment.deployment import Deployment
 from libs.monitoring.projection_names import ProjectionName
-from libs.views.fold_items import POISON, fold_item
+from libs.views.fold_items import POISON, UNKNOWN, fold_item
 from services.cli.commands.quarantine.records import Quarantined
 from services.cli.commands.replay.job import Job, Rebuilt
 from services.cli.commands.replay.projections import Rebuildable
@@ -67,6 +67,6 @@ async def rebuild(deployment: Deployment, chosen: Chosen, *, accept: bool) -> As
 def _reason(one: Quarantined) -> str | None:
     if one.topic is ProjectionName.VOTES:
         kind, *rest = fold_item(vote_codec.decode(one.value()), one.record.offset, one.record.timestamp)
-        return str(rest[-1]) if kind == POISON else None
+        return str(rest[-1]) if kind in (POISON, UNKNOWN) else None
     event = CODECS[one.topic].decode(one.value())
     return event.reason if isinstance(event, Undecodable) else None

@@ -1,0 +1,121 @@
+"""A fold stops at an event of a newer version, and goes on where a process knows the type."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.contracts.codec import Undecodable, UnknownEvent, vote_codec
+from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.topics import catalogue_topic, purchases_topic
+from libs.projection.catalogue_projection import CatalogueProjection, no_votes
+from libs.projection.newer_event import NewerEvent
+from libs.projection.partition_worker import PartitionWorker
+from libs.projection.projection_interface import Projection
+from libs.projection.purchases_projection import PurchasesProjection
+from libs.tally.voter_ledger import VoteStatus
+from tests.support.builders import a_cast
+from tests.support.eventually import eventually
+from tests.support.folded_log import folded_log
+
+NEWER = b'{"type":"VoteCast.2","weight":3}'
+CREATED = b'{"type":"LogCreated","id":"log"}'
+
+
+@pytest.mark.parametrize("value", [b"not JSON", b"{}", b'{"type":7}', b'{"type":"cast"}', b'{"type":"VoteCast"}'])
+def test_a_corrupt_record_is_no_event_of_a_newer_version(value: bytes) -> None:
+    assert type(vote_codec.decode(value)) is Undecodable
+
+
+def test_an_event_of_an_unknown_type_or_version_is_one() -> None:
+    for name in ("VoteCast.2", "VoteMoved"):
+        decoded = vote_codec.decode(f'{{"type":"{name}"}}'.encode())
+        assert isinstance(decoded, UnknownEvent)
+        assert decoded.type == name
+
+
+async def test_votes_before_it_are_folded_and_nothing_is_quarantined(
+    kafka: str, valkey_address: str, namespace: str, tmp_path: Path
+) -> None:
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        await log.append([a_cast(vote_id="one"), b"poison", a_cast(vote_id="two"), NEWER, a_cast(vote_id="three")])
+        for _ in range(2):
+            with pytest.raises(NewerEvent, match=r"VoteCast\.2 at offset 4.*Upgrade this process"):
+                await log.fold()
+        position = await log.views.position(0)
+        assert position is not None
+        assert position.offset == 4
+        assert (await log.views.ids(0))[VoteStatus.COUNTED] == 2
+
+
+class Stored:
+    """Views that keep what is folded into them."""
+
+    fresh = None
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+
+    async def position(self, partition: int) -> Position:
+        return Position("log", len(self.offsets))
+
+    async def apply(
+        self, partition: int, start: Position, entries: Sequence[tuple[LogRecord, object]], end: int
+    ) -> None:
+        assert start.offset == len(self.offsets)
+        self.offsets += [record.offset for record, _ in entries]
+
+
+def catalogue(views: Any) -> Projection:
+    return CatalogueProjection(catalogue_topic("t"), views, no_votes)
+
+
+def purchases(views: Any) -> Projection:
+    return PurchasesProjection(purchases_topic("t", 1), views)
+
+
+@pytest.mark.parametrize("make", [catalogue, purchases])
+async def test_records_and_purchases_before_it_are_folded(make: Callable[[Any], Projection]) -> None:
+    views = Stored()
+    values = CREATED, b"poison", CREATED, NEWER, CREATED
+    records = [LogRecord(at, 1, value) for at, value in enumerate(values)]
+    with pytest.raises(NewerEvent) as stopped:
+        await make(views).fold(0, Position("log", 0), records)
+    assert views.offsets == [0, 1, 2]
+    assert stopped.value.offset == 3
+
+
+class Consumer:
+    """A source of records that notes whether it is paused."""
+
+    paused = False
+
+    def seek(self, partition: int, offset: int) -> None: ...
+
+    def pause(self, partition: int) -> None:
+        self.paused = True
+
+    def resume(self, partition: int) -> None:
+        self.paused = False
+
+
+async def test_a_worker_waits_at_it_says_why_and_asks_for_an_upgrade(caplog: pytest.LogCaptureFixture) -> None:
+    views, consumer = Stored(), Consumer()
+
+    async def place(partition: int) -> Position:
+        return await views.position(partition)
+
+    worker = PartitionWorker(catalogue(views), 0, consumer, place, lambda: None)
+    task = asyncio.create_task(worker.run())
+    await eventually(lambda: worker.position is not None)
+    worker.offer([LogRecord(at, 1, value) for at, value in enumerate((CREATED, CREATED, NEWER, CREATED))])
+    await eventually(lambda: worker.stalled_since is not None)
+    assert consumer.paused
+    assert worker.position == Position("log", 2)
+    assert views.offsets == [0, 1]
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "unknown type VoteCast.2 at offset 2: a newer version wrote it. Upgrade this process" in line
+    task.cancel()
+    await asyncio.wait([task])
