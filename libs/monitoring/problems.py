@@ -201,6 +201,6 @@ CHECKS: Final = (
         "generation",
         lambda row: bool(_broken(row)),
         lambda rows: f"generation {rows and _broken(rows[0])[0]} is broken: it cannot process further records",
-        "`tally replay drop --execute` deletes it, `tally replay run --execute` builds another",
+        "unless an upgrade builds it, `tally replay drop --execute` deletes it, and `run` builds another",
     ),
 )

@@ -14,6 +14,7 @@ from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
+from libs.views.function_libraries import layouts
 
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
@@ -30,6 +31,9 @@ class Projector:
     Kafka's group only distributes partitions; a partition's position is stored in its view alone. So redelivered
     records, and calls in flight after a rebalance, are harmless. `on_assigned` and `on_revoked` get the partitions
     concerned; a partition is folded only after it was placed, shortly after.
+
+    Projectors of other layouts form a group of their own: during an upgrade each folds the partitions whose live
+    view has its layout. Where both fold a partition, the second one finds it folded.
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class Projector:
         tracing: Tracing | None = None,
     ) -> None:
         self.topic = projection.topic
-        name = group or f"{projection.topic.name}-projector"
+        name = group or f"{projection.topic.name}-projector-{layouts()}"
         self._membership = Membership(projection, kafka, settings, pace, name, on_assigned, on_revoked, tracing)
         self._session: ConsumerSession | None = None
         self._leaving: set[asyncio.Task[None]] = set()

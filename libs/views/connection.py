@@ -22,6 +22,8 @@ REFUSALS: Final = frozenset(
     | {"NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}
 )
 """Error codes that Valkey returns instead of executing a command."""
+OTHER_LAYOUT: Final = "OTHERLAYOUT"
+"""Error code of our functions, before they write anything (`lua/shared/generations.lua`)."""
 FUNCTION_MISSING: Final = "ERR Function not found"
 IN_FUNCTION: Final = " script: "
 """Part of each error message from inside a function, which may have written before."""
@@ -33,6 +35,10 @@ class NotExecuted(ViewsUnavailable):
 
 class NotPermitted(NotExecuted):
     """Valkey's access control list (ACL) denies the command to this process's user."""
+
+
+class OtherLayout(ViewsUnavailable):
+    """The live views have a layout that only another version of the code reads and writes."""
 
 
 class Call(NamedTuple):
@@ -140,7 +146,7 @@ class Connection(asyncio.Protocol):
 
 
 def _error_of(code: str, reply: str) -> ViewsUnavailable:
-    kind = ViewsUnavailable
+    kind: type[ViewsUnavailable] = OtherLayout if code == OTHER_LAYOUT else ViewsUnavailable
     if IN_FUNCTION not in reply and (code in REFUSALS or reply == FUNCTION_MISSING):
         kind = NotPermitted if code == "NOPERM" else NotExecuted
     return kind(NO_ANSWER, retry_after_s=1, cause=reply)

@@ -5,6 +5,7 @@ Each file in `lua` is a library; so is each folder, its files joined in the orde
 several versions are loaded side by side, so that processes of two versions can run at the same time.
 """
 
+import re
 from collections.abc import Awaitable, Sequence
 from functools import cache
 from hashlib import sha256
@@ -15,6 +16,7 @@ from libs.views.client import Valkey
 
 SOURCES = Path(__file__).with_name("lua")
 VERSION_DIGITS: Final = 12
+SCHEMA: Final = re.compile(r"local SCHEMA = (\d+)")
 
 
 class Library(NamedTuple):
@@ -40,6 +42,12 @@ def libraries() -> Sequence[Library]:
 def version() -> str:
     """Return the hash of all sources."""
     return sha256("\0".join(_codes().values()).encode()).hexdigest()[:VERSION_DIGITS]
+
+
+@cache
+def layouts() -> str:
+    """Return the numbers of the stored layouts of this version, in the order of the libraries' names."""
+    return ".".join(SCHEMA.findall(code)[0] for _, code in sorted(_codes().items()))
 
 
 @cache

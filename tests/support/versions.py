@@ -7,7 +7,12 @@ from shutil import copytree
 
 from libs.views import function_libraries
 
-CACHED = function_libraries.libraries, function_libraries.version, function_libraries.versioned
+CACHED = (
+    function_libraries.layouts,
+    function_libraries.libraries,
+    function_libraries.version,
+    function_libraries.versioned,
+)
 
 
 @contextmanager
@@ -24,8 +29,8 @@ def functions_of_another_version(folder: Path, changes: Sequence[tuple[str, str]
 
 
 def changed_copy(own: Path, folder: Path, changes: Sequence[tuple[str, str]]) -> Path:
-    """Copy the sources into `folder`, and change the copy."""
-    sources = copytree(own, folder / "lua")
+    """Copy the sources into `folder`, and change the copy; repeatable."""
+    sources = copytree(own, folder / "lua", dirs_exist_ok=True)
     with (sources / "shared" / "reads.lua").open("a") as file:
         file.write("-- of another version\n")
     for old, new in changes:

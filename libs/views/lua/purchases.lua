@@ -16,7 +16,7 @@
 
 local STATUS, CREATED, UPDATED, OFFSET, CODE, REASON, TAKEN_BACK, VOTES, EVENT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local CHOICE, SUBSCRIPTION, EXPIRATION, REPORTED_AT = 10, 11, 12, 13
-local SCHEMA = 2  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 2  -- raised with every change of what is stored, or of what the same log is folded to
 local RECORDED, CAST, UNCOUNTED, REFUSED, REFUNDED = 'recorded', 'cast', 'uncounted', 'refused', 'refunded'
 
 local function records_of(base, account) return base .. ':records:' .. account end

@@ -45,9 +45,10 @@ end
 -- into the generation at `views`, only those of `scope` unless it is '' (base: for the live one, else nil). It may end early,
 -- after `range.seconds` of the processor's time, and then sets `range.till`. exchange(a, b, scope, after) exchanges keys of
 -- `scope`, which come after the name `after`, and returns the name to go on after, nil at the end. accord(one, other)
--- returns whether writers that used one generation's views may continue with the other's; taken_over(base, views) is called
--- after `views` became the live ones. What a fold leaves unfinished, finish(views) does in short parts, before anything
--- else is folded; it returns false where nothing is left. The last five are optional, in a table.
+-- returns whether writers that used one generation's views may continue with the other's; taken_over(base, views, relaid) is
+-- called after `views` became the live ones, with `relaid` if those before had another layout. What a fold leaves
+-- unfinished, finish(views) does in short parts, before anything else is folded; it returns false where nothing is left.
+-- The last five are optional, in a table.
 local function generations_of(prefix, schema, fold, optional)
   local own, exchange, accord, taken_over = {}, optional.exchange, optional.accord, optional.taken_over
 
@@ -103,8 +104,8 @@ local function generations_of(prefix, schema, fold, optional)
     if number and number ~= '' then return base .. ':g' .. number end
     local live = call('HMGET', key(base), 'live', 'schema')
     if live[2] and tonumber(live[2]) ~= schema then
-      error('the views of ' .. prefix .. ' were folded by schema ' .. live[2] .. ', this code reads ' .. schema
-        .. ': `tally replay` rebuilds them')
+      error({ err = 'OTHERLAYOUT the views of ' .. prefix .. ' have layout ' .. live[2] .. ', this version has ' .. schema
+        .. ': `tally replay run --outdated --execute` of the newer version rebuilds them, the older one serves until then' })
     end
     return base .. ':g' .. (live[1] or 1)
   end
@@ -226,8 +227,9 @@ local function generations_of(prefix, schema, fold, optional)
 
   -- ARGV: number, 1 (or 0, of a narrower scope: back again), 1 to swap also without `accord`. From this call on readers
   -- get that generation; the former live one follows it, to be swapped back. {1} done, {2} done before, {3} a part of a
-  -- long exchange is done: call again; {0, reason} if it does not follow, or is at another position, except if the live one
-  -- has another layout and is not folded any further. Drops the generation that was kept before.
+  -- long exchange is done: call again; {0, reason} if it does not follow, or is at another position. A live one with another
+  -- layout is folded by processes of another version alone: then the new one must have reached it, and may be ahead. From this
+  -- call on only processes of this layout reach the views. Drops the generation that was kept before.
   -- Between the parts each contest is of the one generation or of the other, and both are folded on: so an exchange that is
   -- given up leaves nothing wrong. One in the other direction completes it first.
   library.register(prefix .. '_swap', function(keys, args)
@@ -241,10 +243,10 @@ local function generations_of(prefix, schema, fold, optional)
     local views, live = at(base, number), at(base, all.live)
     local log, offset = position(views)
     local live_log, live_offset = position(live)
-    local stuck = all.schema and all.schema ~= schema
-    if stuck and row.scope ~= '' then return { 0, 'of another layout than the live one' } end
-    if log ~= live_log or offset < live_offset or (offset > live_offset and not stuck) then return { 0, 'moving' } end
-    if accord and not stuck and args[3] ~= '1' and not accord(views, live) then return { 0, 'fences differ' } end
+    local relaid = all.schema and all.schema ~= schema
+    if relaid and row.scope ~= '' then return { 0, 'of another layout than the live one' } end
+    if log ~= live_log or offset < live_offset or (offset > live_offset and not relaid) then return { 0, 'moving' } end
+    if accord and not relaid and args[3] ~= '1' and not accord(views, live) then return { 0, 'fences differ' } end
     local others, held = given_up(all, number)
     if held then return { 0, 'another is kept' } end
     for i = 1, #others do call('HDEL', key(base), others[i]) end
@@ -259,7 +261,7 @@ local function generations_of(prefix, schema, fold, optional)
     call('HDEL', key(base), whole(number))
     keep(base, all.live, { state = KEPT, scope = '', schema = all.schema or schema, read = 0, since = seconds() })
     call('HSET', key(base), 'live', whole(number), 'schema', schema)
-    if taken_over then taken_over(base, views) end
+    if taken_over then taken_over(base, views, relaid) end
     call('HINCRBY', key(base), 'swaps', 1)
     return { 1 }
   end)

@@ -70,7 +70,7 @@ local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 
 -- of APPLY_ITEMS votes, do not read the clock. That is slow, and would end them early wherever others use the processor.
 local WORK = { numbers = 60, share = 2, contest = 4, untimed = 160 }
 
-local SCHEMA = 9  -- raised with every change of what is stored that the code before could not read
+local SCHEMA = 9  -- raised with every change of what is stored, or of what the same log is folded to
 local generations
 
 local function view(base, number) return generations.view(base, number) end

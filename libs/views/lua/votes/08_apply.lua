@@ -197,10 +197,12 @@ local function same_fences(one, other)
 end
 
 -- Called after the views became the live ones. If their fence is not the gate's incarnation, admitted votes would not
--- count: the gate is closed until a new fence.
-local function shut_unless_in_force(base, views)
+-- count: the gate is closed until a new fence. After a change of the layout too: reservations have the former layout, so
+-- they are dropped, and none is made until the fence has shown which of them were recorded.
+local function shut_unless_in_force(base, views, relaid)
   local gate = load_gate(base)
-  if gate.open and gate.n ~= tonumber(call('GET', views .. ':fence') or 0) then
+  if relaid then call('UNLINK', base .. ':pending', base .. ':due') end
+  if relaid or (gate.open and gate.n ~= tonumber(call('GET', views .. ':fence') or 0)) then
     call('HSET', base .. ':gate', 'state', 'shut', 'asked_run', '')
   end
 end

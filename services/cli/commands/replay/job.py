@@ -12,7 +12,7 @@ from libs.views.generations import GenerationGone
 from libs.views.swap_result import AnotherIsKept
 from services.cli.commands.replay.progress_bars import Bars
 from services.cli.commands.replay.projections import Rebuildable
-from services.cli.commands.replay.swap import swap
+from services.cli.commands.replay.swap import CatchUp, swap
 from services.cli.commands.replay.targets import Target, next_number, unfinished
 from services.cli.commands.replay.verification import VerificationResult, verify_generation
 
@@ -69,8 +69,9 @@ class Job:
             verification = await verify_generation(self._deployment, self._target, number, left)
         swapped = verification.allows_swap(accept=accept)
         if swapped:
+            catch_up = await self._catch_up(number)
             for partition in left:
-                await swap(self._generations, partition, number, accept=accept)
+                await swap(self._generations, partition, number, accept=accept, catch_up=catch_up)
             await self._generations.sweep()
         done = bars.events, bars.seconds, bars.events_per_s
         return Rebuilt(self._target, number, resumed, *done, verification, swapped)
@@ -106,13 +107,31 @@ class Job:
         held = {partition: found[partition].get(number) for partition in self._partitions}
         return number, known is not None, [partition for partition, one in held.items() if not (one and one.read)]
 
+    async def _catch_up(self, number: int) -> CatchUp | None:
+        """Return the fold up to the log's end; None if projectors fold the generation together with the live one.
+
+        Projectors of another layout fold theirs alone.
+        """
+        found = await self._generations.read_all()
+        if all(found[partition].live.schema == found[partition].schema for partition in self._partitions):
+            return None
+        replay = self._replay(number)
+
+        async def catch_up(partition: int) -> None:
+            await replay.fold({partition: None}, lambda _, __: None)
+
+        return catch_up
+
+    def _replay(self, number: int) -> Replay:
+        projection = self._target.row.into(self._deployment, number)
+        return Replay(projection, self._generations, self._deployment.reader, number, self._parallel)
+
     async def _fold(self, number: int, stops: Mapping[int, int] | None) -> Bars:
         topic = self._generations.topic.name
         ends = stops or await self._deployment.reader.end_offsets(topic, self._partitions)
         found = await self._generations.read_all()
         starts = {partition: found[partition].offset_of(number) for partition in self._partitions}
-        projection = self._target.row.into(self._deployment, number)
-        replay = Replay(projection, self._generations, self._deployment.reader, number, self._parallel)
+        replay = self._replay(number)
         with Bars(self._target.title, starts, ends, self._deployment.progress) as bars:
             if stops is None:
                 await replay.follow(

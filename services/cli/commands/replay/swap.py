@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from libs.tally.errors import ViewsUnavailable
@@ -12,16 +13,28 @@ SWAP_S: Final = 60.0
 """Time for the live generation to reach the new one's position."""
 AGAIN_S: Final = 0.02
 
+CatchUp = Callable[[int], Awaitable[None]]
+
 
 async def swap(
-    generations: Generations, partition: int, number: int, *, read: bool = True, accept: bool = False
+    generations: Generations,
+    partition: int,
+    number: int,
+    *,
+    read: bool = True,
+    accept: bool = False,
+    catch_up: CatchUp | None = None,
 ) -> None:
     """Swap as soon as both generations are at the same position; `accept`: even if their fences differ.
+
+    `catch_up` folds the partition's generation up to the log's end, if no projector does.
 
     Raises `AnotherIsKept`, `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` after `SWAP_S`.
     """
     deadline = time.monotonic() + SWAP_S
     while True:
+        if catch_up is not None:
+            await catch_up(partition)
         found = await generations.swap(partition, number, read=read, accept=accept)
         if found.done:
             return
@@ -39,4 +52,5 @@ async def swap(
                 "Is a projector running? Run the same command again to resume",
                 retry_after_s=1,
             )
-        await asyncio.sleep(AGAIN_S)
+        if catch_up is None:
+            await asyncio.sleep(AGAIN_S)

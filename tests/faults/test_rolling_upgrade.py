@@ -1,0 +1,207 @@
+"""Two versions at once, while voters vote: no answered vote is lost, doubled or over a limit, and a retry resolves
+each 503."""
+
+import asyncio
+import random
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from libs.local_stack.child_process import Process, Reaper
+from libs.local_stack.ports import free_ports
+from libs.local_stack.servers import Servers
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
+from libs.views import function_libraries
+from services.cli import bootstrap
+from services.cli.discovery import find_addresses
+from tests.faults.crowd import Crowd, settled
+from tests.support.deployments import compare
+from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+from tests.support.versions import changed_copy, functions_of_another_version
+from tests.support.voting import Api
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+PARTITIONS = 4
+VOTERS = 8
+LIMIT = 20
+RESTARTS = {"gateway": 15, "projector": 35}
+OTHER_LAYOUT = [("local SCHEMA = 9", "local SCHEMA = 99")]
+
+Restart = Callable[[bool], Awaitable[None]]
+"""Stops a process, by SIGKILL if the argument is true, and starts it again."""
+
+
+@pytest.fixture
+async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
+    """Gateway and projector of the former version."""
+    settings = StackSettings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=f"f{uuid.uuid4().hex[:8]}",
+        partitions=PARTITIONS,
+        data_dir=tmp_path,
+    )
+    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
+        yield supervisor
+
+
+class Gateways(httpx.AsyncHTTPTransport):
+    """Sends each request to one of several gateways, at random."""
+
+    def __init__(self, base_urls: list[str]) -> None:
+        super().__init__()
+        self._base_urls = [httpx.URL(each) for each in base_urls]
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        chosen = random.choice(self._base_urls)
+        request.url = request.url.copy_with(host=chosen.host, port=chosen.port)
+        return await super().handle_async_request(request)
+
+
+@dataclass
+class Newer:
+    """Gateway and projector of the newer version, whose functions are in `sources`."""
+
+    sources: Path
+    base_url: str
+    processes: dict[str, Process]
+    environment: dict[str, str]
+
+    async def restart(self, name: str, hard: bool) -> None:
+        process = self.processes[name]
+        await (process.kill() if hard else process.stop())
+        process.start(self.environment)
+
+    async def tally(self, *arguments: str) -> str:
+        command = sys.executable, "-m", "tests.support.run_version", str(self.sources), "services.cli"
+        process = await asyncio.create_subprocess_exec(
+            *command, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        printed, _ = await process.communicate()
+        assert process.returncode == 0, printed
+        return printed.decode()
+
+
+@asynccontextmanager
+async def newer_version(stack: Supervisor, sources: Path) -> AsyncIterator[Newer]:
+    described, (port, metrics_port) = stack.stack, free_ports(2)
+    environment = {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": stack.addresses.kafka,
+        "TALLY_VALKEY_URL": stack.addresses.valkey,
+        "TALLY_NAMESPACE": described["namespace"],
+        "TALLY_PARTITIONS": str(PARTITIONS),
+        "TALLY_STORAGE_URL": described["storage_url"],
+        "TALLY_PORT": str(port),
+        "TALLY_METRICS_PORT": str(metrics_port),
+        "TALLY_DRAIN_DELAY_S": "0",
+    }
+    reaper, processes = Reaper(), dict[str, Process]()
+    for name in ("projector", "gateway"):
+        command = sys.executable, "-m", "tests.support.run_version", str(sources), f"services.{name}"
+        log = stack.data_dir / "logs" / f"newer {name}.log"
+        processes[name] = Process(f"newer {name}", command, reaper=reaper, log=log, cwd=ROOT)
+        processes[name].start(environment)
+    try:
+        yield Newer(sources, f"http://127.0.0.1:{port}", processes, environment)
+    finally:
+        for process in processes.values():
+            await process.kill()
+        reaper.close()
+
+
+async def is_ready(base_url: str) -> bool:
+    async with http_client(base_url=base_url) as client:
+        try:
+            return (await client.get("/readyz")).is_success
+        except httpx.TransportError:
+            return False
+
+
+@asynccontextmanager
+async def voting(stack: Supervisor, newer: Newer) -> AsyncIterator[Crowd]:
+    """Voters at the gateways of both versions; at the end each of their votes is counted once."""
+    headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
+    async with http_client(base_url=stack.base_url, headers=headers, timeout=30) as client:
+        limits = {"max_participant": LIMIT, "max_contest": 2 * LIMIT}
+        made = await Api(client).contest(participants=3, free=limits)
+    both = Gateways([stack.base_url, newer.base_url])
+    async with httpx.AsyncClient(base_url="http://any", transport=both, headers=headers, timeout=30) as client:
+        crowd = Crowd(type(made)(client, made.key, made.participants))
+        async with asyncio.TaskGroup() as voters:
+            for number in range(VOTERS):
+                voters.create_task(crowd.vote(number))
+            await eventually(lambda: crowd.total > 20, 60)
+            yield crowd
+            before = crowd.total
+            await eventually(lambda: crowd.total > before + 20, 60)
+            crowd.stop.set()
+    assert await eventually(lambda: is_ready(newer.base_url), 60)
+    async with http_client(base_url=newer.base_url, headers=headers, timeout=30) as client:
+        await settled(client, type(made)(client, made.key, made.participants), crowd)
+    for voter, ids in crowd.accepted.items():
+        assert crowd.left(voter) <= 2 * LIMIT
+        assert ids.isdisjoint(crowd.refused[voter])
+
+
+async def test_votes_outlive_fifty_restarts_among_two_versions(stack: Supervisor, tmp_path: Path) -> None:
+    sources = changed_copy(function_libraries.SOURCES, tmp_path / "newer", [])
+
+    def restart_former(name: str) -> Restart:
+        async def restart(hard: bool) -> None:
+            if hard:
+                await stack.kill(name, restart=False)
+            await stack.restart(name)
+
+        return restart
+
+    def restart_newer(name: str) -> Restart:
+        return lambda hard: newer.restart(name, hard)
+
+    async def restart_often(count: int, restarts: dict[str, Restart], base_urls: dict[str, str]) -> None:
+        for _ in range(count):
+            version = random.choice(list(restarts))
+            await restarts[version](random.random() < 0.5)
+            if version in base_urls:
+                assert await eventually(lambda: is_ready(base_urls[version]), 60)  # noqa: B023
+
+    async with newer_version(stack, sources) as newer:
+        assert await eventually(lambda: is_ready(newer.base_url), 60)
+        urls = {"former": stack.base_url, "newer": newer.base_url}
+        async with voting(stack, newer), asyncio.TaskGroup() as lanes:
+            for name, base_urls in (("gateway", urls), ("projector", {})):
+                restarts = {"former": restart_former(name), "newer": restart_newer(name)}
+                lanes.create_task(restart_often(RESTARTS[name], restarts, base_urls))
+        report = await compare(find_addresses(stack.data_dir))
+        assert report.equal, report.differences
+
+
+async def test_views_of_another_layout_are_built_while_the_former_version_serves(
+    stack: Supervisor, tmp_path: Path
+) -> None:
+    sources = changed_copy(function_libraries.SOURCES, tmp_path / "newer", OTHER_LAYOUT)
+    async with newer_version(stack, sources) as newer, voting(stack, newer) as crowd:
+        assert not await is_ready(newer.base_url)
+        log = newer.processes["projector"].log
+        await eventually(lambda: "have layout 9, this version has 99" in log.read_text(), 60)
+        where = "--data-dir", str(stack.data_dir)
+        assert " 99 " in await newer.tally("replay", "plan", "--outdated", *where)
+        before = crowd.total
+        await newer.tally("replay", "run", "--outdated", "--execute", *where)
+        assert crowd.total > before
+        assert await eventually(lambda: is_ready(newer.base_url), 60)
+        assert not await is_ready(stack.base_url)
+        for name in ("gateway", "projector"):
+            await stack.kill(name, restart=False)
+    with functions_of_another_version(tmp_path / "newer", OTHER_LAYOUT):
+        report = await compare(find_addresses(stack.data_dir))
+    assert report.equal, report.differences

@@ -1,0 +1,13 @@
+"""Runs a module with other Valkey functions: `python -m tests.support.run_version SOURCES MODULE ARGUMENT...`."""
+
+import runpy
+import sys
+from pathlib import Path
+
+from libs.views import function_libraries
+
+if __name__ == "__main__":
+    _, sources, module, *arguments = sys.argv
+    function_libraries.SOURCES = Path(sources)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
