@@ -65,7 +65,7 @@ class Catalogue:
 
     def another_record_service(self, table: Table = RESOURCES) -> RecordService:
         """Return another record service, as in another process."""
-        return RecordService(table, self.views, CommandWriter(self.topic, self.log, self.views, AppendUnknown))
+        return RecordService(table, self.views, _writer(self.topic, self.log, self.views))
 
     async def create(self, resource: str, account: str, body: dict[str, Any], parent: str = "") -> Stored:
         row = self.record_service.table[resource]
@@ -92,9 +92,14 @@ async def open_catalogue(
     try:
         await load_functions(valkey)
         views = CatalogueViews(valkey, namespace)
-        writer = CommandWriter(topic, log, views, AppendUnknown)
+        writer = _writer(topic, log, views)
         record_service = RecordService(table, views, writer)
         yield Catalogue(namespace, topic, settings, valkey, log, views, writer, record_service)
     finally:
         await log.stop()
         await valkey.close()
+
+
+def _writer(topic: Topic, log: LogWriter, views: CatalogueViews) -> CommandWriter:
+    """Return a writer that waits long for the fold: a busy machine folds late."""
+    return CommandWriter(topic, log, views, AppendUnknown, deadline_s=60.0)

@@ -189,11 +189,17 @@ SOURCE: dict[str, Any] = {"mapping": {}}
 
 async def made(api: Api) -> Made:
     contest = await api.contest(is_vote_removal_allowed=True)
-    source = await api.client.put(f"{contest.path}/vote_sources/sms", json=SOURCE)
-    assert source.status_code in (200, 201), source.text
-    vote = await contest.vote(voter="v1")
-    assert vote.status_code == 201, vote.text
-    return Made(contest, vote.json()["vote_id"])
+    made = Made(contest, new_id())
+
+    async def is_complete() -> bool:
+        source = await api.client.put(f"{contest.path}/vote_sources/sms", json=SOURCE)
+        assert source.status_code in (200, 201), source.text
+        vote = await contest.vote(voter="v1", vote_id=made.vote_id)
+        assert vote.status_code in (200, 201), vote.text
+        return True
+
+    await eventually(is_complete)
+    return made
 
 
 async def asked(questions: dict[str, Any]) -> dict[str, int]:

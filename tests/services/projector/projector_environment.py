@@ -17,6 +17,7 @@ from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import create_topics
 from libs.storage.store import open_store
 from libs.tally.contest import Contest
+from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
@@ -36,6 +37,7 @@ ACCOUNT = "acme"
 PARTITIONS = 2
 LONG_AGO = "2020-01-01T00:00:00Z"
 SECOND = 1_000_000
+HOUR = 3600 * SECOND
 
 
 @dataclass
@@ -77,6 +79,24 @@ class ProjectorEnvironment:
         for number in range(participants):
             await self.participant(made.key, f"p{number}")
         return made.key
+
+    async def ends(self, contest: str) -> int:
+        """Let the contest end in a second, now that all before its end is done; return the end (us)."""
+        row, end = self.catalogue.record_service.table["contests"], await self.now() + SECOND
+        change = {"contest_config": {"end": timestamp(end)}}
+        await self.catalogue.record_service.patch(row, ACCOUNT, contest, change)
+        return end
+
+    async def reopens(self, contest: str, end: int) -> None:
+        """Reopen the contest; sent again while a busy machine has not folded it in time."""
+
+        async def is_reopened() -> bool:
+            with suppress(ViewsUnavailable):
+                await self.reopener.reopen(ACCOUNT, contest, end)
+                return True
+            return False
+
+        await eventually(is_reopened)
 
     async def participant(self, contest: str, name: str, **members: Any) -> Stored:
         row, key = self.catalogue.record_service.table["participants"], f"{contest}-{name}"

@@ -25,7 +25,7 @@ from tests.services.projector.closing_steps import (
     source,
     vote_until_refused,
 )
-from tests.services.projector.projector_environment import ACCOUNT, PARTITIONS, SECOND, ProjectorEnvironment
+from tests.services.projector.projector_environment import ACCOUNT, HOUR, PARTITIONS, SECOND, ProjectorEnvironment
 from tests.support.builders import a_report
 from tests.support.eventually import eventually
 
@@ -33,9 +33,10 @@ pytestmark = pytest.mark.slow
 
 
 async def test_a_contest_closes_at_its_end_with_all_that_was_accepted(env: ProjectorEnvironment) -> None:
-    contest = await env.contest(end=await env.now() + 2 * SECOND)
-    accepted = await vote_until_refused(env, contest)
-    assert accepted > 0
+    contest = await env.contest(end=await env.now() + HOUR)
+    assert await env.vote(contest)
+    await env.ends(contest)
+    accepted = 1 + await vote_until_refused(env, contest)
     await env.closes(contest)
     assert await env.counted(contest) == (accepted, 0)
     found = await env.read(contest)
@@ -49,7 +50,7 @@ async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_d
 ) -> None:
     """However late it is folded."""
     async with own.projecting():
-        end = await own.now() + 3600 * SECOND
+        end = await own.now() + HOUR
         contest = await own.contest(end)
     await own.set_clocks(end - 1000)
     before = await own.cast(contest)
@@ -60,7 +61,7 @@ async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_d
     assert isinstance(at_the_end, ContestNotRunning)
     async with own.projecting():
         await own.catalogue.record_service.patch(
-            CONTESTS, ACCOUNT, contest, {"contest_config": {"end": timestamp(end - 3600 * SECOND)}}
+            CONTESTS, ACCOUNT, contest, {"contest_config": {"end": timestamp(end - HOUR)}}
         )
         await own.closes(contest)
         assert await own.counted(contest) == (1, 0)
@@ -73,7 +74,7 @@ async def test_a_clock_that_is_ahead_closes_nothing_before_its_time(
     async with own.projecting():
         now = await own.now()
         await own.set_clocks(now + 7200 * SECOND)
-        early = await own.contest(end=now + 3600 * SECOND)
+        early = await own.contest(end=now + HOUR)
         await own.catalogue.views.settle(ACCOUNT, early, (await own.read(early)).version, now)
         ended = await own.contest(end=now)
         await own.closes(ended)
@@ -82,7 +83,7 @@ async def test_a_clock_that_is_ahead_closes_nothing_before_its_time(
 
 async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: ProjectorEnvironment) -> None:
     async with own.projecting():
-        contest = await own.contest(end=await own.now() + 3600 * SECOND)
+        contest = await own.contest(end=await own.now() + HOUR)
         await own.set_clocks(await own.now() + 7200 * SECOND)
         await eventually(lambda: own.vote(contest))
         assert (await own.read(contest)).closed == 0
@@ -91,10 +92,11 @@ async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: Projec
 async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(
     env: ProjectorEnvironment,
 ) -> None:
-    endless, moved = await env.contest(end=None), await env.contest(end=await env.now() + SECOND)
-    later = timestamp(await env.now() + 3600 * SECOND)
+    first = await env.now() + 5 * SECOND
+    endless, moved = await env.contest(end=None), await env.contest(end=first)
+    later = timestamp(await env.now() + HOUR)
     await env.catalogue.record_service.patch(CONTESTS, ACCOUNT, moved, {"contest_config": {"end": later}})
-    ended = await env.contest(end=await env.now() + SECOND)
+    ended = await env.contest(end=first)
     await env.closes(ended)
     for contest in (endless, moved):
         assert (await env.read(contest)).closed == 0
@@ -105,10 +107,11 @@ async def test_another_projector_goes_on_where_one_was_killed(own: ProjectorEnvi
     """After each step: the decision, then a mark in each partition. Or twice each, by two that were killed."""
     crashes = [(steps, times) for steps in range(PARTITIONS + 2) for times in (1, 2)]
     async with own.projecting():
-        end = await own.now() + 6 * SECOND
-        contests = [await own.contest(end) for _ in crashes]
+        contests = [await own.contest(await own.now() + HOUR) for _ in crashes]
         for contest in contests:
             assert await own.vote(contest)
+        for contest in contests:
+            end = await own.ends(contest)
         decisions = [await decide(own, contest) for contest in contests]
     await eventually(lambda: has_passed(own, end))
     log, topic = own.catalogue.log, own.catalogue.topic
@@ -130,8 +133,9 @@ async def test_another_projector_goes_on_where_one_was_killed(own: ProjectorEnvi
 
 async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: ProjectorEnvironment) -> None:
     async with own.projecting(produce_deadline_ms=60_000):
-        contest = await own.contest(end=await own.now() + 2 * SECOND)
+        contest = await own.contest(end=await own.now() + HOUR)
         partition, record = await admit(own, contest)
+        await own.ends(contest)
         others = [other for other in range(PARTITIONS) if other != partition]
         await eventually(lambda: are_closed(own, contest, others))
         assert (await own.votes.closing(partition, contest)).closed == 0
@@ -144,12 +148,13 @@ async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(
     """A vote on its way may be the only one of a participant that is to be deleted."""
     guard = ClosedContests(own.catalogue.views, own.votes, PARTITIONS).participant_may_go
     async with own.projecting(produce_deadline_ms=60_000):
-        contest = await own.contest(end=await own.now() + SECOND)
+        contest = await own.contest(end=await own.now() + HOUR)
         voted, other = [
             await own.catalogue.record_service.get(PARTICIPANTS, ACCOUNT, f"{contest}-p{n}") for n in (0, 1)
         ]
         version = await guard(ACCOUNT, voted)
         partition, record = await admit(own, contest)
+        await own.ends(contest)
 
         async def is_decided() -> bool:
             return (await own.read(contest)).closed == 1
@@ -170,8 +175,9 @@ async def are_closed(env: ProjectorEnvironment, contest: str, partitions: Sequen
 
 
 async def test_what_is_never_recorded_is_fenced_off_and_holds_up_no_closing(env: ProjectorEnvironment) -> None:
-    contest = await env.contest(end=await env.now() + SECOND)
+    contest = await env.contest(end=await env.now() + HOUR)
     partition, record = await admit(env, contest)
+    await env.ends(contest)
     await env.closes(contest)
     await env.append(partition, record)
     end = (await env.reader.end_offsets(env.topic.name, [partition]))[partition]
@@ -183,9 +189,10 @@ async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reope
     env: ProjectorEnvironment,
 ) -> None:
     record_service = env.catalogue.record_service
-    contest = await env.contest(end=await env.now() + 2 * SECOND)
+    contest = await env.contest(end=await env.now() + HOUR)
     approved, rejected = f"{contest}-p0", f"{contest}-p1"
     await record_service.patch(PARTICIPANTS, ACCOUNT, rejected, {"status": "rejected"})
+    await env.ends(contest)
     await env.closes(contest)
     await record_service.patch(PARTICIPANTS, ACCOUNT, rejected, {"status": "approved"})
     await record_service.patch(PARTICIPANTS, ACCOUNT, approved, {"status": "rejected"})
@@ -195,7 +202,7 @@ async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reope
     assert shown["status"] == "approved"
     found = await env.read(contest)
     assert found.participants == {approved: "approved", rejected: "rejected", newcomer: "rejected"}
-    await env.reopener.reopen(ACCOUNT, contest, await env.now() + 3600 * SECOND)
+    await env.reopener.reopen(ACCOUNT, contest, await env.now() + HOUR)
     found = await env.read(contest)
     assert found.participants == {approved: "rejected", rejected: "approved", newcomer: "approved"}
 
@@ -240,7 +247,7 @@ async def test_what_the_server_keeps_of_a_closing_is_neither_written_nor_read(
 
 async def test_a_decision_by_what_has_changed_since_is_refused(env: ProjectorEnvironment) -> None:
     """A participant, a source or the end: what the closing would freeze is not what holds."""
-    contest = await env.contest(end=await env.now() + 3600 * SECOND)
+    contest = await env.contest(end=await env.now() + HOUR)
     changes = (
         env.participant(contest, "new"),
         source(env, contest, "sms"),
@@ -254,18 +261,18 @@ async def test_a_decision_by_what_has_changed_since_is_refused(env: ProjectorEnv
 
 
 async def test_external_sources_may_report_until_their_grace_is_over(own: ProjectorEnvironment) -> None:
-    async with own.projecting(source_grace_s=3):
-        end = await own.now() + SECOND
-        contest = await own.contest(end=end)
+    async with own.projecting(source_grace_s=8):
+        contest = await own.contest(end=await own.now() + HOUR)
         await source(own, contest, "sms")
         await source(own, contest, "retired", retired=True)
+        end = await own.ends(contest)
         sms, retired = (own.source_partition(contest, name) for name in ("sms", "retired"))
         await own.closes(contest)
         await eventually(lambda: source_closed(own, contest, retired, "retired"))
         assert not await source_closed(own, contest, sms, "sms")
         await own.append(sms, a_report("in time", ("A", 5, 5, 0), contest=contest, source="sms"))
         await eventually(lambda: source_closed(own, contest, sms, "sms"))
-        assert await own.now() >= end + 3 * SECOND
+        assert await own.now() >= end + 8 * SECOND
         await own.append(sms, a_report("late", ("A", 9, 9, 0), contest=contest, source="sms"))
         await eventually(lambda: settled(own, contest))
 
@@ -283,13 +290,14 @@ async def source_closed(env: ProjectorEnvironment, contest: str, partition: int,
 
 
 async def test_registrations_are_frozen_with_the_closing(env: ProjectorEnvironment) -> None:
-    contest = await env.contest(end=await env.now() + SECOND)
+    contest = await env.contest(end=await env.now() + HOUR)
     await source(env, contest, "sms", mapping={"A": f"{contest}-p0"})
     before = sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest))
+    await env.ends(contest)
     await env.closes(contest)
     await source(env, contest, "sms", mapping={"A": f"{contest}-p1"}, is_in_total=False)
     await source(env, contest, "tv")
     assert sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest)) == before
-    await env.reopener.reopen(ACCOUNT, contest, await env.now() + 3600 * SECOND)
+    await env.reopener.reopen(ACCOUNT, contest, await env.now() + HOUR)
     after = sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest))
     assert (after.keys(), after["sms"].is_in_total) == ({"sms", "tv"}, False)

@@ -20,7 +20,7 @@ from tests.services.projector.closing_steps import (
     source,
     vote_until_refused,
 )
-from tests.services.projector.projector_environment import ACCOUNT, PARTITIONS, SECOND, ProjectorEnvironment
+from tests.services.projector.projector_environment import ACCOUNT, HOUR, PARTITIONS, SECOND, ProjectorEnvironment
 from tests.support.builders import a_void
 from tests.support.eventually import eventually
 
@@ -28,19 +28,21 @@ pytestmark = pytest.mark.slow
 
 
 async def test_a_reopened_contest_takes_votes_again_and_closes_anew(env: ProjectorEnvironment) -> None:
-    contest = await env.contest(end=await env.now() + SECOND)
+    contest = await env.contest(end=await env.now() + HOUR)
     await source(env, contest, "sms")
     assert await env.vote(contest)
+    await env.ends(contest)
     await env.closes(contest)
     assert not await env.vote(contest)
     await eventually(lambda: settled(env, contest))
-    await env.reopener.reopen(ACCOUNT, contest, await env.now() + 2 * SECOND)
+    await env.reopens(contest, await env.now() + HOUR)
     found = await env.read(contest)
     assert (found.closed, found.reopened, found.phase(await env.now())) == (0, 1, Phase.RUNNING)
-    accepted = 1 + await vote_until_refused(env, contest)
+    assert await env.vote(contest)
+    await env.ends(contest)
+    accepted = 2 + await vote_until_refused(env, contest)
     await env.closes(contest, 2)
     await eventually(lambda: settled(env, contest))
-    assert accepted > 1
     assert await env.counted(contest) == (accepted, 0)
     sms = env.source_partition(contest, "sms")
     assert (await env.votes.closing(sms, contest)).sources == {"sms": 2}
@@ -56,9 +58,10 @@ async def test_marks_that_come_late_or_twice_change_nothing(env: ProjectorEnviro
         for partition in range(PARTITIONS):
             await env.append(partition, *late, *late)
 
-    end = await env.now() + 3 * SECOND
-    await asyncio.gather(repeat_marks(), env.reopener.reopen(ACCOUNT, contest, end))
+    end = await env.now() + HOUR
+    await asyncio.gather(repeat_marks(), env.reopens(contest, end))
     await repeat_marks()
+    await env.ends(contest)
     accepted = await vote_until_refused(env, contest)
     await env.closes(contest, 2)
     for partition in range(PARTITIONS):
@@ -75,10 +78,11 @@ async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
 ) -> None:
     """Reopening that another projector finishes, as the first was killed."""
     async with own.projecting():
-        contest = await own.contest(end=await own.now() + SECOND)
+        contest = await own.contest(end=await own.now() + HOUR)
         assert await own.vote(contest)
+        await own.ends(contest)
         await own.closes(contest)
-    reopened = asyncio.create_task(own.reopener.reopen(ACCOUNT, contest, await own.now() + 3600 * SECOND))
+    reopened = asyncio.create_task(own.reopens(contest, await own.now() + HOUR))
     with monkeypatch.context() as idle:
         idle.setattr(ClosingManager, "run", lambda _: asyncio.Event().wait())
         async with own.projecting():
@@ -108,7 +112,7 @@ async def test_what_waits_for_a_reopening_takes_effect_in_parts(
             return [state.waiting for state in await own.states(contest)] == [7] + [0] * (PARTITIONS - 1)
 
         await eventually(they_wait)
-        await own.reopener.reopen(ACCOUNT, contest, await own.now() + 3600 * SECOND)
+        await own.reopens(contest, await own.now() + HOUR)
         assert {(state.waiting, state.reopened) for state in await own.states(contest)} == {(0, 1)}
         assert await own.vote(contest)
     marks = [mark for partition, mark in await own.marks(contest) if partition == 0]
@@ -118,21 +122,22 @@ async def test_what_waits_for_a_reopening_takes_effect_in_parts(
 async def test_a_contest_can_be_reopened_before_all_its_marks_are_there(own: ProjectorEnvironment) -> None:
     """Those that come later are void."""
     async with own.projecting(produce_deadline_ms=60_000):
-        contest = await own.contest(end=await own.now() + SECOND)
+        contest = await own.contest(end=await own.now() + HOUR)
         partition, record = await admit(own, contest)
+        await own.ends(contest)
 
         async def is_half_closed() -> bool:
             return {state.closed for state in await own.states(contest)} == {0, 1}
 
         await eventually(is_half_closed)
-        await own.reopener.reopen(ACCOUNT, contest, await own.now() + 3600 * SECOND)
+        await own.reopens(contest, await own.now() + HOUR)
         await own.append(partition, record, ContestClosed(contest, 1))
         assert all([await own.vote(contest) for _ in range(4)])
         await eventually(lambda: is_counted(own, contest, 5))
 
 
 async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(env: ProjectorEnvironment) -> None:
-    running = await env.contest(end=await env.now() + 3600 * SECOND)
+    running = await env.contest(end=await env.now() + HOUR)
     contest = await env.contest(end=await env.now() + SECOND)
     later = await env.now() + 7200 * SECOND
     with pytest.raises(NotClosed):
@@ -147,11 +152,13 @@ async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(env: Projecto
 
 
 async def test_a_catalogue_that_is_folded_anew_finds_all_settled(env: ProjectorEnvironment) -> None:
-    contest = await env.contest(end=await env.now() + SECOND)
-    await env.vote(contest)
+    contest = await env.contest(end=await env.now() + HOUR)
+    assert await env.vote(contest)
+    await env.ends(contest)
     await env.closes(contest)
     await eventually(lambda: settled(env, contest))
-    await env.reopener.reopen(ACCOUNT, contest, await env.now() + SECOND)
+    await env.reopens(contest, await env.now() + HOUR)
+    await env.ends(contest)
     await env.closes(contest, 2)
     await eventually(lambda: settled(env, contest))
     marks = await env.marks(contest)
