@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.benchmarks import machine, plot, readme, results
 from tests.benchmarks.alone import show
+from tests.benchmarks.machine import Machine
 from tests.benchmarks.measurement import Size
 from tests.benchmarks.paths import BY_NAME, PATHS
 from tests.benchmarks.paths import Path as BenchmarkPath
@@ -26,9 +27,9 @@ TIMEOUT_S = {Size.QUICK: 600, Size.FULL: 1_200, Size.LONG: 7_200}
 LAST_LINES = 3
 
 
-def measured(path: BenchmarkPath, size: Size) -> Section:
+def measured(path: BenchmarkPath, size: Size, here: Machine) -> Section:
     """Run one benchmark in a process of its own."""
-    begun, at, here = time.monotonic(), datetime.now(UTC), machine.describe()
+    begun, at = time.monotonic(), datetime.now(UTC)
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [sys.executable, "-m", f"tests.benchmarks.{path.module}", "--size", size, "--json", file.name]
         failure = _failure(command, TIMEOUT_S[size])
@@ -89,9 +90,10 @@ def main() -> None:
         write([], folder)
         return
     size = Size.QUICK if given.quick else Size.LONG if given.long else Size.FULL
+    here = machine.describe()  # before the first: what these do and write is neither load by others nor a change
     fresh = []
     for name in given.only or BY_NAME:
-        section = measured(BY_NAME[name], size)
+        section = measured(BY_NAME[name], size, here)
         fresh.append(section)
         show(f"{section.title} ({section.took_s:.0f} s)", list(section.measurements))
         if section.failure:

@@ -12,7 +12,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.local_stack.servers import Addresses
 from tests.benchmarks.alone import alone
-from tests.benchmarks.bench_projector import fold_all
+from tests.benchmarks.bench_projector import fold_all, ledger_bytes
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import own_servers, uvicorn, whole_service
 from tests.benchmarks.votes_log import Spread, all_casts, produce
@@ -29,18 +29,16 @@ async def measure(scale: Scale) -> list[Measurement]:
     found: list[Measurement] = []
     async with own_servers() as addresses:
         for number, (each, bound) in enumerate(GOALS.items()):
-            voters = scale.pick(2_000, 30_000) if each < 10 else scale.pick(400, 3_000)
+            voters = scale.pick(2_000, 30_000) if each < 10 else scale.pick(400, 6_000)
             ours = await folded_bytes(addresses, number, each, voters)
             theirs = await set_and_hash_bytes(addresses, each, voters)
             name = f"a voter with {each} vote{'s' * (each > 1)}"
             peer = Party(SET_AND_HASH, [Run(theirs)], NOTE)
-            found.append(
-                Measurement(name, "bytes", "lower", Party(OURS, [Run(ours)]), [peer], goals=[Goal(bound)])
-            )
+            found.append(Measurement(name, "bytes", "lower", Party(OURS, [ours]), [peer], goals=[Goal(bound)]))
     return [*found, *await process_measurements()]
 
 
-async def folded_bytes(addresses: Addresses, number: int, each: int, voters: int) -> float:
+async def folded_bytes(addresses: Addresses, number: int, each: int, voters: int) -> Run:
     topic, settings = (
         votes_topic(f"memory{number}", PARTITIONS),
         KafkaSettings(kafka_bootstrap_servers=addresses.kafka),
@@ -50,7 +48,9 @@ async def folded_bytes(addresses: Addresses, number: int, each: int, voters: int
     async with Redis.from_url(addresses.valkey) as redis:
         before = await used_bytes(redis)
         await fold_all(addresses, topic, number)
-        return (await used_bytes(redis) - before) / voters
+        grown = await used_bytes(redis) - before
+    ledger = await ledger_bytes(addresses.valkey, PARTITIONS, number)
+    return Run(grown / voters, also={"ledger bytes": ledger / voters})
 
 
 async def set_and_hash_bytes(addresses: Addresses, each: int, voters: int) -> float:

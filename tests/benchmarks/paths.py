@@ -67,8 +67,8 @@ PATHS = (
         "memory",
         "bench_memory",
         "Memory",
-        "Growth of Valkey's memory by a folded contest of 100 participants, per voter; processes after their "
-        "start, without what they share with others.",
+        "Growth of Valkey's memory by a folded contest of 100 participants, per voter, and the ledger's part; "
+        "processes after their start, without what they share with others.",
     ),
     Path(
         "growth",
