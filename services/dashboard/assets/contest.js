@@ -149,12 +149,13 @@ function rowsOf(found) {
   const { counts } = board;
   if (!counts) return state.standing?.hidden ? people.all.map((person) => ({ ...person, colour: colourOf(person) })) : [];
   if (!board.heldAt) movement.update(found);
+  const best = found.find((_, at) => !board.isCovered(at, found.length)); // bars must not show a covered place
   return found.map((place, at) => {
     const person = people.of(place.key);
     if (board.isCovered(at, found.length)) return { key: `covered ${at}`, rank: place.rank, isCovered: true };
     const isWinner = state.standing?.final && place.rank === 1 && place.count > 0;
     const moved = isWinner || board.isReveal ? 0 : movement.of(place.key);
-    return { ...person, ...place, ...figures(place, found[0], counts), colour: colourOf(person), isWinner, moved, isPicked: panel.shows(place.key) };
+    return { ...person, ...place, ...figures(place, best, counts), colour: colourOf(person), isWinner, moved, isPicked: panel.shows(place.key) };
   });
 }
 
