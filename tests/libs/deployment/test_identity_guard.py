@@ -72,6 +72,15 @@ async def test_partitions_added_while_it_runs_end_its_service(place: Place) -> N
             await guard.check()
 
 
+async def test_nothing_is_appended_where_a_writers_metadata_has_another_number(place: Place) -> None:
+    await place.create()
+    async with place.guard().watching() as guard:
+        await guard.check()
+        guard.check_partitions(place.votes.name, 2)
+        with pytest.raises(WrongTopic, match="partitions is 3, but must be 2"):
+            guard.check_partitions(place.votes.name, 3)
+
+
 async def test_a_writer_notices_added_partitions_by_its_own_metadata(place: Place) -> None:
     class Strict(Unguarded):
         def check_partitions(self, topic: str, found: int) -> None:
