@@ -48,12 +48,14 @@ async def measure(scale: Scale) -> list[Measurement]:
     found = []
     async with own_servers() as addresses:
         runs = Runs(addresses, iter(range(1_000)))
+        await runs.cost(Spread(), votes)  # warms up
         for growth in GROWTHS:
             small: list[Run] = []
             large: list[Run] = []
-            for _ in range(rounds):
-                small.append(await runs.cost(growth.small[1], votes))
-                large.append(await runs.cost(growth.large[1], votes * growth.times))
+            for round_ in range(rounds):
+                turns = (small, growth.small[1], votes), (large, growth.large[1], votes * growth.times)
+                for costs, spread, number in turns[:: -1 if round_ % 2 else 1]:
+                    costs.append(await runs.cost(spread, number))
             found.append(measurement(growth, small, large))
     return found
 
