@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,10 @@ class Crowd:
     refused: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     answers: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    acceptances: list[tuple[float, str]] = field(default_factory=list)
+    """Times (of the monotonic clock) of the answers that accepted a vote, with their voters."""
+    unavailable: list[tuple[float, str]] = field(default_factory=list)
+    """Times of the votes that were answered with 503, with their voters."""
 
     async def vote(self, seat: int) -> None:
         """In the name of one voter after another, each until the limits refuse them."""
@@ -51,11 +56,14 @@ class Crowd:
             self.answers[answer.status_code] += 1
             if answer.status_code in RETRIED:
                 assert answer.status_code == 503, answer.text
+                self.unavailable.append((time.monotonic(), voter))
                 await asyncio.sleep(0.1)
                 continue
             known = self.accepted if answer.status_code in (200, 201) else self.refused
             assert answer.status_code in (200, 201, 409), answer.text
             known[voter].add(vote_id)
+            if known is self.accepted:
+                self.acceptances.append((time.monotonic(), voter))
             return
 
     async def _insist_on_removal(self, voter: str, vote_id: str) -> None:

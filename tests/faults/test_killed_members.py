@@ -1,0 +1,306 @@
+"""Brokers, shards, gateways and projectors of a stack of several are lost under load: no vote is lost or doubled,
+and voters of other shards notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from libs.deployment.deployment import Deployment
+from libs.kafka.topics import open_admin
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
+from libs.storage.secrets import contest_secret
+from libs.views.hash_tags import key_base, slot_of
+from services.cli import bootstrap
+from services.cli.discovery import find_addresses
+from services.ingestion.voter_pseudonyms import voter_pseudonym
+from tests.faults.crowd import Crowd, settled
+from tests.support.deployments import compare
+from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+from tests.support.voting import Api
+
+pytestmark = pytest.mark.slow
+
+VOTERS = 16
+PARTITIONS = 6
+LIMIT = 4
+"""Few, so that many voters vote in each partition."""
+PRODUCE_DEADLINE_MS = 30_000
+"""Longer than a busy machine takes to elect another leader."""
+MOST_REFUSED = 0.02
+"""Share of votes that a busy machine may refuse for its own reasons."""
+
+
+@pytest.fixture(scope="module")
+async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
+    """Three brokers, three shards with two replicas each, two gateways and two projectors."""
+    settings = StackSettings(
+        data_dir=Path(tmp_path_factory.mktemp("members")),
+        kafka_bootstrap_servers=None,
+        valkey_url=None,
+        stack="native",
+        partitions=PARTITIONS,
+        brokers=3,
+        valkey_shards=3,
+        valkey_replicas=2,
+        gateways=2,
+        projectors=2,
+        kafka_heap_mb=256,
+        stack_start_timeout_s=180,
+    )
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TALLY_PRODUCE_DEADLINE_MS", str(PRODUCE_DEADLINE_MS))
+        async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
+            yield supervisor
+
+
+@dataclass
+class Members:
+    """The members of a stack by what they do for a partition of the votes."""
+
+    stack: Supervisor
+    deployment: Deployment
+
+    def slot(self, partition: int = 0) -> int:
+        return slot_of(key_base(self.deployment.namespace, "votes", partition, PARTITIONS).encode())
+
+    def valkey(self, name: str) -> Redis:
+        """Return a client of one server."""
+        return Redis.from_url(self.stack.server(name).address, socket_timeout=5)
+
+    async def ask(self, name: str, *command: Any) -> Any:
+        async with self.valkey(name) as client:
+            return await client.execute_command(*command)
+
+    async def shard(self, slot: int) -> list[str]:
+        """Return the names of the shard's servers, the primary first."""
+        names = {self._port(name): name for name in self.stack.pids if name.startswith("valkey-")}
+        for name in names.values():
+            try:
+                slots = await self.ask(name, "CLUSTER", "SLOTS")
+            except (RedisError, OSError):
+                continue
+            for first, last, *servers in slots:
+                if first <= slot <= last:
+                    return [names[server[1]] for server in servers if server[1] in names]
+        raise AssertionError("no server knows the slot")
+
+    def _port(self, name: str) -> int:
+        return int(self.stack.server(name).address.rpartition(":")[2].partition("/")[0])
+
+    async def leader(self, partition: int = 0) -> str:
+        """Return the broker that leads a partition of the votes."""
+        async with open_admin(self.deployment.kafka_settings) as admin:
+            [topic] = await admin.describe_topics([self.deployment.votes.name])
+        [found] = [each for each in topic["partitions"] if each["partition"] == partition]
+        return f"kafka-{found['leader']}"
+
+    async def controller(self) -> str:
+        async with open_admin(self.deployment.kafka_settings) as admin:
+            return f"kafka-{(await admin.describe_cluster())['controller_id']}"
+
+    async def fences(self) -> list[int]:
+        """Return the fence epoch of each partition."""
+        return [(await self.deployment.vote_views.state(number)).incarnation for number in range(PARTITIONS)]
+
+
+@dataclass
+class Fault:
+    """Names of the lost members, and the slots whose voters may notice it."""
+
+    members: list[str]
+    slots: set[int]
+
+
+Lose = Callable[[Members, Crowd], Awaitable[Fault]]
+
+
+async def lose(members: Members, *names: str) -> None:
+    await asyncio.gather(*(members.stack.kill(name, restart=False) for name in names))
+
+
+async def slots_beside(members: Members, slot: int) -> set[int]:
+    """Return the votes' slots that lie in the same shard."""
+    shard = await members.shard(slot)
+    return {each for each in map(members.slot, range(PARTITIONS)) if await members.shard(each) == shard}
+
+
+async def a_broker(members: Members, _: Crowd) -> Fault:
+    name = await members.leader()
+    await lose(members, name)
+    return Fault([name], set())
+
+
+async def the_active_controller(members: Members, _: Crowd) -> Fault:
+    name = await members.controller()
+    await lose(members, name)
+    return Fault([name], set())
+
+
+async def a_primary(members: Members, _: Crowd) -> Fault:
+    slots = await slots_beside(members, members.slot())
+    primary = (await members.shard(members.slot()))[0]
+    await lose(members, primary)
+    return Fault([primary], slots)
+
+
+async def a_replica(members: Members, _: Crowd) -> Fault:
+    replica = (await members.shard(members.slot()))[1]
+    await lose(members, replica)
+    return Fault([replica], set())
+
+
+async def a_leader_and_a_primary(members: Members, _: Crowd) -> Fault:
+    slots = await slots_beside(members, members.slot())
+    names = [await members.leader(), (await members.shard(members.slot()))[0]]
+    await lose(members, *names)
+    return Fault(names, slots)
+
+
+async def a_gateway(members: Members, _: Crowd) -> Fault:
+    await lose(members, "gateway-1")
+    return Fault(["gateway-1"], set())
+
+
+async def a_projector(members: Members, _: Crowd) -> Fault:
+    await lose(members, "projector-1")
+    return Fault(["projector-1"], set())
+
+
+async def a_slots_primary(members: Members, _: Crowd) -> Fault:
+    """Move the slot of a partition to another shard, atomically."""
+    slot = members.slot()
+    giver = (await members.shard(slot))[0]
+    shards = [await members.shard(members.slot(number)) for number in range(PARTITIONS)]
+    taker = next(shard[0] for shard in shards if shard[0] != giver)
+    target = (await members.ask(taker, "CLUSTER", "MYID")).decode()
+    await members.ask(giver, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target)
+
+    async def has_moved() -> bool:
+        return (await members.shard(slot))[0] == taker
+
+    await eventually(has_moved)
+    return Fault([], {slot})
+
+
+async def the_last_writes(members: Members, crowd: Crowd) -> Fault:
+    """Stop the replicas of a shard, then kill its primary: the promoted one lacks the writes in between."""
+    slots = await slots_beside(members, members.slot())
+    primary, *replicas = await members.shard(members.slot())
+    pids = [members.stack.pids[name] for name in replicas]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        before = crowd.total
+        await eventually(lambda: crowd.total > before + 30)
+        await lose(members, primary)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    return Fault([primary], slots)
+
+
+@asynccontextmanager
+async def voting(crowd: Crowd) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as voters:
+        for seat in range(VOTERS):
+            voters.create_task(crowd.vote(seat))
+        try:
+            yield
+        finally:
+            crowd.stop.set()
+
+
+def gap_s(times: list[float]) -> float:
+    """Return the longest time between two of the sorted times."""
+    return max(later - earlier for earlier, later in pairwise([0.0, *sorted(times)]))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        a_broker,
+        the_active_controller,
+        a_replica,
+        a_primary,
+        a_gateway,
+        a_projector,
+        a_leader_and_a_primary,
+        a_slots_primary,
+        the_last_writes,
+    ],
+)
+async def test_votes_outlive_the_loss_of(
+    own_stack: Supervisor, loss: Lose, record_property: Callable[[str, object], None]
+) -> None:
+    description = own_stack.stack
+    headers = {"Authorization": f"Bearer {description['api_key']}"}
+    async with (
+        http_client(base_url=description["base_url"], headers=headers, timeout=60) as client,
+        Deployment(find_addresses(own_stack.data_dir)) as deployment,
+    ):
+        members = Members(own_stack, deployment)
+        contest = await Api(client).contest(
+            participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT}
+        )
+        crowd, fences = Crowd(contest), await members.fences()
+        down = own_stack.pids
+        try:
+            async with voting(crowd):
+                await eventually(lambda: crowd.total > 50)
+                secret = await contest_secret(deployment.store, contest.key)
+                partitions: dict[str, int] = {}
+
+                def partition_of(voter: str) -> int:
+                    if voter not in partitions:
+                        partitions[voter] = deployment.votes.partition_of(voter_pseudonym(secret, voter, None))
+                    return partitions[voter]
+
+                def accepted_in(partition: int) -> list[float]:
+                    """Return the times since the loss began."""
+                    times = [when - began for when, voter in crowd.acceptances if partition_of(voter) == partition]
+                    return [when for when in times if when >= 0]
+
+                began = time.monotonic()
+                fault = await loss(members, crowd)
+                lost_s = time.monotonic() - began
+                await eventually(
+                    lambda: all(accepted_in(partition)[-1:] > [lost_s] for partition in range(PARTITIONS)),
+                    every_s=0.2,
+                )
+                before = crowd.total
+                await eventually(lambda: crowd.total > before + 100)
+        finally:
+            for name in {*down} - {*own_stack.pids}:
+                await own_stack.restart(name)
+        await settled(client, contest, crowd)
+        report = await compare(find_addresses(own_stack.data_dir), contest.key)
+        assert report.equal, report.differences
+        refused = [(when - began, members.slot(partition_of(voter))) for when, voter in crowd.unavailable]
+        last = max((when for when, _ in refused), default=0.0)
+        others = sum(slot not in fault.slots for _, slot in refused)
+        raised = [new > old for old, new in zip(fences, await members.fences(), strict=True)]
+        gap = max(gap_s(accepted_in(partition)) for partition in range(PARTITIONS))
+        figures = (
+            f"{len(refused)} x 503, {others} of them of other shards, last after {last:.1f} s, longest gap "
+            f"{gap:.1f} s, {sum(raised)} fences"
+        )
+        record_property("figures", figures)
+        print(f"{loss.__name__}: {figures}")
+        assert others <= MOST_REFUSED * len(crowd.acceptances), "voters of other shards"
+        if all(name.startswith("kafka-") for name in fault.members) and not fault.slots:
+            assert not any(raised), "a lost broker makes no fence"
