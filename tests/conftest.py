@@ -19,7 +19,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from tests.support.marks import add_marks, check_is_not_pure
-from tests.support.shared_servers import SharedServers, shared_servers, stop_servers, use_given_servers
+from tests.support.shared_servers import Kind, SharedServers, shared_servers, stop_servers, use_given_servers
 from tests.support.workers import FileScheduling, number_of_workers, slow_files_first
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ hypothesis.register_profile("short", deadline=None, max_examples=20)
 hypothesis.register_profile("long", deadline=None, max_examples=100)
 hypothesis.load_profile(os.environ.get("TALLY_HYPOTHESIS_PROFILE", "short"))
 
+CLUSTERED = {"TALLY_KAFKA_REPLICATION_FACTOR": "3", "TALLY_PRODUCE_DEADLINE_MS": "30000"}
+"""Settings of processes that use three brokers, on a busy machine."""
 DIRECTORY = pytest.StashKey[Path]()
 CURRENT = pytest.StashKey[pytest.Item]()
 
@@ -88,13 +90,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def shared(pytestconfig: pytest.Config) -> SharedServers:
     """Return the run's servers, started by the first test that needs them.
 
-    With TALLY_TESTS_SECURED set, they use TLS, SASL and ACLs; with TALLY_KAFKA_BOOTSTRAP_SERVERS and
-    TALLY_VALKEY_URL set, they are the ones at these addresses.
+    With TALLY_TESTS_SECURED set, they use TLS, SASL and ACLs; with TALLY_TESTS_CLUSTERED, they are three brokers
+    and a Valkey Cluster of three shards; with TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL set, they are the
+    ones at these addresses.
     """
     check_is_not_pure(pytestconfig.stash[CURRENT])
     controller = getattr(pytestconfig, "workerinput", {}).get("controller", os.getpid())
-    secured = bool(os.environ.get("TALLY_TESTS_SECURED"))
-    return shared_servers(pytestconfig.stash[DIRECTORY], controller, secured=secured)
+    kind: Kind = "plain"
+    if os.environ.get("TALLY_TESTS_SECURED"):
+        kind = "secured"
+    elif os.environ.get("TALLY_TESTS_CLUSTERED"):
+        kind = "clustered"
+        os.environ |= CLUSTERED
+    return shared_servers(pytestconfig.stash[DIRECTORY], controller, kind)
 
 
 @pytest.fixture(scope="session")

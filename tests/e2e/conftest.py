@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -32,11 +33,14 @@ async def stack(
     if secured is not None:
         secured.allow(namespace)
         parts = secured.parts(PARTS)
+    copies = 2 if os.environ.get("TALLY_TESTS_CLUSTERED") else 1
     settings = StackSettings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
         namespace=namespace,
         data_dir=Path(tmp_path_factory.mktemp("stack")),
+        gateways=copies,
+        projectors=copies,
     )
     async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as supervisor:
         yield supervisor

@@ -17,7 +17,7 @@ from tests.support.eventually import eventually
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now
 
-pytestmark = pytest.mark.secured
+pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
 
 async def run(stack: Supervisor, *arguments: str) -> Result:

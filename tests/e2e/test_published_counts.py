@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.voting import Api, Contest, code
 
-pytestmark = pytest.mark.secured
+pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
 
 async def votes(contest: Contest, *voters: str) -> None:

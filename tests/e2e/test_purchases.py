@@ -18,7 +18,7 @@ from tests.support.purchases_over_http import (
 )
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id, running
 
-pytestmark = pytest.mark.secured
+pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
 
 async def test_a_purchase_casts_its_votes_once_however_often_it_is_sent(api: Api) -> None:

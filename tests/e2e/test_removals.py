@@ -8,7 +8,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.voting import Api, code, hours_from_now
 
-pytestmark = pytest.mark.secured
+pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
 
 async def test_a_removed_vote_counts_no_more_and_its_allowance_is_back(api: Api) -> None:

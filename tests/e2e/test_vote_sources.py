@@ -8,7 +8,7 @@ import pytest
 from tests.support.sources import Source, a_source
 from tests.support.voting import Api, code
 
-pytestmark = pytest.mark.secured
+pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
 
 async def test_a_registration_from_its_making_to_its_end(api: Api) -> None:

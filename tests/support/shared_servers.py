@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import psutil
 from filelock import FileLock
@@ -27,6 +28,10 @@ from libs.local_stack.startup_report import Report
 
 START_S, STOP_S, POLL_S = 180.0, 60.0, 0.1
 """In seconds; the first start on a machine downloads the jars."""
+
+
+Kind = Literal["plain", "secured", "clustered"]
+"""One broker and one Valkey, the same with TLS, passwords and access rules, or three brokers and three shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +50,23 @@ def use_given_servers(directory: Path) -> None:
     The variables are removed: to a command they would hide the servers that a test starts for itself.
     """
     kafka, valkey = (os.environ.pop(name, None) for name in ("TALLY_KAFKA_BOOTSTRAP_SERVERS", "TALLY_VALKEY_URL"))
-    if kafka and valkey and not os.environ.get("TALLY_TESTS_SECURED"):
+    own = os.environ.get("TALLY_TESTS_SECURED") or os.environ.get("TALLY_TESTS_CLUSTERED")
+    if kafka and valkey and not own:
         _write(directory, SharedServers(kafka, valkey))
 
 
-def shared_servers(directory: Path, controller: int, *, secured: bool = False) -> SharedServers:
+def shared_servers(directory: Path, controller: int, kind: Kind) -> SharedServers:
     """Return the run's servers, and start them if they do not run yet."""
     addresses = directory / "addresses.json"
     with FileLock(directory / "start.lock"):
         if not addresses.exists():
-            _start(directory, controller, addresses, secured)
+            _start(directory, controller, addresses, kind)
     return SharedServers(**json.loads(addresses.read_text()))
 
 
-def _start(directory: Path, controller: int, addresses: Path, secured: bool) -> None:
+def _start(directory: Path, controller: int, addresses: Path, kind: Kind) -> None:
     log = directory / "servers.log"
-    command = [sys.executable, __file__, str(directory), str(controller), *(["--secured"] if secured else [])]
+    command = [sys.executable, __file__, str(directory), str(controller), kind]
     with log.open("ab") as output:
         keeper = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -87,11 +93,12 @@ def _write(directory: Path, addresses: SharedServers) -> None:
     prepared.rename(directory / "addresses.json")
 
 
-async def _keep(directory: Path, controller: int, secured: bool) -> None:
+async def _keep(directory: Path, controller: int, kind: str) -> None:
     """Write the addresses, run the servers until SIGTERM or the controller's end, and delete the directory."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with _secured(directory) if secured else _plain(directory) as addresses:
+    started = {"plain": _plain, "secured": _secured, "clustered": _clustered}[kind](directory)
+    async with started as addresses:
         _write(directory, addresses)
         while start_time(controller) is not None and not stop.is_set():
             with suppress(TimeoutError):
@@ -115,5 +122,14 @@ async def _secured(directory: Path) -> AsyncIterator[SharedServers]:
         yield SharedServers(servers.kafka, servers.valkey, servers.plain_valkey, str(folder))
 
 
+@asynccontextmanager
+async def _clustered(directory: Path) -> AsyncIterator[SharedServers]:
+    settings = StackSettings(
+        data_dir=directory / "data", valkey_fsync="no", brokers=3, valkey_shards=3, kafka_heap_mb=256
+    )
+    async with Servers(settings, report=Report()) as servers:
+        yield SharedServers(servers.addresses.kafka, servers.addresses.valkey)
+
+
 if __name__ == "__main__":
-    asyncio.run(_keep(Path(sys.argv[1]), int(sys.argv[2]), "--secured" in sys.argv))
+    asyncio.run(_keep(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
