@@ -6,10 +6,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
+import psutil
 
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Addresses, Servers
@@ -109,12 +110,17 @@ async def process(
 
 
 async def _end(started: asyncio.subprocess.Process) -> None:
+    """Terminate it, and kill what is left of it and of its children."""
     if started.returncode is None:
+        children = psutil.Process(started.pid).children(recursive=True)
         started.terminate()
         try:
             await asyncio.wait_for(started.wait(), END_S)
         except TimeoutError:
             started.kill()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
     await started.wait()
 
 
