@@ -21,9 +21,8 @@ from libs.web.rate_limits import RateLimits
 from libs.web.request_ids import HEADER, request_id
 from libs.web.request_parsing import declared_length
 
-_PARAMETER: Final = re.compile(r"\{(\w+)\}")
-_SIMPLE: Final = r"(?P<\1>[A-Za-z0-9_-]+)"
-"""Values of path parameters that need no decoding."""
+_PLAIN: Final = re.compile(rb"[A-Za-z0-9_-]+")
+"""A path parameter that needs no decoding."""
 
 Headers = list[tuple[bytes, bytes]]
 Start = Callable[["DirectCycle"], bool]
@@ -50,7 +49,20 @@ class DirectRoute(AsgiRoute):
         self.start = start
         self.most_bytes = most_bytes
         self.direct_methods: Final = frozenset(method.encode() for method in self.methods or ())
-        self.direct_url: Final = re.compile(_PARAMETER.sub(_SIMPLE, path).encode())
+        self._segments: Final = path.encode().split(b"/")
+
+    def match_url(self, url: bytes) -> dict[str, str] | None:
+        """Return the path parameters of `url`, or None if it is not plainly this route's."""
+        segments = url.split(b"/")
+        if len(segments) != len(self._segments):
+            return None
+        params = {}
+        for own, segment in zip(self._segments, segments, strict=True):
+            if own.startswith(b"{") and _PLAIN.fullmatch(segment):
+                params[own[1:-1].decode()] = segment.decode()
+            elif own != segment:
+                return None
+        return params
 
 
 class DirectRoutes:
@@ -71,12 +83,12 @@ class DirectRoutes:
     def find(self, protocol: HttpToolsProtocol) -> "DirectCycle | None":
         """Return the cycle of a request whose headers are complete, if a direct route may serve it."""
         for route in self._routes:
-            found = route.direct_url.fullmatch(protocol.url)
-            if found is not None and _is_plain(protocol, route):
+            params = route.match_url(protocol.url)
+            if params is not None and _is_plain(protocol, route):
                 scope, path = protocol.scope, protocol.url.decode("ascii")
                 scope["method"], scope["query_string"] = protocol.parser.get_method().decode("ascii"), b""
                 scope["path"], scope["raw_path"] = path, protocol.url
-                return DirectCycle(self, protocol, route, found.groupdict())
+                return DirectCycle(self, protocol, route, params)
         return None
 
     def start(self, cycle: "DirectCycle") -> bool:
@@ -112,10 +124,10 @@ class DirectCycle(RequestResponseCycle):
         routes: DirectRoutes,
         protocol: HttpToolsProtocol,
         route: DirectRoute,
-        path_params: Mapping[str, bytes],
+        path_params: Mapping[str, str],
     ) -> None:
         scope: Any = protocol.scope
-        scope["path_params"] = {name: value.decode("ascii") for name, value in path_params.items()}
+        scope["path_params"] = path_params
         scope["route"] = route
         self.scope = scope
         self.route = route

@@ -50,7 +50,6 @@ NOT_RUN = {
     "tally keys revoke KEY_ID": "would end a key in use; tests/services/cli/test_keys.py runs it",
     "tally reopen CONTEST --end TIME": "would undo the closing; tests/e2e/test_closing.py runs it",
     "tally unseal": "would undo the sealing; tests/e2e/test_sealing.py runs it",
-    "tally replay rollback": "in a block with its options",
 }
 """Commands in the text of the operator's guide that the test of it does not run, with the reason."""
 

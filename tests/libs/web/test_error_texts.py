@@ -17,7 +17,7 @@ INNER = re.compile(
 FOR_OPERATORS = ("projection", "monitoring", "deployment", "projector", "audit", "backup", "local_stack", "cli")
 """Packages whose errors only logs and commands show."""
 ANSWERS_OF_OPERATORS = re.compile(
-    "Fold|FoldTotals|GenerationStatus|OperationsStatus|OtherGeneration|PartitionStatus|StandingProblem"
+    "ProjectionName|ProjectionTotals|GenerationStatus|OperationsStatus|OtherGeneration|PartitionStatus|StandingProblem"
 )
 
 

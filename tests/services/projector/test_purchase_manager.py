@@ -109,6 +109,26 @@ async def test_an_unreadable_purchase_is_set_aside_and_the_others_go_on(purchase
         assert isinstance(todo.purchase, Unreadable)
 
 
+async def test_a_purchase_whose_step_fails_is_set_aside_until_it_succeeds(purchases: FoldedPurchases) -> None:
+    bad = in_partition(purchases, "bad", 1)
+    is_mended = False
+
+    async def take(purchase: Purchase) -> PurchaseEvent:
+        if not is_mended:
+            raise RuntimeError("a bug")
+        return cast(purchase)
+
+    def set_aside() -> float | None:
+        return REGISTRY.get_sample_value("tally_purchases_set_aside", {"partition": "1"})
+
+    await purchases.append(bad)
+    async with managed(purchases, take):
+        await eventually(lambda: set_aside() == 1)
+        is_mended = True
+        await all_are(purchases, [bad], PurchaseStatus.CAST)
+        await eventually(lambda: set_aside() == 0)
+
+
 def in_partition(purchases: FoldedPurchases, name: str, partition: int) -> PurchaseRecorded:
     events = (a_purchase(f"{name}{number}") for number in count())
     return next(event for event in events if purchases.topic.partition_of(event.key) == partition)
