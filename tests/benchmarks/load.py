@@ -56,8 +56,8 @@ def parse(text: str) -> Load:
     errors = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
     return Load(
         per_s=float(rate[1]),
-        p50=_ms(re.findall(r"50%\s+(\S+)", text)[0]),
-        p99=_ms(re.findall(r"99%\s+(\S+)", text)[0]),
+        p50=_quantile_ms(text, 50),
+        p99=_quantile_ms(text, 99),
         errors=int(errors[1]) if errors else 0,
         requests=int(requests[1]),
     )
@@ -88,6 +88,8 @@ def together(loads: Sequence[Load]) -> Load:
     )
 
 
-def _ms(text: str) -> float:
-    found = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text)
-    return float(found[1]) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[found[2]] if found else float("nan")
+def _quantile_ms(text: str, percent: int) -> float:
+    found = re.search(rf"^ +{percent}% +([\d.]+)(us|ms|s|m)$", text, flags=re.MULTILINE)
+    if found is None:
+        raise ValueError(f"no quantile of {percent} % in a report of wrk: {text[:1000]}")
+    return float(found[1]) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[found[2]]

@@ -7,6 +7,9 @@ from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Sc
 
 REPORT = """Running 4s test @ http://127.0.0.1:8080
   1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency   357.69us  242.03us   5.39ms   87.50%
+    Req/Sec     2.50k   192.22     2.82k    73.99%
   Latency Distribution
      50%    3.09ms
      75%    4.00ms
