@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from tests.benchmarks import machine, plot, readme, results
 from tests.benchmarks.alone import show
 from tests.benchmarks.machine import Machine
@@ -34,6 +36,11 @@ def measured(path: BenchmarkPath, size: Size, here: Machine) -> Section:
         command = [sys.executable, "-m", f"tests.benchmarks.{path.module}", "--size", size, "--json", file.name]
         failure = _failure(command, TIMEOUT_S[size])
         text = Path(file.name).read_bytes()
+    measurements = []
+    try:
+        measurements = results.parse_measurements(text) if text else []
+    except ValidationError as error:
+        failure = failure or f"its results cannot be read: {error.errors()[0]['msg']}"
     return Section(
         path=path.name,
         title=path.title,
@@ -41,7 +48,7 @@ def measured(path: BenchmarkPath, size: Size, here: Machine) -> Section:
         measured_at=f"{at:%Y-%m-%d %H:%M} UTC",
         took_s=round(time.monotonic() - begun, 1),
         machine=here,
-        measurements=results.parse_measurements(text) if text else [],
+        measurements=measurements,
         failure=failure,
     )
 
