@@ -54,7 +54,7 @@ REASON_SIZE = 500
 PAGE = 250
 """Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
 ATTEMPTS = 3
-"""Attempts to read a contest of which records are deleted during the read, or API keys that change."""
+"""Attempts to read a contest or a page of which records are deleted during the read, or API keys that change."""
 STORED_SIZE = 7
 """Number of values per written record in a packed outcome: the members of `Stored`."""
 
@@ -69,7 +69,7 @@ class _ContestPages:
         self._last: list[Any] = []
 
     def add(self, reply: list[Any]) -> int:
-        """Add a page, and return the number of records in the longer of its lists."""
+        """Add a page, and return the number of records in the longer of its lists; `PAGE` if some are unread."""
         self._last = reply
         self._swaps.add(reply[1])
         for at, flat in enumerate(reply[3::2]):
@@ -77,7 +77,7 @@ class _ContestPages:
             self._records[at].update((record.key, record) for record in page)
             if page:
                 self.ends[at] = page[-1].updated
-        return max(len(flat) // 2 for flat in reply[3::2])
+        return max(PAGE if _unread(flat) else len(flat) // 2 for flat in reply[3::2])
 
     @property
     def is_complete(self) -> bool:
@@ -156,25 +156,23 @@ class CatalogueViews:
         `running_number` ascending: the place is `created`. By `sort_key` ascending: the place is the sort key, NUL
         and the key.
         """
-        flat = await self.fresh.read(
-            "page",
-            self._partition(account),
-            account,
-            resource,
-            parent,
-            order,
-            after,
-            "-inf" if since is None else since,
-            limit,
-        )
-        return _many(flat)
+        asked = account, resource, parent, order, after, "-inf" if since is None else since, limit
+        for _ in range(ATTEMPTS):
+            flat = await self.fresh.read("page", self._partition(account), *asked)
+            found = _many(flat) + await self.records(account, resource, _unread(flat))
+            if len(found) == len(flat) // 2:
+                return found
+        raise ViewsUnavailable("The list keeps changing while it is read; retry shortly.", retry_after_s=1)
 
     async def records(self, account: str, resource: str, keys: Sequence[str]) -> list[Stored]:
         """Return those records that exist, in short calls."""
         found: list[Stored] = []
         for first in range(0, len(keys), PAGE):
-            asked = account, resource, *keys[first : first + PAGE]
-            found += _many(await self.fresh.read("records", self._partition(account), *asked))
+            unread = keys[first : first + PAGE]
+            while unread:
+                flat = await self.fresh.read("records", self._partition(account), account, resource, *unread)
+                found += _many(flat)
+                unread = _unread(flat)
         return found
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
@@ -310,7 +308,12 @@ def _stored(key: bytes, packed: bytes) -> Stored:
 
 
 def _many(flat: Sequence[bytes]) -> list[Stored]:
-    return [_stored(key, packed) for key, packed in zip(flat[::2], flat[1::2], strict=True)]
+    return [_stored(key, packed) for key, packed in zip(flat[::2], flat[1::2], strict=True) if packed]
+
+
+def _unread(flat: Sequence[bytes]) -> list[str]:
+    """Return the keys of the records that were left out of a reply for its size."""
+    return [key.decode() for key, packed in zip(flat[::2], flat[1::2], strict=True) if not packed]
 
 
 def _outcome(packed: bytes) -> Outcome:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import msgpack
 import pytest
 
 from libs.contracts.catalogue_events import RecordChanged, RecordCreated, RecordDeleted
@@ -50,11 +51,11 @@ class Catalogue:
     def command(self, number: int) -> dict[str, Any]:
         return {"command_id": f"{self.end}.{number}", "account": ACCOUNT, "at": 1_000_000 + self.end}
 
-    def created(self, number: int) -> RecordCreated:
+    def created(self, number: int, record: str = "{}") -> RecordCreated:
         what: dict[str, Any] = {
             "resource": "participants",
             "key": f"p{number}",
-            "record": "{}",
+            "record": record,
             "contest": CONTEST,
         }
         return RecordCreated(**self.command(number), **what, parent=("contests", CONTEST))
@@ -135,3 +136,30 @@ async def test_a_contest_deleted_meanwhile_is_none(catalogue: Catalogue) -> None
     catalogue.between = delete
     config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
     assert (config.contest, config.participants, config.version) == (None, (), catalogue.end - 1)
+
+
+async def test_large_records_are_read_whole_by_short_calls(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are asked for: a reply has at most 256 KiB of records and one more."""
+    await catalogue.set_up(0)
+    record, total = f'{{"text": "{"x" * 100_000}"}}', 8
+    await catalogue.fold(*(catalogue.created(number, record) for number in range(total)))
+    sizes: list[int] = []
+    read = catalogue.views.fresh.read_at
+
+    async def weighed(*args: Any) -> Any:
+        position, reply = await read(*args)
+        sizes.append(len(msgpack.packb(reply)))
+        return position, reply
+
+    monkeypatch.setattr(catalogue.views.fresh, "read_at", weighed)
+    names = [f"p{number}" for number in range(total)]
+    page = await catalogue.views.page(ACCOUNT, "participants", parent=CONTEST, limit=total)
+    assert [(each.key, each.record) for each in page] == [(name, record) for name in reversed(names)]
+    found = await catalogue.views.records(ACCOUNT, "participants", names)
+    assert [(each.key, each.record) for each in found] == [(name, record) for name in names]
+    config = await catalogue.views.contest_config(ACCOUNT, CONTEST)
+    assert [(each.key, each.record) for each in config.participants] == [(name, record) for name in names]
+    assert len(sizes) >= 9
+    assert max(sizes) < 400_000

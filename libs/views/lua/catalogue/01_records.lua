@@ -29,12 +29,6 @@ local SCHEMA = 4       -- raised with every change of what is stored, or of what
 local KEPT_MS = 24 * 3600 * 1000
 local LISTED = 100   -- referrers named at most
 local REMOVED = 50   -- records of a deleted one, removed by one call
-local SLICE = 4000   -- arguments of one command, below unpack's limit
-
-local function sliced(list, width, action)
-  local step = SLICE - SLICE % width
-  for from = 1, #list, step do action(unpack(list, from, math.min(from + step - 1, #list))) end
-end
 
 local function records_of(base, account, resource) return base .. ':records:' .. account .. ':' .. resource end
 

@@ -19,29 +19,29 @@ read('get', function(base, args)
   return packed
 end)
 
--- {key, envelope, key, envelope, ...} of those keys that exist
+-- {key, envelope, key, envelope, ...} of those keys that exist. After REPLY_BYTES of envelopes each further one is '': the
+-- caller reads those by another call, so no call takes long however large the records are.
+local REPLY_BYTES = 262144
 local function envelopes(records, keys)
-  local reply = {}
-  sliced(keys, 1, function(...)
-    local wanted = { ... }
-    local packed = call('HMGET', records, ...)
-    for i = 1, #wanted do
-      if packed[i] then
-        reply[#reply + 1] = wanted[i]
-        reply[#reply + 1] = packed[i]
-      end
+  local reply, bytes = {}, 0
+  for i = 1, #keys do
+    local packed = ''
+    if bytes < REPLY_BYTES then packed = call('HGET', records, keys[i]) end
+    if packed then
+      bytes = bytes + #packed
+      reply[#reply + 1], reply[#reply + 2] = keys[i], packed
     end
-  end)
+  end
   return reply
 end
 
--- ARGV: account, resource, key, ... {key, envelope, ...} of those that exist.
+-- ARGV: account, resource, key, ... The `envelopes` of those that exist.
 read('records', function(base, args)
   local found = envelopes(records_of(base, args[1], args[2]), { unpack(args, 3) })
   if not has_doomed(base) then return found end
   local reply = {}
   for i = 1, #found, 2 do
-    if is_there(base, args[1], unpack_one(found[i + 1])) then
+    if found[i + 1] == '' or is_there(base, args[1], unpack_one(found[i + 1])) then
       reply[#reply + 1], reply[#reply + 2] = found[i], found[i + 1]
     end
   end
