@@ -34,5 +34,5 @@ async def test_children_end_with_their_parent(tmp_path: Path) -> None:
 def test_only_the_parts_of_the_work_are_counted() -> None:
     meter = CpuMeter(own="loop")
     sum(range(3_000_000))
-    assert set(meter.each_us(10, ("loop", "Kafka"))) == {"loop"}
-    assert meter.each_us(10, ("Kafka",)) == {}
+    assert set(meter.each_us(10, ("loop", "peer"))) == {"loop"}
+    assert meter.each_us(10, ("peer",)) == {}
