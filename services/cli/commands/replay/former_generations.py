@@ -1,12 +1,11 @@
 """`tally replay rollback|keep|drop`: restores, keeps or deletes former generations."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from libs.views.functions import load_functions
@@ -14,31 +13,18 @@ from libs.views.generations import GenerationGone, State
 from services.cli.commands.replay.options import Accept, Number, Projections, find_targets
 from services.cli.commands.replay.projections import Rebuildable
 from services.cli.commands.replay.swap import swap
-from services.cli.commands.replay.targets import Target, former, latest_read
+from services.cli.commands.replay.targets import OfTarget, Target, former, latest_read
 from services.cli.operator_actions import record_action
 from services.cli.render import Block
 from services.cli.runner import Execute, OneContest, command
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(OfTarget):
     """A former generation, and the number of partitions in which readers see it."""
 
-    target: Target = field(metadata=HIDDEN)
     generation: int | None
     partitions: int
-
-    @property
-    def projection(self) -> Rebuildable:
-        return self.target.name
-
-    @property
-    def contest(self) -> str | None:
-        return self.target.contest
-
-    @property
-    def contest_title(self) -> str:
-        return self.target.contest_title
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,24 @@
 """Runs or resumes a replay: folds, verifies and swaps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from libs.audit.log_fold import without_gc
-from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.projection.replay import Replay
 from libs.views.functions import load_functions
 from libs.views.generations import GenerationGone
 from libs.views.swap_result import AnotherIsKept
 from services.cli.commands.replay.progress_bars import Bars
-from services.cli.commands.replay.projections import Rebuildable
 from services.cli.commands.replay.swap import CatchUp, swap
-from services.cli.commands.replay.targets import Target, next_number, unfinished
+from services.cli.commands.replay.targets import OfTarget, Target, next_number, unfinished
 from services.cli.commands.replay.verification import VerificationResult, verify_generation
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(OfTarget):
     """Result of a replay; `swapped`: readers now see the generation; `resumed`: an earlier run began it."""
 
-    target: Target = field(metadata=HIDDEN)
     generation: int
     resumed: bool
     events: int
@@ -29,18 +26,6 @@ class Rebuilt:
     events_per_s: float
     verified: VerificationResult | None
     swapped: bool
-
-    @property
-    def projection(self) -> Rebuildable:
-        return self.target.name
-
-    @property
-    def contest(self) -> str | None:
-        return self.target.contest
-
-    @property
-    def contest_title(self) -> str:
-        return self.target.contest_title
 
 
 class Job:

@@ -4,17 +4,15 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.json_form import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
 from libs.views.client import Valkey, read_info
 from libs.views.functions import load_functions
-from services.cli.commands.replay.projections import Rebuildable
-from services.cli.commands.replay.targets import Target, unfinished
+from services.cli.commands.replay.targets import OfTarget, Target, unfinished
 
 SAMPLE: Final = 20_000
 """Number of votes decoded to estimate the speed of this machine."""
@@ -23,14 +21,13 @@ DECODING: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class TargetPlan:
+class TargetPlan(OfTarget):
     """Plan for one target: generation `resumes` has `processed` of the `events`; None if a new one is begun.
 
     `schema` is the stored layout, `code_schema` this version's; `kept` counts the generations besides the live
     one.
     """
 
-    target: Target = field(metadata=HIDDEN)
     events: int
     processed: int
     memory_bytes: int
@@ -39,18 +36,6 @@ class TargetPlan:
     resumes: int | None
     live: tuple[int, ...]
     kept: int
-
-    @property
-    def projection(self) -> Rebuildable:
-        return self.target.name
-
-    @property
-    def contest(self) -> str | None:
-        return self.target.contest
-
-    @property
-    def contest_title(self) -> str:
-        return self.target.contest_title
 
 
 @dataclass(frozen=True, slots=True)

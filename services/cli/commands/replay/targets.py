@@ -1,8 +1,9 @@
 """Targets of replays (projections, one contest, some partitions) and the numbers of their generations."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from libs.contracts.json_form import HIDDEN
 from libs.views.generations import PartitionGenerations, State
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionRow, Rebuildable
 from services.cli.contest_lookup import named
@@ -31,6 +32,25 @@ class Target:
 
     def of(self, all_partitions: int) -> list[int]:
         return list(range(all_partitions)) if self.partitions is None else sorted(self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class OfTarget:
+    """Base of results for one target: their JSON form names its projection and contest."""
+
+    target: Target = field(metadata=HIDDEN)
+
+    @property
+    def projection(self) -> Rebuildable:
+        return self.target.name
+
+    @property
+    def contest(self) -> str | None:
+        return self.target.contest
+
+    @property
+    def contest_title(self) -> str:
+        return self.target.contest_title
 
 
 def unfinished(generations: Sequence[PartitionGenerations], scope: str) -> int | None:
