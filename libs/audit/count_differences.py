@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 
 from libs.audit.balances import OUTCOMES
 from libs.audit.difference import Difference
+from libs.audit.hash_fields import tally_of
 from libs.audit.log_fold import LogFold
-from libs.audit.stored_hash import tally_of
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
 from libs.views.reply_types import ContestCounts, PartitionState

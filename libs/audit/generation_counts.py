@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from libs.audit.historical_counts import Counted, titles_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.deployment.deployment import Deployment
+from libs.results.contest_counts import Counts
 from libs.results.contest_results import results_of
-from libs.results.counts import Counts
 from libs.results.vote_count import vote_count
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import NotFound

@@ -6,7 +6,7 @@ from typing import Any
 from libs.audit.balances import OUTCOMES, Rows, SourceRow, VotesRow, add_votes
 from libs.audit.difference import Difference
 from libs.audit.log_fold import LogFold
-from libs.contracts.json_form import HIDDEN, json_form
+from libs.contracts.dataclass_json import HIDDEN, json_form
 from libs.contracts.log_records import Position
 from libs.tally.events import VoteCast
 from libs.tally.fold import ContestTally

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from libs.audit.contest_hashes import HASHES
+from libs.audit.contest_hash_fields import HASHES
 from libs.audit.count_differences import counts_differences, state_differences
 from libs.audit.difference import Difference
+from libs.audit.hash_fields import Hash
 from libs.audit.log_fold import LogFold
-from libs.audit.stored_hash import Hash
 from libs.contracts.log_records import Position
 from libs.views.ledger_scan import HashPage, LedgerScan
 from libs.views.vote_views import VoteViews

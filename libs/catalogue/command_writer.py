@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from libs.catalogue.outcome_poll import OutcomePoll, OutcomeReader
+from libs.catalogue.command_outcomes import OutcomePoll, OutcomeReader
 from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
 from libs.contracts.log_records import Appended

@@ -22,8 +22,8 @@ from libs.contracts.certificates import (
 )
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import source_log_key, votes_topic
+from libs.results.contest_counts import Counts, counts_of
 from libs.results.contest_results import results_of
-from libs.results.counts import Counts, counts_of
 from libs.tally.contest import Contest, ParticipantStatus
 
 Batches = AsyncGenerator[Sequence[LogRecord], None]

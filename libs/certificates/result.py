@@ -3,8 +3,8 @@
 from operator import attrgetter
 
 from libs.contracts.certificates import ParticipantResult, Ratings, Result, SourceTotal, SourceVotes, SubRating
+from libs.results.contest_counts import NO_RATINGS, Counts
 from libs.results.contest_results import Results, SourceFigures
-from libs.results.counts import NO_RATINGS, Counts
 from libs.results.ranking import places, rank_keys
 from libs.tally.counts import RatingSums, VoteSums
 

@@ -17,7 +17,7 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 from libs.contracts.log_records import Appended
 from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import NO_ANSWER
-from libs.kafka.partition_lanes import Answer, Callback, Lane, Reply, Waiting
+from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, Waiting
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.request_pacing import Pace
 from libs.kafka.settings import KafkaSettings
@@ -51,8 +51,8 @@ class LogWriter:
         self._settings = settings
         self._tracing = tracing
         self._deadline_s = settings.produce_deadline_ms / 1000
-        self._lanes: dict[tuple[str, int], Lane] = {}
-        self._paces: dict[int | str, Pace[Lane]] = {}
+        self._queues: dict[tuple[str, int], PartitionQueue] = {}
+        self._paces: dict[int | str, Pace[PartitionQueue]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._held = 0
         self._stopping = False
@@ -104,9 +104,9 @@ class LogWriter:
             self._sweeper.cancel()
         for task in self._sending:
             task.cancel()
-        for lane in self._lanes.values():
-            self._answer_flight(lane, _unknown(_STOPPING))
-            self._refuse_all(lane, NotAppended(_STOPPING, retry_after_s=1))
+        for queue in self._queues.values():
+            self._answer_flight(queue, _unknown(_STOPPING))
+            self._refuse_all(queue, NotAppended(_STOPPING, retry_after_s=1))
         await self._producers.stop(max(0.1, end - loop.time()))
 
     async def append(
@@ -146,14 +146,14 @@ class LogWriter:
             answer.set_exception(refusal)
             return
         deadline = asyncio.get_running_loop().time() + (self._deadline_s if deadline_s is None else deadline_s)
-        lane = self._lanes.get((topic, partition))
-        if lane is None:
-            lane = self._lanes[topic, partition] = Lane(topic, partition)
-        lane.earliest = min(lane.earliest, deadline)
+        queue = self._queues.get((topic, partition))
+        if queue is None:
+            queue = self._queues[topic, partition] = PartitionQueue(topic, partition)
+        queue.earliest = min(queue.earliest, deadline)
         headers = NO_HEADERS if self._tracing is None else self._tracing.headers()
-        lane.queue.append(Waiting(value, key, headers, deadline, answer))
+        queue.records.append(Waiting(value, key, headers, deadline, answer))
         self._held += 1
-        self._wake(lane)
+        self._wake(queue)
 
     def _refusal(self, value: bytes, key: bytes | None) -> NotAppended | None:
         """Return the error for a record that cannot be queued, or None."""
@@ -170,120 +170,120 @@ class LogWriter:
         return None
 
     def _wake_all(self) -> None:
-        for lane in self._lanes.values():
-            self._wake(lane)
+        for queue in self._queues.values():
+            self._wake(queue)
 
-    def _wake(self, lane: Lane) -> None:
-        """Send the lane's queue with the next request to its broker, unless a batch is in flight."""
+    def _wake(self, queue: PartitionQueue) -> None:
+        """Send the queue's records with the next request to its broker, unless a batch is in flight."""
         link = self._producers.link
-        if lane.flight or not lane.queue or link is None:
+        if queue.flight or not queue.records or link is None:
             return
-        leader = link.producer.client.cluster.leader_for_partition(TopicPartition(lane.topic, lane.partition))
+        leader = link.producer.client.cluster.leader_for_partition(TopicPartition(queue.topic, queue.partition))
         # topics without metadata must not delay others
-        broker = lane.topic if leader is None else leader
+        broker = queue.topic if leader is None else leader
         pace = self._paces.get(broker)
         if pace is None:
             pace = self._paces[broker] = Pace(self._start_request, self._settings.produce_linger_ms / 1000)
-        pace.add(lane)
+        pace.add(queue)
 
-    def _start_request(self, pace: Pace[Lane], lanes: Sequence[Lane]) -> None:
+    def _start_request(self, pace: Pace[PartitionQueue], queues: Sequence[PartitionQueue]) -> None:
         # it outlives the call that starts it, so it must not log under that request's id
-        task = asyncio.get_running_loop().create_task(self._send_all(pace, lanes), context=Context())
+        task = asyncio.get_running_loop().create_task(self._send_all(pace, queues), context=Context())
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send_all(self, pace: Pace[Lane], lanes: Sequence[Lane]) -> None:
+    async def _send_all(self, pace: Pace[PartitionQueue], queues: Sequence[PartitionQueue]) -> None:
         request = pace.request
-        for lane in lanes:
+        for queue in queues:
             if (link := self._producers.link) is None:
-                return  # all lanes are woken when there is one
+                return  # all queues are woken when there is one
             try:
-                await self._send(lane, link, pace, request)
+                await self._send(queue, link, pace, request)
             except Exception as error:
-                logger.exception("sending to %s/%d failed", lane.topic, lane.partition)
-                self._answer_flight(lane, _unknown(repr(error)))
-            if not lane.flight:
+                logger.exception("sending to %s/%d failed", queue.topic, queue.partition)
+                self._answer_flight(queue, _unknown(repr(error)))
+            if not queue.flight:
                 pace.landed(request)
-                self._wake(lane)
+                self._wake(queue)
 
-    async def _send(self, lane: Lane, link: Link, pace: Pace[Lane], request: int) -> None:
+    async def _send(self, queue: PartitionQueue, link: Link, pace: Pace[PartitionQueue], request: int) -> None:
         producer = link.producer
         try:
             # The only await before a batch is built: until then its records stay in our own queue.
-            partitions = await producer.partitions_for(lane.topic)
+            partitions = await producer.partitions_for(queue.topic)
             if self._guard is not None:
-                self._guard.check_partitions(lane.topic, len(partitions))
+                self._guard.check_partitions(queue.topic, len(partitions))
         except Exception as error:
-            self._refuse_all(lane, _refused(error))
+            self._refuse_all(queue, _refused(error))
             return
-        if lane.partition not in partitions:
+        if queue.partition not in partitions:
             self._refuse_all(
-                lane,
-                NotAppended(NO_ANSWER, retry_after_s=1, cause=f"{lane.topic} has no partition {lane.partition}"),
+                queue,
+                NotAppended(NO_ANSWER, retry_after_s=1, cause=f"{queue.topic} has no partition {queue.partition}"),
             )
             return
-        if link is not self._producers.link or lane.flight:
+        if link is not self._producers.link or queue.flight:
             return
         batch = producer.create_batch()
-        self._fill(lane, batch)
-        if not lane.flight:
+        self._fill(queue, batch)
+        if not queue.flight:
             return
         try:
-            ack = await producer.send_batch(batch, lane.topic, partition=lane.partition)
+            ack = await producer.send_batch(batch, queue.topic, partition=queue.partition)
         except Exception as error:
             # It accepted nothing, and never will again: its sender task has ended.
-            self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)
-            self._answer_flight(lane, _refused(error))
+            self._producers.replace(link, f"{queue.topic}/{queue.partition}: {error!r}", always=True)
+            self._answer_flight(queue, _refused(error))
             return
-        lane.ack, lane.link, lane.sent_at = ack, link, asyncio.get_running_loop().time()
-        link.records += len(lane.flight)
-        pace.records += len(lane.flight)
+        queue.ack, queue.link, queue.sent_at = ack, link, asyncio.get_running_loop().time()
+        link.records += len(queue.flight)
+        pace.records += len(queue.flight)
         if link.records > SEQUENCE_ROOM:
             self._producers.replace(link, "sequence numbers exhausted")
 
         def land(ack: "asyncio.Future[RecordMetadata]") -> None:
             pace.landed(request)
-            self._land(lane, link, ack)
+            self._land(queue, link, ack)
 
         ack.add_done_callback(land)
 
-    def _fill(self, lane: Lane, batch: BatchBuilder) -> None:
+    def _fill(self, queue: PartitionQueue, batch: BatchBuilder) -> None:
         """Move queued records into `batch` until it is full, dropping cancelled and expired ones."""
-        queue, flight = lane.queue, lane.flight
+        records, flight = queue.records, queue.flight
         now, now_ms = asyncio.get_running_loop().time(), int(time.time() * 1000)
-        while queue:
-            waiting = queue[0]
+        while records:
+            waiting = records[0]
             if waiting.answer.done() or waiting.deadline <= now:
-                self._drop(lane, waiting, _TOO_LATE)
+                self._drop(queue, waiting, _TOO_LATE)
             elif not _add(batch, now_ms, waiting):
                 break
             else:
                 flight.append(waiting)
-            queue.popleft()
+            records.popleft()
 
-    def _land(self, lane: Lane, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
+    def _land(self, queue: PartitionQueue, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
         """Resolve the records of the batch in flight by its acknowledgement or error."""
         error = asyncio.CancelledError() if ack.cancelled() else ack.exception()
-        if lane.ack is not ack:
+        if queue.ack is not ack:
             return  # given up before
         if error is not None:
             # The batch's sequence numbers are used up, so Kafka would refuse this producer's next batches.
-            self._producers.replace(link, f"{lane.topic}/{lane.partition}: {error!r}", always=True)
-            self._answer_flight(lane, _unknown(repr(error)))
+            self._producers.replace(link, f"{queue.topic}/{queue.partition}: {error!r}", always=True)
+            self._answer_flight(queue, _unknown(repr(error)))
         else:
-            self._acknowledge(lane, ack.result())
-        self._wake(lane)
+            self._acknowledge(queue, ack.result())
+        self._wake(queue)
 
-    def _acknowledge(self, lane: Lane, landed: RecordMetadata) -> None:
-        lane.seconds.observe(asyncio.get_running_loop().time() - lane.sent_at)
+    def _acknowledge(self, queue: PartitionQueue, landed: RecordMetadata) -> None:
+        queue.seconds.observe(asyncio.get_running_loop().time() - queue.sent_at)
         if self._guard is not None and landed.timestamp_type != 0:
-            if landed.offset < lane.end:
-                self._guard.report_shortened(lane.topic, lane.partition)
-                self._answer_flight(lane, _unknown("the log was truncated or recreated"))
+            if landed.offset < queue.end:
+                self._guard.report_shortened(queue.topic, queue.partition)
+                self._answer_flight(queue, _unknown("the log was truncated or recreated"))
                 return
-            lane.end = landed.offset + len(lane.flight)
-        partition, offset, exact = lane.partition, landed.offset, landed.timestamp_type != 0
-        flight, lane.flight, lane.ack = lane.flight, [], None
+            queue.end = landed.offset + len(queue.flight)
+        partition, offset, exact = queue.partition, landed.offset, landed.timestamp_type != 0
+        flight, queue.flight, queue.ack = queue.flight, [], None
         self._release(len(flight))
         answered = 0
         for waiting in flight:
@@ -291,7 +291,7 @@ class LogWriter:
                 waiting.answer.set_result(Appended(partition, offset, exact))
                 answered += 1
             offset += 1
-        lane.acknowledged.inc(answered)
+        queue.acknowledged.inc(answered)
 
     async def _sweep(self) -> None:
         """Fail expired records: queued ones definitely, those in flight with an unknown outcome."""
@@ -299,55 +299,55 @@ class LogWriter:
         while True:
             await asyncio.sleep(SWEEP_S)
             now = loop.time()
-            for lane in self._lanes.values():
-                if lane.earliest <= now:
-                    self._expire(lane, now)
-                if lane.ack is not None and lane.sent_at + self._deadline_s <= now:
-                    self._give_up(lane, now)
+            for queue in self._queues.values():
+                if queue.earliest <= now:
+                    self._expire(queue, now)
+                if queue.ack is not None and queue.sent_at + self._deadline_s <= now:
+                    self._give_up(queue, now)
 
-    def _give_up(self, lane: Lane, now: float) -> None:
+    def _give_up(self, queue: PartitionQueue, now: float) -> None:
         """Replace the producer of a batch that hangs, and send the next ones through another."""
-        assert lane.link is not None
-        if self._producers.replace(lane.link, f"{lane.topic}/{lane.partition} hangs"):
-            self._answer_flight(lane, _unknown("no acknowledgement in time"))
-            self._wake(lane)
+        assert queue.link is not None
+        if self._producers.replace(queue.link, f"{queue.topic}/{queue.partition} hangs"):
+            self._answer_flight(queue, _unknown("no acknowledgement in time"))
+            self._wake(queue)
         else:  # with too many retired producers, a new one would only hang like this one: keep waiting
-            lane.sent_at = now
+            queue.sent_at = now
 
-    def _expire(self, lane: Lane, now: float) -> None:
+    def _expire(self, queue: PartitionQueue, now: float) -> None:
         live: deque[Waiting] = deque()
-        for waiting in lane.queue:
+        for waiting in queue.records:
             if waiting.answer.done() or waiting.deadline <= now:
-                self._drop(lane, waiting, _TOO_LATE)
+                self._drop(queue, waiting, _TOO_LATE)
             else:
                 live.append(waiting)
-        lane.queue = live
-        for waiting in lane.flight:
+        queue.records = live
+        for waiting in queue.flight:
             if waiting.deadline <= now and not waiting.answer.done():
-                lane.fail(waiting, _unknown("no acknowledgement in time"))
-        pending = (waiting.deadline for waiting in (*live, *lane.flight) if not waiting.answer.done())
-        lane.earliest = min(pending, default=math.inf)
+                queue.fail(waiting, _unknown("no acknowledgement in time"))
+        pending = (waiting.deadline for waiting in (*live, *queue.flight) if not waiting.answer.done())
+        queue.earliest = min(pending, default=math.inf)
 
     def _release(self, count: int) -> None:
         self._held -= count
         if not self._held:
             self._emptied.set()
 
-    def _drop(self, lane: Lane, waiting: Waiting, why: str, cause: str | None = None) -> None:
+    def _drop(self, queue: PartitionQueue, waiting: Waiting, why: str, cause: str | None = None) -> None:
         """Fail a record that was removed from the queue, and never was in a batch."""
         self._release(1)
-        lane.fail(waiting, NotAppended(why, retry_after_s=1, cause=cause))
+        queue.fail(waiting, NotAppended(why, retry_after_s=1, cause=cause))
 
-    def _refuse_all(self, lane: Lane, refusal: NotAppended) -> None:
-        """Fail a lane's queued records, which never reached the producer; those in flight are not concerned."""
-        while lane.queue:
-            self._drop(lane, lane.queue.popleft(), refusal.message, refusal.cause)
+    def _refuse_all(self, queue: PartitionQueue, refusal: NotAppended) -> None:
+        """Fail the queued records, which never reached the producer; those in flight are not concerned."""
+        while queue.records:
+            self._drop(queue, queue.records.popleft(), refusal.message, refusal.cause)
 
-    def _answer_flight(self, lane: Lane, error: LogUnavailable) -> None:
-        flight, lane.flight, lane.ack = lane.flight, [], None
+    def _answer_flight(self, queue: PartitionQueue, error: LogUnavailable) -> None:
+        flight, queue.flight, queue.ack = queue.flight, [], None
         self._release(len(flight))
         for waiting in flight:
-            lane.fail(waiting, copy.copy(error))
+            queue.fail(waiting, copy.copy(error))
 
 
 def _add(batch: BatchBuilder, now_ms: int, waiting: Waiting) -> bool:

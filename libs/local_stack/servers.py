@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from libs.local_stack import description
+from libs.local_stack import stack_json
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.data_dir import DataDir
 from libs.local_stack.server_choice import choose
@@ -81,7 +81,7 @@ class Servers:
         """Start all and wait until they respond. Raises `StackError`, with nothing left running."""
         lock = await asyncio.to_thread(self._data_dir.open, fresh=self._fresh)
         try:
-            self._reaper = Reaper(keep_open=[lock], announcements=[self.data_dir / description.FILE])
+            self._reaper = Reaper(keep_open=[lock], announcements=[self.data_dir / stack_json.FILE])
             self.topology = Topology.of(self._settings, self.data_dir)
             self._groups = choose(self._settings, self.topology, self.data_dir, self._reaper, self._report)
             self._servers = {server.name: server for group in self._groups.values() for server in group.members}

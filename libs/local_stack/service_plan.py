@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from libs.local_stack import ports
-from libs.local_stack.description import base_url
 from libs.local_stack.service_process import ServiceProcess
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.stack_json import base_url
 from libs.web.settings import is_loopback
 
 

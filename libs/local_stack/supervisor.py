@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 import httpx
 
-from libs.local_stack import description, errors, ports
+from libs.local_stack import errors, ports, stack_json
 from libs.local_stack.kafka_cluster import client_settings
 from libs.local_stack.server_interface import Server
 from libs.local_stack.servers import Addresses, Servers
@@ -126,7 +126,7 @@ class Supervisor:
     def stack(self) -> dict[str, Any]:
         """Contents of `stack.json`; a process that is down keeps its last pid there."""
         self._last_pids |= self.pids
-        return description.describe(
+        return stack_json.describe(
             self.base_url,
             operations_url=self.operations_url,
             metrics_urls=self.metrics_urls,
@@ -163,7 +163,7 @@ class Supervisor:
         for name in reversed(self._services):
             await self._watched[name].stop()
         if self._servers.is_open:
-            description.remove(self.data_dir)
+            stack_json.remove(self.data_dir)
         await self._servers.stop()
 
     async def kill(self, name: str, *, restart: bool = True) -> None:
@@ -183,7 +183,7 @@ class Supervisor:
     async def _start(self) -> None:
         self._choose_port()  # a port in use is an error before anything starts
         await self._servers.start()
-        description.remove(self.data_dir)
+        stack_json.remove(self.data_dir)
         given = self._settings.storage_url
         self._storage_url = self._local_storage() if given is None else revealed(given)
         kafka_settings = client_settings(self._servers.topology)
@@ -215,7 +215,7 @@ class Supervisor:
                 self._watches.append(asyncio.create_task(self._watch(name), name=f"watch {name}"))
         await asyncio.gather(*map(self._until_ready, plan.gateway_urls))
         self.credentials = await self._preparation.development_credentials(partitions=partitions, **place)
-        description.write(self.data_dir, self.stack)
+        stack_json.write(self.data_dir, self.stack)
 
     def _choose_port(self) -> int:
         port = self._wished_port
@@ -288,4 +288,4 @@ class Supervisor:
             raise
         self._report.line(f"{name} runs again")
         if self.credentials:
-            description.write(self.data_dir, self.stack)
+            stack_json.write(self.data_dir, self.stack)

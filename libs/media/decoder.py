@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 
 import msgpack
 
-from libs.media.pictures import TOO_LARGE, NotAPicture, shrunk, take_in
+from libs.media.picture_encoding import TOO_LARGE, NotAPicture, shrunk, take_in
 
 LENGTH: Final = struct.Struct(">Q")
 """Length prefix: the size of the message after it, in bytes."""

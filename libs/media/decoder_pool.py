@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import msgpack
 
 from libs.media.decoder import LENGTH, frame
-from libs.media.pictures import NotAPicture, Picture
+from libs.media.picture_encoding import NotAPicture, Picture
 from libs.tally.errors import Overloaded
 
 UPLOADS_AT_ONCE: Final = 2

@@ -7,7 +7,7 @@ from libs.contracts.catalogue_events import CatalogueEvent, RecordDeleted, catal
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
-from libs.projection.newer_event import until_newer
+from libs.projection.newer_event_version import until_newer
 from libs.projection.projection_interface import FreshViews
 from libs.projection.quarantine_log import log_undecodable
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import purchases_codec
 from libs.contracts.topics import Topic
-from libs.projection.newer_event import until_newer
+from libs.projection.newer_event_version import until_newer
 from libs.projection.quarantine_log import log_undecodable
 from libs.views.purchase_views import PurchaseViews
 

@@ -12,7 +12,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Topic
-from libs.projection.newer_event import NewerEvent
+from libs.projection.newer_event_version import NewerEvent
 from libs.projection.quarantine_log import log_quarantined
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_votes, replaces

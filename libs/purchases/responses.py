@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from libs.contracts.purchase_events import Purchase, PurchaseStatus
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.subscription import current
-from libs.purchases.unreadable import report
+from libs.purchases.unreadable_purchases import report
 from libs.tally.time import timestamp
 from libs.views.purchase_views import Unreadable
 

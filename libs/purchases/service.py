@@ -22,7 +22,7 @@ from libs.purchases.encryption import AccountCiphers
 from libs.purchases.packages import PackageBounds
 from libs.purchases.requests import PurchaseForm
 from libs.purchases.subscription import current
-from libs.purchases.unreadable import PurchaseUnreadable, report
+from libs.purchases.unreadable_purchases import PurchaseUnreadable, report
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.time import microseconds
 from libs.views.purchase_views import PurchaseViews, Unreadable

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from libs.catalogue.contests.vote_sources import SourceConfig, external_counts
-from libs.results.counts import NO_RATINGS, NOTHING, Counts
+from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.contest import Contest
 from libs.tally.counts import RatingSums, VoteSums
 

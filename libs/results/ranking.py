@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from libs.results.contest_counts import NO_RATINGS, Counts
 from libs.results.contest_results import Results
-from libs.results.counts import NO_RATINGS, Counts
 from libs.tally.contest import MILLION
 from libs.tally.counts import RatingSums
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from libs.results.contest_counts import NO_RATINGS, Counts
 from libs.results.contest_results import INTERNAL_SOURCES, Results
-from libs.results.counts import NO_RATINGS, Counts
 from libs.results.ranking import average
 from libs.tally.contest import MILLION, Contest
 from libs.tally.counts import RatingSums, VoteSums

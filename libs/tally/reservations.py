@@ -11,7 +11,7 @@ from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.errors import LimitScope
 from libs.tally.events import Choices, Form, Source, VoteCast
-from libs.tally.rules import Selection
+from libs.tally.vote_limits import Selection
 from libs.tally.voter_ledger import VoteStatus
 
 

@@ -49,14 +49,14 @@ class _Queued:
         return True
 
 
-class _Lane:
-    """One partition's queue of requests, and the batch of its call in flight."""
+class _PartitionQueue:
+    """One partition's queued `requests`, and the batch of its call in flight."""
 
-    __slots__ = ("in_flight", "partition", "queue", "worker")
+    __slots__ = ("in_flight", "partition", "requests", "worker")
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self.queue: deque[_Queued] = deque()
+        self.requests: deque[_Queued] = deque()
         self.in_flight: list[_Queued] = []
         self.worker: asyncio.Task[None] | None = None
 
@@ -69,7 +69,7 @@ class ReservationBatcher:
 
     def __init__(self, views: VoteViews) -> None:
         self._views = views
-        self._lanes: dict[int, _Lane] = {}
+        self._queues: dict[int, _PartitionQueue] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._releases: set[asyncio.Task[None]] = set()
 
@@ -78,28 +78,28 @@ class ReservationBatcher:
 
         The reply is `ViewsUnavailable` at `deadline` (loop time). A later reservation is released.
         """
-        lane = self._lanes.get(partition)
-        if lane is None:
-            lane = self._lanes[partition] = _Lane(partition)
-        lane.queue.append(_Queued(request, deadline, reply))
-        if lane.worker is None:
-            lane.worker = asyncio.create_task(self._work(lane), context=Context())  # it outlives the request
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _PartitionQueue(partition)
+        queue.requests.append(_Queued(request, deadline, reply))
+        if queue.worker is None:
+            queue.worker = asyncio.create_task(self._work(queue), context=Context())  # it outlives the request
         if self._sweeper is None:
             loop = asyncio.get_running_loop()
             self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
 
-    async def _work(self, lane: _Lane) -> None:
+    async def _work(self, queue: _PartitionQueue) -> None:
         try:
-            while lane.queue:
-                batch = [lane.queue.popleft() for _ in range(min(CALL_REQUESTS, len(lane.queue)))]
-                lane.in_flight = batch
+            while queue.requests:
+                batch = [queue.requests.popleft() for _ in range(min(CALL_REQUESTS, len(queue.requests)))]
+                queue.in_flight = batch
                 try:
-                    await self._decide(lane.partition, batch)
+                    await self._decide(queue.partition, batch)
                 except Exception as error:
                     for queued in batch:
                         queued.answer(error)
         finally:
-            lane.in_flight, lane.worker = [], None
+            queue.in_flight, queue.worker = [], None
 
     async def _decide(self, partition: int, batch: Sequence[_Queued]) -> None:
         started = time.perf_counter()
@@ -121,15 +121,15 @@ class ReservationBatcher:
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fail overdue requests. Queued ones are never sent; the outcome of those in flight is unknown."""
         now = loop.time()
-        busy = [lane for lane in self._lanes.values() if lane.worker is not None]
+        busy = [queue for queue in self._queues.values() if queue.worker is not None]
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
-        for lane in busy:
-            overdue = [queued for queued in (*lane.in_flight, *lane.queue) if queued.deadline <= now]
+        for queue in busy:
+            overdue = [queued for queued in (*queue.in_flight, *queue.requests) if queued.deadline <= now]
             if overdue:
-                live = [queued for queued in lane.queue if queued.deadline > now]
+                live = [queued for queued in queue.requests if queued.deadline > now]
                 # in place: the worker uses the same queue
-                lane.queue.clear()
-                lane.queue.extend(live)
+                queue.requests.clear()
+                queue.requests.extend(live)
             for queued in overdue:
                 queued.answer(ViewsUnavailable(RECOVERING, retry_after_s=1))
 

@@ -14,7 +14,7 @@ Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 class AsgiRoute(APIRoute):
     """`documented` provides the OpenAPI entry (signature and docstring) and is never called; `serve` responds.
 
-    Add it to an app's `routes` for the document; `Front` serves it without calling the app.
+    Add it to an app's `routes` for the document; `HttpMiddleware` serves it without calling the app.
     """
 
     def __init__(self, path: str, documented: Callable[..., Any], serve: Serve, **options: Any) -> None:

@@ -66,7 +66,7 @@ class DirectRoute(AsgiRoute):
 
 
 class DirectRoutes:
-    """The direct routes of a port. As `Front` does, they have request ids, rate limits, refusals and metrics."""
+    """Direct routes of a port, with the request ids, rate limits, refusals and metrics of `HttpMiddleware`."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class DirectCycle(RequestResponseCycle):
         protocol.on_response_complete()
 
     def fail(self, error: Exception, **data: Any) -> None:
-        """Respond with a problem, as `Front` does; `data` adds to the members of the caller's errors."""
+        """Respond with a problem, as `HttpMiddleware` does; `data` adds to the members of the caller's errors."""
         token = REQUEST_ID.set(request_id(self.scope))
         try:
             if is_for_the_caller(error):

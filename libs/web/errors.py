@@ -140,7 +140,7 @@ class UnsupportedMediaType(TallyError):
 
 
 def allow(methods: Iterable[str]) -> str:
-    """Return the value of the header `Allow`; GET implies HEAD (`Front` serves it)."""
+    """Return the value of the header `Allow`; GET implies HEAD (`HttpMiddleware` serves it)."""
     taken = set(methods)
     return ", ".join(sorted(taken | {"HEAD"} if "GET" in taken else taken))
 
@@ -228,7 +228,7 @@ def is_for_the_caller(error: Exception) -> TypeGuard[TallyError]:
 
 
 def handle_errors(app: Starlette) -> None:
-    """Register handlers on `app` for our errors, the framework's, and bugs (which `Front` logs)."""
+    """Register handlers on `app` for our errors, the framework's, and bugs (which `HttpMiddleware` logs)."""
 
     async def ours(request: Request, error: Exception) -> Response:
         if is_for_the_caller(error):

@@ -20,13 +20,13 @@ from starlette.types import ASGIApp
 from libs.concurrency.forced_exit import ForcedExit
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
-from libs.web.asgi import Front, Refusal, never_refuse
 from libs.web.asgi_routes import AsgiRoute, StreamRoute
 from libs.web.auth import ApiKey
 from libs.web.connection_limits import ConnectionLimits
 from libs.web.docs_pages import page_routes
 from libs.web.errors import handle_errors
 from libs.web.health import Check, health_router
+from libs.web.http_middleware import HttpMiddleware, Refusal, never_refuse
 from libs.web.http_protocol import BoundedConfig
 from libs.web.metrics import MetricRefresher, metrics_router
 from libs.web.openapi_document import DocumentedApp
@@ -68,7 +68,7 @@ class HttpModule:
 
 
 def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) -> FastAPI:
-    """Build one app of several modules, with health routes for all checks; wrap it in `Front` to serve it."""
+    """Build one app of several modules, with health routes for all checks, to serve in an `HttpMiddleware`."""
     # the framework's own spans and logs would contain query strings and error texts; `Traced` creates ours
     silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
     app = DocumentedApp(
@@ -129,10 +129,10 @@ class Server(uvicorn.Server):
         proxies = settings.proxies()
         limits = RateLimits(settings, proxies, getattr(app.state, "rate_counts", None))
 
-        def front(*, shows_operations: bool) -> Front:
-            return Front(app, hot, getattr(app.state, "refusals", ()), limits, shows_operations)
+        def front(*, shows_operations: bool) -> HttpMiddleware:
+            return HttpMiddleware(app, hot, getattr(app.state, "refusals", ()), limits, shows_operations)
 
-        def traced(front: Front) -> ASGIApp:
+        def traced(front: HttpMiddleware) -> ASGIApp:
             return front if tracing is None else Traced(front, tracing, proxies)
 
         self.operations = traced(front(shows_operations=True))

@@ -11,7 +11,7 @@ from libs.web.request_ids import request_id
 
 
 class Traced:
-    """Wraps a `Front` in spans, named by the route: paths contain keys.
+    """Wraps a `HttpMiddleware` in spans, named by the route: paths contain keys.
 
     Only a trusted proxy's traceparent decides on sampling: others could have all their requests traced.
     """

@@ -28,11 +28,11 @@ from libs.storage.secrets import check_secrets
 from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import AppendUnknown, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
+from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import load_functions, open_valkey
 from libs.views.idempotency_keys import RequestKeys
-from libs.views.key_uses import KeyUses
 from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator

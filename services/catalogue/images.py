@@ -22,7 +22,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner
 from libs.media.fetcher import Fetcher, NotFetched
 from libs.media.image_store import ImageStore, Kept
-from libs.media.pictures import FORMATS, NotAPicture
+from libs.media.picture_encoding import FORMATS, NotAPicture
 from libs.storage.store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
 

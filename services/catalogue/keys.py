@@ -14,8 +14,8 @@ from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue_events import KeyRevoked, KeyRow, KeyRules, OutcomeKind
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.time import timestamp
+from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.key_uses import KeyUses
 from libs.web.auth import ApiKey
 from libs.web.errors import Forbidden
 

@@ -12,7 +12,7 @@ from libs.catalogue.resource_table import ACCOUNTS, CONTESTS, IMAGES, PARTICIPAN
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.image_store import ImageStore, Kept
-from libs.media.pictures import FORMATS
+from libs.media.picture_encoding import FORMATS
 from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import Authenticator, header, headers_of, require

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from libs.contracts.json_form import json_form
+from libs.contracts.dataclass_json import json_form
 
 UNBOUNDED: Final = 1_000
 _NUMBER: Final = re.compile(r"[-+]?\d[\d,.]*(%| ?[A-Za-z]{1,2}(\d\d[a-z])?|/s)?")

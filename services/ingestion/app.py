@@ -19,14 +19,14 @@ from libs.storage.secrets import account_secret, check_secrets
 from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp
 from libs.telemetry.tracing import Tracing
+from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.idempotency_keys import RequestKeys
-from libs.views.key_uses import KeyUses
 from libs.views.purchase_views import PurchaseViews
 from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
-from libs.voting.cast_cache import CastCache
+from libs.voting.cast_vote_cache import CastCache
 from libs.voting.record_reader import cast_reader
 from libs.voting.service_factory import SINGLE_RECORD_BYTES, create_voting_service
 from libs.voting.source_reports import SourceReporter

@@ -11,7 +11,7 @@ from libs.purchases.encryption import SecretLost
 from libs.purchases.requests import PurchaseForm, RefundForm, parse_purchase, parse_refund
 from libs.purchases.responses import PurchaseShown, RefundShown, show
 from libs.purchases.service import PurchaseService
-from libs.purchases.unreadable import PurchaseUnreadable, report
+from libs.purchases.unreadable_purchases import PurchaseUnreadable, report
 from libs.views.purchase_views import Unreadable
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey

@@ -14,12 +14,12 @@ from libs.contracts.vote_states import VoteState
 from libs.tally.contest import MILLION, UNLIMITED, Contest
 from libs.tally.errors import RECOVERING, LedgerCatchingUp, NotFound
 from libs.tally.events import Rating, Source, VoteCast
-from libs.tally.rules import remaining, voting_limits
 from libs.tally.time import timestamp
+from libs.tally.vote_limits import remaining, voting_limits
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.vote_views import VoteViews
-from libs.voting.cast_cache import CastCache
+from libs.voting.cast_vote_cache import CastCache
 from libs.voting.service import VotingService
 from services.ingestion.vote_forms import (
     Allowance,

@@ -9,13 +9,13 @@ from libs.concurrency.first_success import first_success
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, votes_topic
 from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
-from libs.legacy.reads import LegacyReads
+from libs.legacy.contest_reads import LegacyReads
 from libs.legacy.routes.contest_reads import contest_reads_router
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
+from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.functions import load_functions, open_valkey
-from libs.views.key_uses import KeyUses
 from libs.views.request_counters import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.vote_views import VoteViews

@@ -11,7 +11,7 @@ from libs.contracts.log_records import Position
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.reply_types import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS
-from services.query.counts import sum_of
+from services.query.contest_sums import sum_of
 from services.query.historical_read_limits import PARTITION_ROWS, PastReads
 from services.query.snapshot import Snapshot
 

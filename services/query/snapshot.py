@@ -8,8 +8,8 @@ from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestConfig, Stored
+from libs.results.contest_counts import Counts
 from libs.results.contest_results import Results, results_of
-from libs.results.counts import Counts
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import VoteSums
 from libs.views.reply_types import ContestCounts

@@ -28,7 +28,7 @@ from libs.views.address_counters import AddressCounters
 from libs.views.client import read_info
 from libs.views.vote_views import VoteViews
 from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.benchmarks.bench_projector import fold
 from tests.benchmarks.load import Load, wrk
 from tests.benchmarks.measurement import median

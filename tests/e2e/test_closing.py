@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client

@@ -19,7 +19,7 @@ from libs.storage.secrets import contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import SecretErased
 from services.cli.__main__ import app
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now

@@ -8,7 +8,7 @@ import pytest
 
 from libs.deployment.addresses import DeploymentAddresses
 from libs.local_stack.supervisor import Supervisor
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.support.deployments import issue_key
 from tests.support.voting import Api, code
 

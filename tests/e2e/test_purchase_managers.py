@@ -30,7 +30,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.voting.service_factory import create_voting_service
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_saga import Steps
 from tests.support.deployments import reconcile_logs

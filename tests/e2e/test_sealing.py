@@ -16,7 +16,7 @@ from libs.certificates.sealed_contests import sealed_contests
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running

@@ -18,7 +18,7 @@ from libs.tally.events import VoteRestored, VoteVoided
 from services.cli.__main__ import app
 from services.cli.commands.void import operation
 from services.cli.commands.void.recorder import append, read_back
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, Contest, code, hours_from_now

@@ -25,7 +25,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.secrets import contest_secret
 from libs.views.hash_tags import key_base, slot_of
 from services.cli import bootstrap
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from services.ingestion.voter_pseudonyms import voter_pseudonym
 from tests.faults.crowd import Crowd, settled
 from tests.support.deployments import compare

@@ -12,7 +12,7 @@ import pytest
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.faults.crowd import Crowd, settled
 from tests.support.deployments import compare
 from tests.support.eventually import eventually

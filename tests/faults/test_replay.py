@@ -21,7 +21,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.views.generations import State
 from services.cli import bootstrap
 from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client

@@ -5,10 +5,10 @@ from typing import Final
 from fastapi import APIRouter
 
 from libs.catalogue.resource_definition import Document
+from libs.legacy.contest_reads import LegacyReads
 from libs.legacy.parameters.contests import SHAPE as CONTEST
 from libs.legacy.parameters.participants import SHAPE as PARTICIPANT
 from libs.legacy.parameters.read_shapes import page
-from libs.legacy.reads import LegacyReads
 from libs.legacy.routes.route_builder import NEXT, Call, LegacyRoutes
 
 QUERY: Final = {"next": NEXT}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, assert_never
 
 from libs.contracts.vote_states import Progress, VoteState
+from libs.tally.admission import judge
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
@@ -31,7 +32,7 @@ from libs.tally.reservations import (
     Stale,
     cast_of,
 )
-from libs.tally.rules import Selection, judge
+from libs.tally.vote_limits import Selection
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol import stale_contests, unknown_appends
 from libs.voting.protocol.effects import AddressTaken, AwaitGate, GiveAddress, Reserve, Steps, TakeAddress

@@ -11,13 +11,13 @@ import psutil
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
-from libs.local_stack import description
+from libs.local_stack import stack_json
 from libs.local_stack.settings import StackSettings
 from libs.telemetry.redaction import redacted
-from services.cli.discovery import DATA_DIR
-from services.cli.execution import ExitCode
+from services.cli.command_decorator import DataDir, command, command_group
+from services.cli.deployment_discovery import DATA_DIR
+from services.cli.exit_codes import ExitCode
 from services.cli.render import Block, Rows
-from services.cli.runner import DataDir, command, command_group
 from services.gateway.settings import Settings as GatewaySettings
 from services.projector.settings import Settings as ProjectorSettings
 
@@ -86,7 +86,7 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
     """Return all settings, sorted by name."""
     fields = {name: field for each in reversed(SETTINGS) for name, field in each.model_fields.items()}
     problems = {name: text for each in reversed(SETTINGS) for name, text in _problems(each).items()}
-    stack = description.read(data_dir) or {}
+    stack = stack_json.read(data_dir) or {}
     gateways = (pid for name, pid in stack.get("pids", {}).items() if name.startswith("gateway"))
     running = _environment_of(next(gateways, None))
     found = []

@@ -15,9 +15,9 @@ from libs.deployment.deployment import Deployment
 from libs.results.contest_results import results_of
 from libs.tally.contest import Contest
 from libs.tally.time import timestamp
+from services.cli.command_decorator import command
 from services.cli.contest_lookup import all_contests
 from services.cli.render import Block, Rows, plural
-from services.cli.runner import command
 
 
 @dataclass(frozen=True, slots=True)

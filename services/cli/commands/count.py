@@ -10,9 +10,9 @@ from libs.audit.generation_counts import count_in
 from libs.audit.historical_counts import Counted, count_at
 from libs.deployment.deployment import Deployment
 from libs.results.ranking import entry_rank_key, places
+from services.cli.command_decorator import ContestKey, command, moment
 from services.cli.contest_lookup import named
 from services.cli.render import Block, Rows, plural
-from services.cli.runner import ContestKey, command, moment
 
 
 def _text(counted: Counted) -> Iterator[Block]:

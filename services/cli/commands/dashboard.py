@@ -17,8 +17,8 @@ import typer
 
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
-from services.cli.discovery import NoDeployment
-from services.cli.runner import OneContest, command
+from services.cli.command_decorator import OneContest, command
+from services.cli.deployment_discovery import NoDeployment
 
 
 class NotLoggedIn(TallyError):

@@ -10,9 +10,9 @@ from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.storage.secrets import erase_contest_secret
 from libs.tally.time import timestamp
+from services.cli.command_decorator import ContestKey, Execute, command
 from services.cli.contest_lookup import named
 from services.cli.render import Block
-from services.cli.runner import ContestKey, Execute, command
 
 CONSEQUENCES = """\
 - Votes and allowances can no longer be read or removed by voter: such requests get 410.

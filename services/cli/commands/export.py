@@ -11,11 +11,11 @@ from libs.backup.concat import PARTS, join
 from libs.backup.errors import ExportRefused
 from libs.backup.exporter import export_logs
 from libs.backup.manifest import Format, Request
-from libs.contracts.json_form import HIDDEN
+from libs.contracts.dataclass_json import HIDDEN
 from libs.deployment.deployment import Deployment
+from services.cli.command_decorator import OneContest, command, moment
 from services.cli.operator_actions import record_action
 from services.cli.render import Block
-from services.cli.runner import OneContest, command, moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import typer
 
 from libs.backup.importer import import_logs
 from libs.deployment.deployment import Deployment
+from services.cli.command_decorator import Execute, command
 from services.cli.render import Block
-from services.cli.runner import Execute, command
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.time import timestamp
+from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment
 from services.cli.contest_lookup import named
 from services.cli.render import Block
-from services.cli.runner import EnvironmentOption, Execute, command, command_group, moment
 
 _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")
 

@@ -12,9 +12,9 @@ from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment
 from libs.tally.time import timestamp
+from services.cli.command_decorator import ContestKey, Execute, command, moment
 from services.cli.contest_lookup import named, read_titles
 from services.cli.render import Block
-from services.cli.runner import ContestKey, Execute, command, moment
 
 
 @dataclass(frozen=True, slots=True)

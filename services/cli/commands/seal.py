@@ -10,12 +10,12 @@ from libs.catalogue.errors import NotSealed
 from libs.certificates.store import save
 from libs.contracts.certificates import Certificate
 from libs.deployment.deployment import Deployment
+from services.cli.command_decorator import ContestKey, Execute, command
 from services.cli.commands.certificate.context import SealableContest
 from services.cli.commands.certificate.log_source import ServedLog
 from services.cli.commands.certificate.render import certificate_text
 from services.cli.contest_lookup import Titles, named
 from services.cli.render import Block
-from services.cli.runner import ContestKey, Execute, command
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from libs.tally.counts import VoteSums
 from libs.tally.time import timestamp
 from libs.views.reply_types import SourceCounts
 from libs.voting.source_reports import SourceReport, SourceReporter
+from services.cli.command_decorator import ContestKey, Execute, command, command_group
 from services.cli.contest_lookup import Titles, named, read_titles
 from services.cli.operator_actions import record_action
 from services.cli.render import Block, Rows
-from services.cli.runner import ContestKey, Execute, command, command_group
 
 app = command_group("External vote sources of contests.")
 

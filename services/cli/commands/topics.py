@@ -10,8 +10,8 @@ from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.topics import REPLICATION_FACTOR
 from libs.tally.errors import TallyError
 from libs.views.functions import load_functions
+from services.cli.command_decorator import command, command_group
 from services.cli.render import Block
-from services.cli.runner import command, command_group
 
 app = command_group("Kafka topics of the log.")
 

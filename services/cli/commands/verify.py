@@ -13,9 +13,9 @@ from libs.audit.difference import Difference
 from libs.audit.generation_counts import scope_of
 from libs.audit.report import Report
 from libs.deployment.deployment import Deployment
+from services.cli.command_decorator import OneContest, command
 from services.cli.contest_lookup import named, titles_by_key
 from services.cli.render import Block, Rows, plural
-from services.cli.runner import OneContest, command
 
 MOST_SHOWN = 30
 

@@ -12,9 +12,9 @@ from libs.contracts.catalogue_events import KeyRow
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.storage.store import environment_files
+from services.cli.command_decorator import EnvironmentOption, Execute, command
 from services.cli.environment_reset import Contents, RecordName
 from services.cli.render import Block
-from services.cli.runner import EnvironmentOption, Execute, command
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 // The chart beside the ranking: the leaders or the picked participants, in total or per step.
 
 import { Chart } from "./chart.js";
-import { element, write } from "./page.js";
+import { element, write } from "./page-elements.js";
 import { colourOf } from "./palette.js";
 import { mark, t } from "./texts.js";
 import * as words from "./formatting.js";

@@ -1,16 +1,16 @@
 // The live page of a contest: the stream's events update `state`, and `render` shows it.
 
 import { Announcements } from "./announcements.js";
-import { Board } from "./board.js";
+import { Board } from "./hold-and-reveal.js";
 import { startCall } from "./call-to-vote.js";
 import { saveCsv, savePng } from "./export.js";
 import { isLate, isSecret, secretUntil, showLink, showTime, showTitle } from "./headline.js";
 import { History } from "./history.js";
-import { element, write } from "./page.js";
+import { element, write } from "./page-elements.js";
 import { Participants } from "./participants.js";
 import { ahead, figures, Movement, placesOf } from "./ranks.js";
 import { ChartPanel } from "./chart-panel.js";
-import { Ranking } from "./ranking.js";
+import { Ranking } from "./ranking-list.js";
 import { Rate } from "./rate.js";
 import { Refused } from "./session.js";
 import { start } from "./shell.js";

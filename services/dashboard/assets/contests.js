@@ -1,6 +1,6 @@
 // The account's contests, newest first, with their totals; searched and filtered in this page.
 
-import { element } from "./page.js";
+import { element } from "./page-elements.js";
 import { get, open, Refused } from "./session.js";
 import { start } from "./shell.js";
 import { t } from "./texts.js";

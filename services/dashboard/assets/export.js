@@ -1,6 +1,6 @@
 // The shown result as a table (CSV) and as a picture (PNG).
 
-import { save } from "./page.js";
+import { save } from "./page-elements.js";
 import { t } from "./texts.js";
 import * as words from "./formatting.js";
 

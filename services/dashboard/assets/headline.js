@@ -1,6 +1,6 @@
 // The top of a contest's page: title, phase, what is wrong, and how old the data is.
 
-import { element, write } from "./page.js";
+import { element, write } from "./page-elements.js";
 import { t } from "./texts.js";
 import * as words from "./formatting.js";
 

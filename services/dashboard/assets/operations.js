@@ -1,7 +1,7 @@
 // The operator's page: reads the status every two seconds while the page is visible.
 
 import { tell } from "./keyed-elements.js";
-import { duration, show } from "./operations-parts.js";
+import { duration, show } from "./operations-status.js";
 import { Refused, open } from "./session.js";
 import { element, start } from "./shell.js";
 import { t } from "./texts.js";

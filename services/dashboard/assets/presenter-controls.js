@@ -1,6 +1,6 @@
 // The controls of a show: hold and reveal, layout, link to this view, and exports; also by keys, and by a presenter.
 
-import { element, parameter, setParameter } from "./page.js";
+import { element, parameter, setParameter } from "./page-elements.js";
 import { t } from "./texts.js";
 import { isCommand } from "./wall.js";
 

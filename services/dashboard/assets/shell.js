@@ -1,7 +1,7 @@
 // The common frame of all pages: account, theme and navigation. Each page imports it first.
 
 import { showBrand } from "./brand.js";
-import { element } from "./page.js";
+import { element } from "./page-elements.js";
 import { end, get, logIn, session } from "./session.js";
 import { choose, language, LANGUAGES, mark, t, translate } from "./texts.js";
 import { time } from "./formatting.js";

@@ -1,6 +1,6 @@
 // Wall view: the page on one screen, larger, without controls; by `?view=wall`, the key f or a button.
 
-import { element, parameter, setParameter } from "./page.js";
+import { element, parameter, setParameter } from "./page-elements.js";
 import { t } from "./texts.js";
 
 const TURN_MS = 10_000;

@@ -14,7 +14,7 @@ from libs.audit.log_fold import LogFold
 from libs.audit.report import Report
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
-from libs.contracts.json_form import json_form
+from libs.contracts.dataclass_json import json_form
 from libs.contracts.log_records import LogRecord
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence

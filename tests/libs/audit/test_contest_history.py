@@ -11,7 +11,7 @@ from libs.audit.contest_history import Change, History, Step
 from libs.audit.partition_merge import Entry
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.results.counts import counts_of
+from libs.results.contest_counts import counts_of
 from libs.tally.events import ContestClosed, ContestReopened, Event, SourceReported, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus

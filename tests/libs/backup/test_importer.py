@@ -10,7 +10,7 @@ from libs.backup.exported_topics import topics_by_kind
 from libs.backup.importer import import_logs
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
-from libs.contracts.json_form import json_form
+from libs.contracts.dataclass_json import json_form
 from libs.deployment.deployment import Deployment
 from libs.kafka.topics import find_topics
 from libs.storage.secrets import contest_secret

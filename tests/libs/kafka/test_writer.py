@@ -104,7 +104,7 @@ async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what
 ) -> None:
     """Records in flight may come into the log: nothing definite may be said of them."""
     await writer.append(topic.name, 0, b"before")
-    link, lane = writer._producers.link, writer._lanes[topic.name, 0]
+    link, queue = writer._producers.link, writer._queues[topic.name, 0]
     assert link is not None
     acknowledgement: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -116,12 +116,12 @@ async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what
 
     monkeypatch.setattr(link.producer, "send_batch", held)
     flying = asyncio.create_task(writer.append(topic.name, 0, b"in flight"))
-    await eventually(lambda: lane.flight)
+    await eventually(lambda: queue.flight)
     queued = asyncio.create_task(writer.append(topic.name, 0, b"queued"))
-    await eventually(lambda: lane.queue)
+    await eventually(lambda: queue.records)
     monkeypatch.setattr(link.producer, "partitions_for", fails)
     pace = next(iter(writer._paces.values()))
-    await writer._send(lane, link, pace, pace.request)
+    await writer._send(queue, link, pace, pace.request)
     with pytest.raises(NotAppended):
         await queued
     assert not flying.done()
@@ -210,7 +210,7 @@ async def test_an_offset_that_may_be_a_duplicates_is_not_called_exact(
 
 def in_flight(writer: LogWriter, topic: Topic) -> int:
     """Return the number of records of partition 0 that were sent and have no answer."""
-    return len(writer._lanes[topic.name, 0].flight)
+    return len(writer._queues[topic.name, 0].flight)
 
 
 async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(

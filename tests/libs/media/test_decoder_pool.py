@@ -13,7 +13,7 @@ from PIL import Image
 
 from libs.media import decoder_pool
 from libs.media.decoder_pool import TOO_LONG, UNREADABLE, Decoders
-from libs.media.pictures import FORMATS, TOO_LARGE, NotAPicture
+from libs.media.picture_encoding import FORMATS, TOO_LARGE, NotAPicture
 from libs.tally.errors import Overloaded
 from tests.support.eventually import eventually
 from tests.support.pictures import encoded, opened, picture

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.media.content_sniffing import TypeCheck
-from libs.media.pictures import FORMATS, NotAPicture, shrunk, take_in
+from libs.media.picture_encoding import FORMATS, NotAPicture, shrunk, take_in
 from tests.support.hostile import mutated, mutated_text
 from tests.support.hypothesis_examples import examples
 from tests.support.pictures import encoded, halves, opened

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from libs.media import structure_limits
-from libs.media.pictures import TOO_MANY_PARTS, NotAPicture, take_in
+from libs.media.picture_encoding import TOO_MANY_PARTS, NotAPicture, take_in
 from tests.support.pictures import encoded, halves, picture
 
 

@@ -4,10 +4,11 @@ from itertools import product
 
 import pytest
 
+from libs.tally.admission import decide, judge
 from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest, Limits, RatingScale
 from libs.tally.errors import ContestNotRunning, LimitReached, LimitScope, NotFound
-from libs.tally.rules import Selection, decide, judge, over_limit, remaining
+from libs.tally.vote_limits import Selection, over_limit, remaining
 from tests.support.builders import NOW, a_ballot, a_contest, a_rating, a_vote
 
 

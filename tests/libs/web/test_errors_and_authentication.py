@@ -14,12 +14,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError, ViewsUnavailable
-from libs.web.asgi import Front
 from libs.web.auth import Authenticator, require
 from libs.web.client_address import Proxies
 from libs.web.errors import TABLE, Forbidden, Unauthorized, handle_errors, problem_response
 from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.health import health_routes
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.request_parsing import read_body
 from libs.web.tracing import Traced
 
@@ -244,12 +244,12 @@ async def test_a_caller_who_hangs_up_is_no_bug(caplog: pytest.LogCaptureFixture)
 
     async def send(message: Any) -> None: ...
 
-    await Front(app)(scope, receive, send)
+    await HttpMiddleware(app)(scope, receive, send)
     assert not caplog.records
 
 
 def served(app: Starlette) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=Front(app)), base_url="http://here")
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=HttpMiddleware(app)), base_url="http://here")
 
 
 async def test_head_answers_as_get_does_without_the_body() -> None:
@@ -298,7 +298,7 @@ async def test_head_of_a_stream_ends_it() -> None:
 
     scope = {"type": "http", "method": "HEAD", "path": "/", "raw_path": b"/", "query_string": b"", "headers": []}
     async with asyncio.timeout(60):
-        await Front(Starlette(routes=[Route("/", endpoint)]))(scope, receive, send)
+        await HttpMiddleware(Starlette(routes=[Route("/", endpoint)]))(scope, receive, send)
     assert ended.is_set()
     assert [message.get("body") for message in sent] == [None, b""]
 

@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.telemetry.tracing import Tracing
-from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.byte_ranges import Span, attachment, requested_range
 from libs.web.client_address import Proxies, parse_hop
 from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
 from libs.web.etags import matches, not_modified, precondition_fails
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.request_ids import request_id
 from libs.web.request_parsing import (
     declared_size,
@@ -110,7 +110,7 @@ async def everything(request: Request) -> Response:
 AUTH: Final = Authenticator(Keys(), Proxies(), Sessions(secret))
 PROBE: Final = Starlette(routes=[Route(f"{base}/probe", everything, methods=["POST"]) for base in ("", "/legacy")])
 handle_errors(PROBE)
-FRONT: Final = Front(PROBE)
+FRONT: Final = HttpMiddleware(PROBE)
 
 
 @given(

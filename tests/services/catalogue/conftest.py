@@ -15,7 +15,7 @@ from libs.local_stack.servers import Addresses, Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
 from libs.storage.store import Store, environment_files, open_store
-from libs.web.asgi import Front
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
@@ -29,7 +29,9 @@ MAX_BYTES = 100_000
 class Place:
     """The catalogue's service over both environments and an object store."""
 
-    def __init__(self, front: Front, environments: dict[str, Catalogue], store: Store, decoders: Decoders) -> None:
+    def __init__(
+        self, front: HttpMiddleware, environments: dict[str, Catalogue], store: Store, decoders: Decoders
+    ) -> None:
         self.front = front
         self.environments = environments
         self.store = store
@@ -88,7 +90,7 @@ async def open_place(addresses: Addresses, objects: Path, **given: Any) -> Async
         test.folding(),
         open_surface(settings, guard=Unguarded()) as http_module,
     ):
-        front = Front(build_app("Tallykeeper: catalogue", [http_module]))
+        front = HttpMiddleware(build_app("Tallykeeper: catalogue", [http_module]))
         try:
             yield Place(front, {"production": production, "test": test}, open_store(str(objects)), decoders)
         finally:

@@ -13,9 +13,9 @@ from libs.catalogue.resource_definition import Offer, Reference, Resource, Table
 from libs.catalogue.resource_table import RESOURCES
 from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title
 from libs.local_stack.servers import Servers
-from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import HttpModule, build_app
 from services.catalogue.routes import build_router
 from tests.support.catalogue import open_catalogue
@@ -55,7 +55,7 @@ async def client(servers: Servers) -> AsyncIterator[httpx.AsyncClient]:
         app = build_app("Catalogue", [HttpModule(routers=[build_router(catalogue.record_service, auth, {})])])
         issued = await issue_key(catalogue.writer, "account", PERMISSIONS)
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(Front(app)),
+            transport=httpx.ASGITransport(HttpMiddleware(app)),
             base_url="http://catalogue",
             headers={"Authorization": f"Bearer {issued.api_key}"},
         ) as client:

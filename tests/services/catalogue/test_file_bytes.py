@@ -14,9 +14,9 @@ from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.store import StorageUnavailable, Store, environment_files, open_store
 from libs.tally.errors import NotFound, ViewsUnavailable
-from libs.web.asgi import Front
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import HttpModule, build_app
 from services.catalogue.file_content_routes import file_content_router
 from services.catalogue.files import Files
@@ -182,7 +182,7 @@ async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store:
     router = file_content_router(
         Authenticator(ApiKeyCache(catalogue.views), Proxies()), catalogue.views, files, urls, 10
     )
-    front = Front(build_app("files", [HttpModule(routers=[router])]))
+    front = HttpMiddleware(build_app("files", [HttpModule(routers=[router])]))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(front)) as client:
         got = await client.get(shown["upload_url"])
     assert (got.status_code, got.text, got.headers["content-length"]) == (200, "newer", "5")

@@ -16,9 +16,9 @@ from libs.legacy.parameters.contests import CONTEST
 from libs.legacy.parameters.images import IMAGE
 from libs.legacy.routes.images import MOST_FIELDS
 from libs.legacy.routes.parameter_parsing import FORMS, from_form, read_parameters
-from libs.web.asgi import Front
 from libs.web.errors import handle_errors
 from libs.web.form_parsing import open_form
+from libs.web.http_middleware import HttpMiddleware
 from services.catalogue.image_forms import read_form
 from tests.support.hostile import Answer, ask, mutated
 
@@ -76,7 +76,7 @@ PROBE: Final = Starlette(
     ]
 )
 handle_errors(PROBE)
-FRONT: Final = Front(PROBE)
+FRONT: Final = HttpMiddleware(PROBE)
 
 
 async def sent(path: str, media_type: bytes, body: bytes) -> Answer:

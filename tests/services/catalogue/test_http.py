@@ -10,8 +10,8 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.local_stack.servers import Servers
-from libs.web.asgi import Front
 from libs.web.errors import TABLE
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
@@ -34,7 +34,7 @@ async def catalogue(servers: Servers) -> AsyncIterator[Catalogue]:
 @pytest.fixture(scope="module")
 async def front(
     catalogue: Catalogue, servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Front]:
+) -> AsyncIterator[HttpMiddleware]:
     settings = Settings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
@@ -48,10 +48,10 @@ async def front(
         async def broken() -> None:
             raise ZeroDivisionError("secret detail")
 
-        yield Front(app)
+        yield HttpMiddleware(app)
 
 
-async def client_of(catalogue: Catalogue, front: Front, *permissions: str) -> httpx.AsyncClient:
+async def client_of(catalogue: Catalogue, front: HttpMiddleware, *permissions: str) -> httpx.AsyncClient:
     issued = await issue_key(catalogue.writer, f"account-{uuid.uuid4().hex[:8]}", permissions)
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(front, raise_app_exceptions=False),
@@ -61,7 +61,7 @@ async def client_of(catalogue: Catalogue, front: Front, *permissions: str) -> ht
 
 
 @pytest.fixture
-async def client(catalogue: Catalogue, front: Front) -> AsyncIterator[httpx.AsyncClient]:
+async def client(catalogue: Catalogue, front: HttpMiddleware) -> AsyncIterator[httpx.AsyncClient]:
     async with await client_of(catalogue, front, *PERMISSIONS) as client:
         yield client
 
@@ -222,7 +222,7 @@ async def test_without_a_known_key_nothing_is_answered(
     assert response.headers["www-authenticate"] == "Bearer"
 
 
-async def test_a_key_without_the_permission_is_told_which(catalogue: Catalogue, front: Front) -> None:
+async def test_a_key_without_the_permission_is_told_which(catalogue: Catalogue, front: HttpMiddleware) -> None:
     async with await client_of(catalogue, front, "content:read") as reader:
         assert (await reader.get("/contests")).status_code == 200
         for attempt in (
@@ -236,7 +236,7 @@ async def test_a_key_without_the_permission_is_told_which(catalogue: Catalogue, 
 
 
 async def test_another_account_s_records_are_not_there(
-    catalogue: Catalogue, front: Front, client: httpx.AsyncClient
+    catalogue: Catalogue, front: HttpMiddleware, client: httpx.AsyncClient
 ) -> None:
     where = (await client.post("/contests", json={})).headers["location"]
     async with await client_of(catalogue, front, *PERMISSIONS) as stranger:

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from typer.testing import CliRunner, Result
 
-from libs.local_stack import description
+from libs.local_stack import stack_json
 from services.cli.__main__ import app
 from services.cli.commands import config
 
@@ -52,7 +52,7 @@ def test_every_setting_of_the_settings_page_is_there_with_its_default(tmp_path: 
 def test_a_value_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the commands take it: addresses from the environment first, the names of a running stack from itself."""
     stack = {"kafka": "h:1", "valkey": "redis://h:2", "namespace": "theirs", "partitions": 4}
-    description.write(tmp_path, stack)
+    stack_json.write(tmp_path, stack)
     for name in ("VALKEY_URL", "NAMESPACE", "PORT"):
         monkeypatch.setenv(f"TALLY_{name}", {"VALKEY_URL": "redis://h:3", "NAMESPACE": "ours", "PORT": "81"}[name])
     found = {name: (row["value"], row["origin"]) for name, row in shown(tmp_path).items()}
@@ -115,7 +115,7 @@ def test_a_running_stack_s_own_settings_are_shown(tmp_path: Path, monkeypatch: p
     environment = {**os.environ, "TALLY_RATE_PER_KEY": "77"}
     monkeypatch.delenv("TALLY_RATE_PER_KEY", raising=False)
     with subprocess.Popen([sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE) as gateway:
-        description.write(tmp_path, {"kafka": "h:1", "pids": {"gateway": gateway.pid}})
+        stack_json.write(tmp_path, {"kafka": "h:1", "pids": {"gateway": gateway.pid}})
         row = shown(tmp_path)["TALLY_RATE_PER_KEY"]
         assert gateway.stdin is not None
         gateway.stdin.close()

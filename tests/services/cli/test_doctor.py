@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from libs.deployment.deployment import Deployment
 from libs.kafka.brokers import Brokers
 from libs.kafka.settings import KafkaSettings
-from libs.local_stack import description
+from libs.local_stack import stack_json
 from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
 from libs.views.client import ValkeyClient
@@ -69,7 +69,7 @@ def test_a_taken_port_is_a_problem_with_a_way_out(tmp_path: Path) -> None:
 
 def test_a_stack_that_was_announced_but_is_away_ends_with_3(tmp_path: Path) -> None:
     stack = {"base_url": "http://127.0.0.1:9", "kafka": "127.0.0.1:9", "valkey": "redis://127.0.0.1:9/0"}
-    description.write(tmp_path, stack | {"pids": {"projector": 2**22}})
+    stack_json.write(tmp_path, stack | {"pids": {"projector": 2**22}})
     result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path)])
     assert result.exit_code == 3
     for away in ("projector: process", "Kafka: does not answer", "Valkey: does not answer", "HTTP front"):

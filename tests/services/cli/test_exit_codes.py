@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from services.cli.__main__ import COMMANDS as HEADINGS
 from services.cli.__main__ import app
-from services.cli.execution import ExitCode
+from services.cli.exit_codes import ExitCode
 
 WITHOUT_SERVERS = {"certificate check", "certificate verify", "config show", "demo", "doctor", "serve", "up"}
 """Commands that need no running servers, start them, or first read a file."""

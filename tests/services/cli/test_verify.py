@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from libs.audit.report import Report
-from libs.contracts.json_form import json_form
+from libs.contracts.dataclass_json import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from libs.views.ledger_scan import OWN
 from services.cli.__main__ import app

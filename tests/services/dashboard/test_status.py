@@ -14,7 +14,7 @@ import pytest
 from libs.monitoring.problems import as_json
 from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.storage.store import open_store
-from libs.web.asgi import Front
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
 from services.dashboard.app import open_surface
 from services.dashboard.settings import Settings
@@ -59,7 +59,7 @@ async def served(log: FoldedLog, catalogue: Catalogue, **changes: Any) -> AsyncI
     }
     key = await catalogue.key(permissions=("operations",))
     async with open_surface(Settings(**(wanted | changes))) as http_module:
-        transport = httpx.ASGITransport(Front(build_app("dashboard", [http_module])))
+        transport = httpx.ASGITransport(HttpMiddleware(build_app("dashboard", [http_module])))
         headers = {"authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:
             yield client

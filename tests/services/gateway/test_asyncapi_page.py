@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from libs.contracts.asyncapi import asyncapi_document
-from libs.web.asgi import Front
+from libs.web.http_middleware import HttpMiddleware
 from services.gateway.app import DESCRIPTION, TAGS, build
 from services.gateway.asyncapi_page import asyncapi_module, asyncapi_page
 
@@ -28,7 +28,7 @@ def test_the_topics_have_the_same_order_in_every_process() -> None:
 
 
 async def test_a_browser_gets_the_page_and_a_program_the_document() -> None:
-    front = Front(build([asyncapi_module("tally", 16, "0.1.0")]))
+    front = HttpMiddleware(build([asyncapi_module("tally", 16, "0.1.0")]))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="http://gateway") as client:
         page = await client.get("/asyncapi", headers={"accept": "text/html,*/*;q=0.8"})
         assert page.headers["content-type"].startswith("text/html")

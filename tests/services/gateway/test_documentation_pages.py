@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from libs.web.asgi import Front
+from libs.web.http_middleware import HttpMiddleware
 from services.gateway.app import build
 
 FOREIGN = re.compile(r"(?:https?:)?//[a-z0-9.-]+", re.IGNORECASE)
@@ -17,7 +17,7 @@ NAMED = re.compile(r"(?:src|href|spec-url)=\"([^\"]+)\"")
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=Front(build([])))
+    transport = httpx.ASGITransport(app=HttpMiddleware(build([])))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         yield client
 

@@ -4,8 +4,8 @@ import re
 
 import httpx
 
-from libs.web.asgi import Front
 from libs.web.client_address import Proxies
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.rate_limits import RateLimits
 from libs.web.settings import HostSettings
 from services.gateway.app import VERSION, build
@@ -13,7 +13,7 @@ from services.gateway.index_page import LINKS, index_module
 
 
 def client(limits: RateLimits | None = None) -> httpx.AsyncClient:
-    front = Front(build([index_module("Tallykeeper", VERSION)]), limits=limits)
+    front = HttpMiddleware(build([index_module("Tallykeeper", VERSION)]), limits=limits)
     return httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="http://gateway")
 
 

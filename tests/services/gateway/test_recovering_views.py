@@ -23,7 +23,7 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
-from libs.web.asgi import Front
+from libs.web.http_middleware import HttpMiddleware
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
 from services.projector.app import run
@@ -86,7 +86,7 @@ class Deployment:
 
     @staticmethod
     def client(app: FastAPI, api_key: str) -> httpx.AsyncClient:
-        transport = httpx.ASGITransport(Front(app), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(HttpMiddleware(app), raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {api_key}", "service-brand": ACCOUNT, "service-key": api_key}
         return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=30)
 

@@ -41,8 +41,8 @@ from libs.views.generations import Generations
 from libs.views.reply_types import FoldInput
 from libs.views.timeline import MINUTE_MS
 from libs.views.vote_views import VoteViews
-from libs.web.asgi import Front
 from libs.web.client_address import Proxies
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import HttpModule, build_app
 from services.catalogue.app import environment_of
 from services.catalogue.routes import build_router
@@ -285,7 +285,7 @@ async def open_environment(
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
         async with open_surface(given, Unguarded()) as http_module:
             app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])
-            transport = httpx.ASGITransport(Front(app, http_module.hot))
+            transport = httpx.ASGITransport(HttpMiddleware(app, http_module.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
                 env = QueryEnvironment(valkey, namespace, given, app, client)
                 for catalogue in env.production, env.test:

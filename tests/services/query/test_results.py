@@ -12,8 +12,8 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.legacy.parameters.contests import ContestPage, contest_read
 from libs.legacy.parameters.participants import participant_read
+from libs.results.contest_counts import Counts
 from libs.results.contest_results import results_of
-from libs.results.counts import Counts
 from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
 from libs.views.reply_types import SourceCounts

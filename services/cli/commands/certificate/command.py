@@ -18,12 +18,12 @@ from libs.contracts.certificates import Certificate, Proof, differences
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
 from libs.telemetry.progress import Progress
+from services.cli.command_decorator import ContestKey, command, command_group
 from services.cli.commands.certificate.context import SealableContest
 from services.cli.commands.certificate.log_source import ExportedLog, ServedLog
 from services.cli.commands.certificate.render import certificate_text
 from services.cli.contest_lookup import Titles, named, read_titles
 from services.cli.render import Block, as_json, plural
-from services.cli.runner import ContestKey, command, command_group
 
 M = TypeVar("M", bound=BaseModel)
 MOST_SHOWN = 30

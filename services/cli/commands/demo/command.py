@@ -17,6 +17,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
+from services.cli.command_decorator import command
 from services.cli.commands.dashboard import open_dashboard
 from services.cli.commands.demo.check import CheckResult, check_counts
 from services.cli.commands.demo.interrupts import Interrupts
@@ -27,9 +28,8 @@ from services.cli.commands.demo.screen import Screen, shown
 from services.cli.commands.demo.voter_load import MOST_IN_FLIGHT, VoterLoad
 from services.cli.commands.demo.voter_responses import AcceptedResults
 from services.cli.commands.demo.voters import VoterPopulation
-from services.cli.discovery import DATA_DIR, addresses_in
-from services.cli.execution import ExitCode
-from services.cli.runner import command
+from services.cli.deployment_discovery import DATA_DIR, addresses_in
+from services.cli.exit_codes import ExitCode
 from services.cli.voting_page.server import serve_voting_page
 
 SETTLE_S: Final = 60.0

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from libs.contracts.json_form import HIDDEN
+from libs.contracts.dataclass_json import HIDDEN
 from services.cli.commands.demo.check import CheckResult
 from services.cli.commands.demo.sample_contest import Sample
 from services.cli.commands.demo.voter_responses import Answers
 from services.cli.commands.verify import differences_text, figures_text
-from services.cli.discovery import DATA_DIR
+from services.cli.deployment_discovery import DATA_DIR
 from services.cli.render import Block
 
 MOST_SHOWN = 10

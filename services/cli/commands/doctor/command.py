@@ -9,13 +9,13 @@ from rich.text import Text
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack.settings import StackSettings
+from services.cli.command_decorator import DataDir, command
 from services.cli.commands.doctor.finding import Finding, fine
 from services.cli.commands.doctor.machine import check_machine
 from services.cli.commands.doctor.servers import check_servers
-from services.cli.discovery import DATA_DIR, NoDeployment
-from services.cli.execution import ExitCode
+from services.cli.deployment_discovery import DATA_DIR, NoDeployment
+from services.cli.exit_codes import ExitCode
 from services.cli.render import Block
-from services.cli.runner import DataDir, command
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent
 from libs.tally.errors import NotFound
+from services.cli.command_decorator import EnvironmentOption, OneContest, command, moment
 from services.cli.commands.log.render import LoggedEvent, audit_text, event_text
 from services.cli.contest_lookup import read_titles
 from services.cli.render import Block
-from services.cli.runner import EnvironmentOption, OneContest, command, moment
 
 START: Final = 0
 

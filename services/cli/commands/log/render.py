@@ -8,7 +8,7 @@ from rich.text import Text
 
 from libs.audit.audit_log import AuditRow
 from libs.audit.contest_history import Change, ContestEvent, Step
-from libs.contracts.json_form import HIDDEN
+from libs.contracts.dataclass_json import HIDDEN
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,

@@ -17,10 +17,10 @@ from libs.tally.errors import IdempotencyKeyReused, TallyError
 from libs.telemetry.progress import Progress
 from libs.web.errors import MalformedJson
 from libs.web.request_parsing import parse_object
+from services.cli.command_decorator import Execute, command
 from services.cli.commands.purchases.context import Account, find_account, purchase_service
 from services.cli.operator_actions import record_action
 from services.cli.render import Block
-from services.cli.runner import Execute, command
 
 AT_ONCE = 200
 ATTEMPTS = 5

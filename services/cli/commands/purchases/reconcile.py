@@ -8,9 +8,9 @@ import typer
 from libs.audit.purchase_logs import VoteOrphan
 from libs.audit.purchase_reconciliation import PurchaseOrphan, Reconciliation, reconcile_logs
 from libs.deployment.deployment import Deployment
+from services.cli.command_decorator import command
 from services.cli.contest_lookup import named, titles_by_key
 from services.cli.render import Block, plural
-from services.cli.runner import command
 
 MOST_SHOWN = 30
 

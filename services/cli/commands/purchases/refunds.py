@@ -9,10 +9,10 @@ import typer
 from libs.deployment.deployment import Deployment
 from libs.purchases.responses import PurchaseShown, show_all
 from libs.views.purchase_views import Listed, Unreadable
+from services.cli.command_decorator import command
 from services.cli.commands.purchases.context import Account, find_account, purchase_service
 from services.cli.contest_lookup import titles_by_key
 from services.cli.render import Block, Rows, plural
-from services.cli.runner import command
 
 PAGE = 200
 

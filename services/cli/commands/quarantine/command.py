@@ -12,6 +12,7 @@ from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.quarantine import Drop, keep
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time import timestamp
+from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.quarantine.records import Quarantined, QuarantineReader, open_quarantine
 from services.cli.commands.quarantine.render import (
     Dropped,
@@ -27,7 +28,6 @@ from services.cli.commands.quarantine.retry import choose, rebuild, try_again
 from services.cli.commands.replay.job import Rebuilt
 from services.cli.commands.replay.options import Accept
 from services.cli.operator_actions import record_action
-from services.cli.runner import Execute, command, command_group
 
 app = command_group("Records that could not be processed.")
 

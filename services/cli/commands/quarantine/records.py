@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aiokafka import ConsumerRecord
 
-from libs.contracts.json_form import HIDDEN
+from libs.contracts.dataclass_json import HIDDEN
 from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader

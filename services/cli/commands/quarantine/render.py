@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from libs.contracts.json_form import HIDDEN
+from libs.contracts.dataclass_json import HIDDEN
 from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.quarantine import name_of
 from services.cli.commands.quarantine.records import DropInfo, Quarantined

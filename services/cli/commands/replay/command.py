@@ -8,6 +8,7 @@ import typer
 
 from libs.contracts.position_token import decode_positions
 from libs.deployment.deployment import Deployment
+from services.cli.command_decorator import Execute, OneContest, command, command_group, moment
 from services.cli.commands.replay.job import Job, Rebuilt
 from services.cli.commands.replay.options import Accept, Outdated, Projections, find_targets
 from services.cli.commands.replay.plan import Plan, make_plan
@@ -15,7 +16,6 @@ from services.cli.commands.replay.render import plan_text, rebuilt_line, rebuilt
 from services.cli.commands.replay.targets import Target
 from services.cli.operator_actions import record_action
 from services.cli.render import Block
-from services.cli.runner import Execute, OneContest, command, command_group, moment
 
 app = command_group("Rebuild views from the log while voting and reading continue.")
 

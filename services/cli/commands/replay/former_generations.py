@@ -10,13 +10,13 @@ from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from libs.views.functions import load_functions
 from libs.views.generations import GenerationGone, State
+from services.cli.command_decorator import Execute, OneContest, command
 from services.cli.commands.replay.options import Accept, Number, Projections, find_targets
 from services.cli.commands.replay.projections import Rebuildable
 from services.cli.commands.replay.swap import swap
 from services.cli.commands.replay.targets import OfTarget, Target, former, latest_read
 from services.cli.operator_actions import record_action
 from services.cli.render import Block
-from services.cli.runner import Execute, OneContest, command
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from libs.contracts.json_form import HIDDEN
+from libs.contracts.dataclass_json import HIDDEN
 from libs.views.generations import PartitionGenerations, State
 from services.cli.commands.replay.projections import PROJECTIONS, ProjectionRow, Rebuildable
 from services.cli.contest_lookup import named

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from libs.deployment.deployment import Deployment
-from libs.local_stack import description
+from libs.local_stack import stack_json
 from libs.monitoring.problems import problems_of
+from services.cli.command_decorator import DataDir, command
 from services.cli.commands.status.reader import Reading, Unreadable, read_status, readings
 from services.cli.commands.status.render import status_text
-from services.cli.discovery import DATA_DIR
-from services.cli.runner import DataDir, command
+from services.cli.deployment_discovery import DATA_DIR
 
 
 @command(
@@ -44,7 +44,7 @@ async def status(
         yield Reading(await read_status(deployment), everything)
         return
     try:
-        async for reading in readings(deployment, lambda: description.read(data_dir) or {}, everything=everything):
+        async for reading in readings(deployment, lambda: stack_json.read(data_dir) or {}, everything=everything):
             yield reading
     except asyncio.CancelledError:
         raise typer.Exit from None

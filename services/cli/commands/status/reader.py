@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 import psutil
 
-from libs.contracts.json_form import HIDDEN
+from libs.contracts.dataclass_json import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.problems import as_json

@@ -12,10 +12,10 @@ from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteVoided
 from libs.tally.voter_ledger import VoteStatus
+from services.cli.command_decorator import ContestKey, Execute, command
 from services.cli.commands.void.operation import Operation
 from services.cli.commands.void.render import VoidResult, void_text
 from services.cli.commands.void.selection import Options, Selection, selection
-from services.cli.runner import ContestKey, Execute, command
 
 
 @command(text=void_text)

@@ -9,9 +9,9 @@ from libs.tally.events import VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.time import timestamp
 from libs.tally.voter_ledger import VoteStatus
+from services.cli.command_decorator import OneContest, command
 from services.cli.contest_lookup import titles_by_key
 from services.cli.render import Block, Rows
-from services.cli.runner import OneContest, command
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from libs.audit.void_effects import Pair, ParticipantEffect, Totals
-from libs.contracts.json_form import HIDDEN
+from libs.contracts.dataclass_json import HIDDEN
 from services.cli.contest_lookup import named
 from services.cli.render import Block, Rows, plural
 

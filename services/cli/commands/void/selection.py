@@ -11,7 +11,7 @@ from libs.deployment.deployment import Deployment
 from libs.storage.secrets import find_contest_secret
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteCast
-from services.cli.runner import moment
+from services.cli.command_decorator import moment
 
 INTERNAL = "c-free", "c-paid"
 PLATFORMS = "ios", "android", "web"

@@ -3,6 +3,7 @@
 from typing import Any
 
 from libs.contracts.vote_states import Progress, VoteState
+from libs.tally.admission import decide, judge, not_running
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import ContestNotRunning, LimitReached
@@ -25,7 +26,7 @@ from libs.tally.reservations import (
     Stale,
     Unknown,
 )
-from libs.tally.rules import Selection, decide, judge, not_running, remaining
+from libs.tally.vote_limits import Selection, remaining
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.reply_types import ClosingState, PartitionState, VoterAllowance
 from tests.libs.views.simulation.allowance_use import Book, Reservation

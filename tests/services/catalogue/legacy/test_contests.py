@@ -11,7 +11,7 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import legacy_test_namespace
 from libs.local_stack.servers import Servers
-from libs.web.asgi import Front
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
 from services.catalogue.app import open_surface
 from services.catalogue.settings import Settings
@@ -44,7 +44,7 @@ async def client(
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
     async with open_surface(settings, guard=Unguarded()) as http_module:
-        transport = httpx.ASGITransport(Front(build_app("Tallykeeper: catalogue", [http_module])))
+        transport = httpx.ASGITransport(HttpMiddleware(build_app("Tallykeeper: catalogue", [http_module])))
         async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
             yield client
 

@@ -18,7 +18,7 @@ from libs.views.generations import Generations
 from services.cli.__main__ import app
 from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
 from services.cli.commands.replay.targets import next_number
-from services.cli.discovery import find_addresses
+from services.cli.deployment_discovery import find_addresses
 from tests.support.voting import Contest
 
 

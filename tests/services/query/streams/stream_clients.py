@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import orjson
 
-from libs.web.asgi import Front
 from libs.web.asgi_routes import AsgiRoute
+from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import Server
 from libs.web.settings import HttpSettings
 from tests.services.query.query_environment import QueryEnvironment
@@ -109,7 +109,7 @@ async def first_events(env: QueryEnvironment, path: str, key: str | None = None)
     async def send(message: Any) -> None:
         sent.append(message)
 
-    front = Front(env.app, [route for route in env.app.routes if isinstance(route, AsgiRoute)])
+    front = HttpMiddleware(env.app, [route for route in env.app.routes if isinstance(route, AsgiRoute)])
     await front(scope | {"headers": headers}, receive, send)
     events = b"".join(message.get("body", b"") for message in sent).decode().split("\n\n")
     found = [

@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import LogUnavailable, NotFound, TallyError
-from services.cli.execution import ExitCode, run
-from services.cli.runner import Execute, command
+from services.cli.command_decorator import Execute, command
+from services.cli.exit_codes import ExitCode, run
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,56 +1,25 @@
-"""The rules that admit votes, as pure functions: no clock, no randomness, no input or output.
+"""Admission: the rules that admit or refuse votes, as pure functions: no clock, no randomness, no input or output.
 
 `decide` is the complete reference. Production runs it in two parts: `judge` in the ingestion worker, then phase
 and limits atomically in the ledger (`votes_reserve` in `libs/views/lua/votes`). Tests verify that the parts
 decide as the reference does.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from libs.tally.commands import CastVote
-from libs.tally.contest import MILLION, UNLIMITED, Contest, Limits, Phase, RatingScale
+from libs.tally.contest import MILLION, Contest, Limits, Phase, RatingScale
 from libs.tally.errors import (
     AnonymousVotingDisabled,
     ContestNotRunning,
-    LimitReached,
-    LimitScope,
     MobileOnly,
     NotFound,
     ParticipantNotVotable,
     TallyError,
     VoteDoesNotFit,
 )
-from libs.tally.events import Choices, Form, Rating, replaces, slot, weight
-
-UsedVotes = Callable[[str], int]
-"""Returns the votes used (folded and pending) for a participant or "" (the contest), of the command's source and
-the vote's allowance period, except those pending in the slot that it replaces."""
-Holds = Callable[[str], bool]
-"""Returns whether the voter has a folded vote in a slot (`VoteCast.slot`) that a new one would replace."""
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The choices of a command in its contest, with their votes and the limits that apply."""
-
-    form: Form
-    choices: Choices
-    max_participant: int
-    max_contest: int
-
-    @property
-    def weight(self) -> int:
-        return weight(self.form, self.choices)
-
-    @property
-    def slot(self) -> str | None:
-        """The slot whose vote it replaces; None if it replaces none."""
-        return slot(self.form, self.choices) if replaces(self.form, self.max_participant) else None
-
-
-def holds_nothing(_: str) -> bool:
-    return False
+from libs.tally.events import Choices, Form, Rating
+from libs.tally.vote_limits import Holds, Selection, UsedVotes, holds_nothing, over_limit, voting_limits
 
 
 def decide(
@@ -94,36 +63,6 @@ def judge(contest: Contest, command: CastVote) -> Selection | TallyError:
     if contest.is_mobile_only and not paid and command.platform not in ("ios", "android"):
         return MobileOnly("This contest accepts free votes only from the mobile apps (platform ios or android).")
     return selection
-
-
-def voting_limits(contest: Contest, source: str) -> Limits:
-    """Return the limits of one voter's votes from `source` by the contest's type."""
-    limits = contest.paid if source == "c-paid" else contest.free
-    match contest.contest_type:
-        case "rating":
-            return Limits(contest.rating.max_per_participant, limits.max_contest)
-        case "ordering":
-            return Limits(UNLIMITED, limits.max_contest)
-    return limits
-
-
-def over_limit(selection: Selection, used: UsedVotes, holds: Holds = holds_nothing) -> TallyError | None:
-    """Return the first limit exceeded, participants before contest, or None. A replacement uses no allowance."""
-    if selection.slot is not None and holds(selection.slot):
-        return None
-    for participant, count in selection.choices:
-        before = used(participant)
-        if _exceeds(before + count, selection.max_participant):
-            return LimitReached(LimitScope.PARTICIPANT, selection.max_participant, before)
-    before = used("")
-    if _exceeds(before + selection.weight, selection.max_contest):
-        return LimitReached(LimitScope.CONTEST, selection.max_contest, before)
-    return None
-
-
-def remaining(limit: int, used: int) -> int | None:
-    """Return the rest of a limit, at least 0 (it may have been lowered); None for no limit."""
-    return None if limit == UNLIMITED else max(0, limit - used)
 
 
 def _named(command: CastVote) -> Iterator[str]:
@@ -195,10 +134,6 @@ def _ordered(contest: Contest, command: CastVote, limits: Limits) -> Selection |
 
 def _selection(form: Form, choices: Choices, limits: Limits) -> Selection:
     return Selection(form, choices, limits.max_participant, limits.max_contest)
-
-
-def _exceeds(votes: int, limit: int) -> bool:
-    return limit != UNLIMITED and votes > limit
 
 
 def _step(name: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from libs.results.counts import NO_RATINGS, NOTHING, Counts
+from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts
 from libs.tally.counts import RatingSums, VoteSums
 from libs.views.reply_types import ContestCounts
 

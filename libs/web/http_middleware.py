@@ -30,7 +30,7 @@ FOR_PLATFORMS: Final = "/operations/purchases"
 NOT_SHARED: Final = (b"cache-control", b"private, no-cache")
 
 
-class Front:
+class HttpMiddleware:
     """Serves every path with and without a trailing slash, without redirects, and HEAD for every GET. A bug is a
     500 problem, never a stack trace; every response has a request id. GET responses without `Cache-Control` get
     `private`: by default, shared caches skip responses to requests with `Authorization`, but not with a cookie.

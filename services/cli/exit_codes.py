@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from libs.local_stack.errors import StackError
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
-from services.cli.discovery import NoDeployment
+from services.cli.deployment_discovery import NoDeployment
 
 
 class ExitCode(IntEnum):

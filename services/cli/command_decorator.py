@@ -17,8 +17,8 @@ from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.time import microseconds, parse_timestamp
 from services.cli.contest_lookup import find_contest
-from services.cli.discovery import DATA_DIR, find_addresses
-from services.cli.execution import ExitCode, run
+from services.cli.deployment_discovery import DATA_DIR, find_addresses
+from services.cli.exit_codes import ExitCode, run
 from services.cli.operator_actions import AuditedGroup
 from services.cli.output import Output, Text
 from services.cli.render import fields

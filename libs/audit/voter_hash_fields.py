@@ -7,8 +7,8 @@ from dataclasses import field as member
 from itertools import islice, zip_longest
 from typing import Any, Final
 
+from libs.audit.hash_fields import Fields, Hash, tally_of
 from libs.audit.log_fold import LogFold
-from libs.audit.stored_hash import Fields, Hash, tally_of
 from libs.tally.voter_ledger import FoldedVote, VoterLedger
 from libs.views.ledger_scan import (
     DIGEST_SIZE,

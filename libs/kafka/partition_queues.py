@@ -1,4 +1,4 @@
-"""Lanes of the log's writer: one partition's queued records, its batch in flight, and the answers to callers."""
+"""Queues of the log's writer, one per partition: records, the batch in flight, and the answers to callers."""
 
 import asyncio
 import math
@@ -61,8 +61,8 @@ class Waiting(NamedTuple):
     answer: Answer
 
 
-class Lane:
-    """One partition: its queued records, and the one batch in flight, sent through `link` at `sent_at`."""
+class PartitionQueue:
+    """One partition: its queued `records`, and the one batch in flight, sent through `link` at `sent_at`."""
 
     __slots__ = (
         "ack",
@@ -72,7 +72,7 @@ class Lane:
         "flight",
         "link",
         "partition",
-        "queue",
+        "records",
         "refused",
         "seconds",
         "sent_at",
@@ -83,13 +83,13 @@ class Lane:
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.queue: deque[Waiting] = deque()
+        self.records: deque[Waiting] = deque()
         self.flight: list[Waiting] = []
         self.ack: asyncio.Future[RecordMetadata] | None = None
         self.link: Link | None = None
         self.sent_at = 0.0
         self.earliest = math.inf
-        """Lower bound of the deadlines of all records in the lane."""
+        """Lower bound of the deadlines of all records in the queue."""
         self.end = 1
         """Minimum offset of the next record: LogCreated has offset 0, and offsets only increase."""
         self.seconds = APPEND_SECONDS.labels(topic)

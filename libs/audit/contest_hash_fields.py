@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from libs.audit.hash_fields import Hash, tally_of
 from libs.audit.log_fold import LogFold
-from libs.audit.stored_hash import Hash, tally_of
 from libs.audit.timeline_fold import Past, Subject
-from libs.audit.voter_hashes import VOTER_HASHES, of_vote
+from libs.audit.voter_hash_fields import VOTER_HASHES, of_vote
 from libs.tally.events import VoteRestored
 from libs.tally.time import timestamp
 from libs.views.counts_replies import source_figures, source_row

@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from libs.deployment.addresses import DeploymentAddresses
-from libs.local_stack import description
+from libs.local_stack import stack_json
 from libs.telemetry.redaction import SecretUrl, revealed
 from libs.views.settings import ValkeyUrl
 
@@ -33,7 +33,7 @@ class _Given(BaseSettings):
 def find_addresses(data_dir: Path) -> DeploymentAddresses:
     """Return the deployment's addresses. Raises `NoDeployment`."""
     given = _Given()
-    found = description.read(data_dir) or {}
+    found = stack_json.read(data_dir) or {}
     kafka = given.kafka_bootstrap_servers or found.get("kafka")
     valkey = found.get("valkey") if given.valkey_url is None else revealed(given.valkey_url)
     if kafka is None or valkey is None:

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageCms
 from PIL.PngImagePlugin import PngInfo
 
-from libs.media.pictures import FORMATS, NotAPicture, Picture, shrunk, take_in
+from libs.media.picture_encoding import FORMATS, NotAPicture, Picture, shrunk, take_in
 from tests.support.pictures import RED, bomb, encoded, halves, is_blue, is_red, opened, picture
 
 MAX_PIXELS = 1_000_000
