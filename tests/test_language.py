@@ -1,10 +1,10 @@
-"""The language rules: docstrings start with a verb or a name, in the words of the field."""
+"""The language rules: docstrings and comments start with a verb or a name, in the words of the field."""
 
 import ast
 import re
 import tokenize
-from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -12,6 +12,10 @@ FOLDERS = ("libs", "services", "tests")
 OPENING = re.compile(r"(What|How|Which|Whether|Where)\b")
 PHRASES = re.compile(r"\b(anew|in front of|parted by)\b", re.IGNORECASE)
 """The words for these are: again, before, separated by."""
+PERSONS = re.compile(r"\b(whoever|somebody|anybody|nobody)\b", re.IGNORECASE)
+"""The words for these are: the caller, a client, a process, no other vote."""
+MARKERS = {".lua": "--", ".js": r"//|/\*+", ".css": r"/\*+", ".md": "", ".yml": "#", ".sh": "#"}
+"""Markers of comments by suffix; "" for files that are prose as a whole."""
 
 
 @cache
@@ -34,12 +38,35 @@ def docstrings() -> list[tuple[Path, int, str]]:
     ]
 
 
-def comments() -> Iterator[tuple[Path, int, str]]:
-    """Yield the path, line and text of every comment."""
-    for path, source in sources().items():
-        for token in tokenize.tokenize(iter(source.splitlines(keepends=True)).__next__):
-            if token.type == tokenize.COMMENT:
-                yield path, token.start[0], token.string
+@cache
+def comments() -> list[tuple[Path, int, str]]:
+    """Return the path, line and text of every comment."""
+    return [
+        (path, token.start[0], token.string)
+        for path, source in sources().items()
+        for token in tokenize.tokenize(iter(source.splitlines(keepends=True)).__next__)
+        if token.type == tokenize.COMMENT
+    ]
+
+
+@cache
+def other_prose() -> list[tuple[Path, int, str, bool]]:
+    """Return the path, line and text of every comment and document of the product outside of Python.
+
+    The last value tells whether the line is the first one of its comment.
+    """
+    found = []
+    files = (path for name in ("libs", "services", "deploy") for path in sorted((ROOT / name).rglob("*")))
+    for path in (ROOT / "README.md", *files):
+        if path.suffix in MARKERS:
+            marker = re.compile(rf"(?:^|\s)(?:{MARKERS[path.suffix]})\s*(\S.*)")
+            lines = [marker.search(line) for line in path.read_text().splitlines()]
+            found += [
+                (path.relative_to(ROOT), number, line[1], before is None)
+                for number, (before, line) in enumerate(pairwise([None, *lines]), 1)
+                if line is not None
+            ]
+    return found
 
 
 def test_a_docstring_starts_with_a_verb_or_a_name() -> None:
@@ -47,7 +74,21 @@ def test_a_docstring_starts_with_a_verb_or_a_name() -> None:
     assert found == [], "Start with a verb, or with the standard name of the thing."
 
 
+def test_a_comment_starts_with_a_verb_or_a_name() -> None:
+    code = [row for row in other_prose() if row[0].suffix in {".lua", ".js", ".css"}]
+    found = [f"{path}:{line}: {text[:60]}" for path, line, text, first in code if first and OPENING.match(text)]
+    assert code
+    assert found == [], "Start with a verb, or with the standard name of the thing."
+
+
 def test_prose_uses_the_words_of_the_field() -> None:
-    prose = [*docstrings(), *comments()]
+    prose = [*docstrings(), *comments(), *(row[:3] for row in other_prose())]
     found = [f"{path}:{line}: {match[0]}" for path, line, text in prose for match in PHRASES.finditer(text)]
     assert found == [], "Write again, before, or separated by."
+
+
+def test_prose_of_the_product_names_the_acting_party() -> None:
+    python = [row for row in (*docstrings(), *comments()) if row[0].parts[0] != "tests"]
+    prose = [*python, *(row[:3] for row in other_prose())]
+    found = [f"{path}:{line}: {match[0]}" for path, line, text in prose for match in PERSONS.finditer(text)]
+    assert found == [], "Write the caller, a client, a process, an operator."

@@ -4,7 +4,7 @@
 # The users themselves are made before, for instance:
 #   kafka-configs.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --alter --entity-type users \
 #     --entity-name tally-ingestion --add-config 'SCRAM-SHA-512=[password=...]'
-# Whoever may write to the catalogue's topic may issue API keys: only the catalogue, the projector and the operator may.
+# Write access to the catalogue's topic includes issuing API keys: only the catalogue, the projector and the operator may.
 set -euo pipefail
 NAMESPACE=${NAMESPACE:-tally}
 

@@ -22,7 +22,7 @@ from libs.tally.voter_ledger import VoterLedger, VoteStatus
 UNNAMED: Final = ""
 OUTCOMES: Final = {status: status.name.lower() for status in VoteStatus}
 UNKNOWN: Final = SourceConfig("", is_in_total=False, mode="cumulative", mapping={}, retired=False, registered=0)
-"""Stands for a source that reported, but is no longer in the catalogue."""
+"""Represents a source that reported, but is no longer in the catalogue."""
 
 VoteName = tuple[str, str]
 """(voter, vote id)"""

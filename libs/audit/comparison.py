@@ -134,7 +134,7 @@ class _Comparison:
         ends = await self._reader.end_offsets(self._topic.name, [fold.partition])
         if position.offset > ends[fold.partition]:
             log = f"ends at {ends[fold.partition]}"
-            found.append(Difference(fold.partition, "position", log, f"stands at {position.offset}"))
+            found.append(Difference(fold.partition, "position", log, f"is at {position.offset}"))
             return False
         return True
 

@@ -1,4 +1,4 @@
-"""Hashes of a contest, beside its counts, and the values that the fold expects in them."""
+"""Valkey hashes of a contest other than its counts, with the field values that a fold expects."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Hashes of a view and the fields that a fold expects in them, compared alike."""
+"""Compares the fields of a view's Valkey hashes with the values that a fold expects."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol

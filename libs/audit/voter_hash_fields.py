@@ -1,4 +1,4 @@
-"""Hashes of a contest's voters and their votes, and the values that the fold expects in them."""
+"""Valkey hashes of a contest's voters and votes, with the field values that a fold expects."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator

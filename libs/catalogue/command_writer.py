@@ -128,8 +128,8 @@ class CommandWriter:
 
         Return the decided attempt, None if it was an earlier one with the same idempotency key, and its outcome,
         None if nothing had to be written. `prepare` gets the members of a `Command`. `name` identifies the
-        records: their writes are serialized in this process, to avoid repeated conflicts. Raises what `prepare`
-        and `record` raise, and `IdempotencyKeyReused`.
+        records: their writes are serialized in this process, to avoid repeated conflicts. Raises the errors of
+        `prepare` and `record`, and `IdempotencyKeyReused`.
         """
         request = request or WriteRequest.once()
         async with self._serialized(account, *name):

@@ -22,7 +22,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 
 KEY_BYTES: Final = 12
 TITLED: Final = ("contests", "participants")
-"""Resources that audiences see by their title."""
+"""Resources that audiences identify by title."""
 MOST_REFERENCES: Final = 500
 """References of a record, and parts that others can refer to: each costs its fold 2 µs of Valkey's time."""
 REF_KEY: Final = re.compile(REF_KEY_PATTERN)

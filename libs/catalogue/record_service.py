@@ -77,7 +77,7 @@ class RecordService:
         """Create a record, with a random key unless `key` is given; `owned` are the server's members.
 
         Raises `ValidationFailed`, `NotFound` (the parent), `IdempotencyKeyReused`, `VersionConflict` (a given key
-        exists), and what `CommandWriter.record` raises.
+        exists), and the errors of `CommandWriter.record`.
         """
 
         def compose(target: Target) -> Document:

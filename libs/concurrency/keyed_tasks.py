@@ -21,7 +21,7 @@ class KeyedTasks(Generic[K]):
             task.add_done_callback(lambda _: self._tasks.pop(key))
 
     async def cancel(self) -> None:
-        """Cancel what runs, and wait for its end."""
+        """Cancel the running tasks, and wait for their end."""
         running = list(self._tasks.values())
         for task in running:
             task.cancel()

@@ -139,7 +139,7 @@ class ContestClosing(Command):
 
 @dataclass(frozen=True, slots=True)
 class KeyRules:
-    """Restrictions of an API key besides its permissions."""
+    """Restrictions of an API key other than its permissions."""
 
     name: str = ""
     expires: int | None = None

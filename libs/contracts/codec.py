@@ -26,7 +26,7 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent(Undecodable):
-    """An event of a type that this version does not know: a newer one wrote it."""
+    """An event of a type that this version does not support: a newer one wrote it."""
 
     type: str
 

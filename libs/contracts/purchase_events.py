@@ -75,7 +75,7 @@ class PurchaseRecorded(OfPurchase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseUpdated(OfPurchase):
-    """A state of a recorded purchase's subscription; what it bought never changes.
+    """A state of a recorded purchase's subscription; the purchased votes never change.
 
     It holds if `reported_at`, the payment platform's time, is later than that of the state before, or None: then
     its place in the log decides. `subscription` replaces the whole state; `expiration` alone replaces that member.

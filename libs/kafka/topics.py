@@ -27,7 +27,7 @@ POLL_S = 0.05
 MIN_IN_SYNC: Final = "min.insync.replicas"
 REPLICATION_FACTOR: Final = "replication factor"
 GIVEN_TIMES: Final = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
-"""Topic settings under which records keep their producer's timestamp, whatever it is."""
+"""Topic settings under which records keep any timestamp of their producer."""
 
 
 class FoundTopic(NamedTuple):

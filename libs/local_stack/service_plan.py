@@ -1,4 +1,4 @@
-"""The services' processes of a stack, with their ports and what is different in their environments."""
+"""The services' processes of a stack, with their ports and their own environment variables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from libs.web.settings import is_loopback
 class ServicePlan:
     """Processes in the order of their start, each with its own settings, and addresses.
 
-    Several gateways share one port and have an operations port each, which tells them apart.
+    Several gateways share one port and have an operations port each, which identifies them.
     """
 
     processes: Sequence[tuple[ServiceProcess, Mapping[str, str]]]

@@ -26,7 +26,7 @@ class StackSettings(BaseSettings):
     )
     namespace: str = Field("tally", description="Prefix of every topic and key.")
     partitions: int = Field(16, ge=1, description="Partitions of the votes topic, fixed for its life.")
-    host: str = Field("127.0.0.1", description="Where the local stack's HTTP front listens.")
+    host: str = Field("127.0.0.1", description="Address on which the local stack's HTTP service listens.")
     operations_port: int = Field(
         0,
         ge=0,

@@ -21,7 +21,7 @@ from libs.views.hash_tags import SLOTS, shard_borders
 
 NODE_TIMEOUT_MS: Final = 5000
 FORMED: Final = "formed"
-"""File that exists once the servers know one another."""
+"""File that exists once the servers have formed the cluster."""
 POLL_S: Final = 0.05
 
 
@@ -127,7 +127,7 @@ class _Forming:
             await asyncio.sleep(POLL_S)
 
     async def _agrees(self) -> bool:
-        """Return whether each server knows all others and serves all slots."""
+        """Return whether each server has joined all others and reports all slots as served."""
         wanted = {
             "cluster_state:ok",
             f"cluster_known_nodes:{len(self._servers)}",

@@ -17,7 +17,7 @@ RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]
 
 SLICE_EVENTS = 32
 SLICE_BYTES = 256 * 1024
-"""Limits of one call: it takes about 2 ms. A DELETE ends a slice: what belonged to the record goes in parts."""
+"""Limits of one call: it takes about 2 ms. A DELETE ends a slice: the record's children are deleted in parts."""
 
 
 class CatalogueViewWriter(Protocol):

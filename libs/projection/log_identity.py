@@ -60,9 +60,9 @@ def start_of(topic: Topic, partition: int, origin: LogIdentity, stored: Position
     if stored.log_id != origin.log_id:
         why = f"it was recreated: its log id is {origin.log_id}, the view was folded from {stored.log_id}"
     elif stored.offset > origin.extent.end:
-        why = f"it was shortened: it ends at {origin.extent.end}, the view stands at {stored.offset}"
+        why = f"it was shortened: it ends at {origin.extent.end}, the view is at {stored.offset}"
     elif stored.offset < origin.extent.beginning:
-        why = f"it begins at {origin.extent.beginning}, the view stands at {stored.offset}: records are missing"
+        why = f"it begins at {origin.extent.beginning}, the view is at {stored.offset}: records are missing"
     else:
         return stored
     raise LogChanged(f"{topic.name}/{partition} is not the log of this view: {why}", topic=topic.name)

@@ -1,4 +1,4 @@
-"""The stop of a fold at an event of a newer version."""
+"""Stops a fold at an event that a newer version wrote."""
 
 from collections.abc import Sequence
 from typing import Self, TypeVar
@@ -12,7 +12,7 @@ E = TypeVar("E")
 
 
 class NewerEvent(TallyError):
-    """The record at `offset` has a type that this version does not know; all before it are folded.
+    """The record at `offset` has a type that this version does not support; all before it are folded.
 
     It is not quarantined: a process of the version that wrote it folds it.
     """

@@ -26,7 +26,7 @@ IDLE_CHECK_S = 1.0
 FOLD_RECORDS = 2_000
 """Maximum records per `fold` call."""
 GAPS_TOLERATED = 2
-"""Gaps tolerated: a batch in flight during a seek looks like an offset gap; one more is a real gap."""
+"""Gaps tolerated: a batch in flight during a seek appears as an offset gap; one more is a real gap."""
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ class ProjectorSettings(BaseSettings):
     projector_keep_generation_s: int = Field(
         86_400,
         ge=0,
-        description="How long what was read before a replay is kept, processed together with what is read now, "
-        "in seconds; 0: until `tally replay drop`.",
+        description="Retention time of the views that were read before a replay, in seconds; they are updated "
+        "meanwhile. 0: until `tally replay drop`.",
     )
 
 

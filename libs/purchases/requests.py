@@ -77,7 +77,7 @@ class PurchaseForm(Members):
     anonymous_id: Identity | None = Field(
         None,
         description="Id of a buyer without a user id, who is the anonymous voter of the votes. The contest's "
-        "`paid.is_anonymous` must be true; otherwise the purchase is refused and stands on the refund list.",
+        "`paid.is_anonymous` must be true; otherwise the purchase is refused and is put on the refund list.",
     )
     purchase_token: Token = Field(description="The payment platform's token of the purchase.")
     type: Name = Field(description="`vote` casts votes; other types are only stored.")

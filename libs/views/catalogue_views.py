@@ -131,7 +131,7 @@ class CatalogueViews:
         base, generation = self._base(partition), self._generation
         await apply(self._valkey, "catalogue", base, start, end, items, generation)
         if isinstance(entries[-1][1] if entries else None, RecordDeleted):
-            # removes what belonged to the record, which readers do not see any more
+            # removes the record's children, which readers no longer receive
             start = Position(start.log_id, end)
             await apply(self._valkey, "catalogue", base, start, end, msgpack.packb([]), generation)
 

@@ -29,7 +29,7 @@ class _Use(NamedTuple):
 class FunctionExpiry:
     """Deletes other versions' libraries after a day without use of any of them. Several processes do no harm.
 
-    Each library counts its uses in the server's memory, whoever calls it, in whichever namespace. Readiness checks
+    Each library counts its uses in the server's memory, by all processes of all namespaces. Readiness checks
     and idle projectors use theirs each second or so. The day begins again after a restart of this process or of
     Valkey.
     """

@@ -9,7 +9,7 @@ from libs.views.hash_tags import Prefix, partition_in
 from libs.views.serialization import glob_escaped
 
 SCANNED: Final = 1_000
-"""Keys that one call looks at."""
+"""Keys that one call examines."""
 
 
 class GenerationKey(NamedTuple):

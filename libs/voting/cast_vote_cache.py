@@ -1,4 +1,4 @@
-"""Cast votes by their place in the log, where they never change: each is read once."""
+"""Cache of cast votes by their position in the log; each is read once, since the log never changes."""
 
 from collections import OrderedDict
 from typing import Final

@@ -218,7 +218,7 @@ class Driver:
         self._confirmations.confirm(run.partition, effect.incarnation, run.reply)
 
     def _await_record(self, run: Run, effect: effects.AwaitRecord) -> None:
-        """Wait until the run's deadline, or after it, for one look at the fold.
+        """Wait until the run's deadline, or after it, for one read of the fold.
 
         A wait for a gate after it may last until the run's deadline.
         """

@@ -89,7 +89,7 @@ class HttpSettings(HostSettings):
     reuse_port: bool = Field(
         False,
         description="Share the port with other processes of this user (SO_REUSEPORT): the system distributes the "
-        "connections. The port then hides what operators see, which is of one process: set TALLY_OPERATIONS_PORT.",
+        "connections. Operators' pages and metrics, which are of one process, then need TALLY_OPERATIONS_PORT.",
     )
     operations_port: int = Field(
         0,

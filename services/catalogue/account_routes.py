@@ -29,8 +29,8 @@ class LooksShown(BaseModel):
     """The looks of the account's pages; null: the pages' own."""
 
     logo_key: str | None = Field(description="Key of an image: the logo.")
-    primary_color: str | None = Field(description="Colour of what users act on.")
-    secondary_color: str | None = Field(description="Second colour, beside the primary one.")
+    primary_color: str | None = Field(description="Colour of buttons and links.")
+    secondary_color: str | None = Field(description="Secondary colour.")
     background_color: str | None = Field(description="Colour of the pages.")
     text_color: str | None = Field(description="Colour of the text.")
 

@@ -1,4 +1,4 @@
-"""Guards of contests with votes: what was voted keeps its meaning, and a final result its participants."""
+"""Rejects changes that would alter the meaning of votes already cast, or the participants of a final result."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from libs.views.vote_views import VoteViews
 
 
 class ClosedContests:
-    """Checks deletions and changes against the votes; they lie in `partitions` partitions."""
+    """Checks deletions and changes against the votes in `partitions` partitions."""
 
     def __init__(self, catalogue: CatalogueViews, votes: VoteViews, partitions: int) -> None:
         self._catalogue = catalogue

@@ -1,6 +1,6 @@
-"""API keys of an account, managed by its holders of keys with `keys:manage`.
+"""API keys of an account, managed with keys that have `keys:manage`.
 
-A new key has no more than the calling key: permissions, time, networks, rate.
+A new key has at most the calling key's permissions, validity, networks and rate.
 """
 
 import ipaddress

@@ -109,7 +109,7 @@ class ClosingManager:
             await asyncio.gather(*(self._attend(account, key) for account, key in due))
 
     async def _attend(self, account: str, key: str) -> None:
-        with _logged(f"what contest {key} of {account} needs"):
+        with _logged(f"contest {key} of {account}"):
             async with self._slots:
                 await self._take_step(account, key)
 

@@ -92,7 +92,7 @@ class PurchaseManager:
             logger.warning("open purchases of %s/%d cannot be read: %s", self._topic.name, partition, error)
             return False
         except Exception:
-            logger.exception("what is to be done of %s/%d cannot be read", self._topic.name, partition)
+            logger.exception("the open purchases of %s/%d cannot be read", self._topic.name, partition)
             return False
         now, began = asyncio.get_running_loop().time(), False
         for _, purchase in page:

@@ -102,7 +102,7 @@ class PublicContests:
 
 
 def listed(snapshot: Snapshot) -> Sequence[Stored]:
-    """Return the participants that the public sees, by running number: an order that says nothing of votes."""
+    """Return the participants shown to the public, by running number: an order independent of votes."""
     is_hidden = snapshot.record.contest_config.participant_visibility == "owner_only"
     return [] if is_hidden else snapshot.approved
 
@@ -152,7 +152,7 @@ def public_contest(snapshot: Snapshot, images: Images, origin: str) -> Answer:
 
 
 def _scale(record: ContestRecord) -> dict[str, Any]:
-    """Return what a voter can choose, of contests in which that is more than a participant."""
+    """Return the choices of a voter in contests in which a vote is more than a participant."""
     rules = record.contest_config
     if record.contest_type == "rating":
         subs = [

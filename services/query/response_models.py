@@ -189,7 +189,7 @@ class Entrant(BaseModel):
 
 
 class PublicSubRating(BaseModel):
-    """An aspect that is rated besides the overall rating."""
+    """An aspect that is rated in addition to the overall rating."""
 
     sub_rating_id: str = Field(description="Its id, in votes.")
     title: str | None = Field(description="Display name.")

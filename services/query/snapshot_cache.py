@@ -1,4 +1,4 @@
-"""Caches the latest snapshot of each contest, as fresh as promised at the least cost."""
+"""Caches the latest snapshot of each contest, and bounds the cost of refreshing it."""
 
 import asyncio
 import time

@@ -15,8 +15,8 @@ class Looks(Members):
     """The looks of the account's pages."""
 
     logo_key: str | None = Field(None, description="Key of an image: the logo.")
-    primary_color: Colour | None = Field(None, description="Colour of what users act on.")
-    secondary_color: Colour | None = Field(None, description="Second colour, beside the primary one.")
+    primary_color: Colour | None = Field(None, description="Colour of buttons and links.")
+    secondary_color: Colour | None = Field(None, description="Secondary colour.")
     background_color: Colour | None = Field(None, description="Colour of the pages.")
     text_color: Colour | None = Field(None, description="Colour of the text.")
 

@@ -1,4 +1,4 @@
-"""Schema of a contest: the current members, and beside them the members that only the legacy API uses."""
+"""Schema of a contest: the current members, and the members that only the legacy API uses."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -92,7 +92,7 @@ class Rating(Members):
     step_size: str | None = Field(None, description="Ratings are whole numbers unless this is `fraction`.")
     style: Style = Field({})
     sub_rating_configs: list[SubRating] = Field(
-        [], description="Aspects that are rated besides the overall rating."
+        [], description="Aspects that are rated in addition to the overall rating."
     )
 
     @model_validator(mode="after")

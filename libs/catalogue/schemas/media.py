@@ -75,7 +75,7 @@ def fits_type(document: dict[str, Any]) -> bool:
 
 
 def upload_id(document: dict[str, Any]) -> str:
-    """Return the id that a file's upload URL signs besides its key; a new id invalidates all earlier URLs."""
+    """Return the id that a file's upload URL signs with its key; a new id invalidates all earlier URLs."""
     found: str = document.get("upload_id", "")
     return found
 

@@ -26,7 +26,7 @@ INTEGER: Final = re.compile(form_schemas.INTEGER)
 async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
     """Return the body's values of `parameters`, and of unknown ones in JSON; {} for an empty body.
 
-    Raises what `libs.web.request_parsing` raises. The values are not validated.
+    Raises the errors of `libs.web.request_parsing`. The values are not validated.
     """
     headers = headers_of(request.scope)
     kind = require_json(headers, *FORMS)

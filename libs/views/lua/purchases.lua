@@ -16,7 +16,7 @@
 
 local STATUS, CREATED, UPDATED, OFFSET, CODE, REASON, TAKEN_BACK, VOTES, EVENT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local CHOICE, SUBSCRIPTION, EXPIRATION, REPORTED_AT = 10, 11, 12, 13
-local SCHEMA = 2  -- raised with every change of what is stored, or of what the same log is folded to
+local SCHEMA = 2  -- raised with every change of the stored layout, or of the fold's result for the same log
 local RECORDED, CAST, UNCOUNTED, REFUSED, REFUNDED = 'recorded', 'cast', 'uncounted', 'refused', 'refunded'
 
 local function records_of(base, account) return base .. ':records:' .. account end
@@ -153,7 +153,7 @@ local generations = generations_of('purchases', SCHEMA, fold, {})
 
 -- ---------------------------------------------------------------------------------------------- reads
 
--- of the live generation, where that is fresh (shared/reads.lua): each reply is the fourth part of what is answered
+-- Reads of the live generation, if it is fresh (shared/reads.lua): each reply is the fourth part of the function's answer
 local read = reads_of('purchases', generations)
 
 -- ARGV: generation ('' the live one). {log id, offset, records in quarantine}; log id '' when nothing was folded. Of a

@@ -1,4 +1,4 @@
-"""Protocol that casts a vote: judge, reserve, append, confirm; again after a fence, or by a newer contest."""
+"""Protocol that casts a vote: judge, reserve, append, confirm; repeated after a fence or a newer configuration."""
 
 from collections.abc import Callable
 from typing import Final, assert_never

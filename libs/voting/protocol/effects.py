@@ -73,7 +73,7 @@ class Append(NamedTuple):
 
 
 class Confirm(NamedTuple):
-    """Ask, after the acknowledgement, if the gate is still open under the fence epoch.
+    """Check, after the acknowledgement, that the gate is still open under the fence epoch.
 
     Reply: `bool | TallyError`.
     """

@@ -1,4 +1,4 @@
-"""Loads a contest again whose cached configuration is stale, and puts it in force."""
+"""Reloads a contest whose cached configuration is stale, and puts the newer one in force."""
 
 from libs.tally.contest import Contest
 from libs.tally.errors import RECOVERING, LedgerCatchingUp, TallyError

@@ -100,7 +100,7 @@ def _retired(result: Retired) -> Iterator[Block]:
     if not result.retired:
         yield f"There is only one secret of {result.purpose}."
     elif result.executed:
-        yield f"Retired {result.retired}: what they signed ends within {FRESH_S:.0f} s."
+        yield f"Retired {result.retired}: their signatures become invalid within {FRESH_S:.0f} s."
     else:
         number = result.retired
         yield f"Run again with --execute to end all {result.purpose} that {number} former secrets signed."

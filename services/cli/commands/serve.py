@@ -49,7 +49,7 @@ def serve(
 
 
 def environments(settings: HttpSettings, workers: int) -> list[dict[str, str]]:
-    """Return what is different in each worker's environment: the port that shows its own metrics."""
+    """Return each worker's own environment variables: the port of its own metrics."""
     first = settings.operations_port
     return [
         {"TALLY_REUSE_PORT": "true", "TALLY_OPERATIONS_PORT": str(first + number if first else 0)}

@@ -1,4 +1,4 @@
-"""The voting page's backend: it holds the API key, knows its voters, and passes their requests on.
+"""The voting page's backend: it holds the API key, identifies the voters, and forwards their requests.
 
 Copy it and replace `voter_of` by the log-in of your application. Everything that needs no key, the page reads from
 the public API itself: the contest and its live results.

@@ -23,7 +23,7 @@ export class Announcements {
     write("said", text);
   }
 
-  /** Discards what was said, which has become hidden. */
+  /** Discards the last announcement, since the counts are hidden now. */
   forget() {
     this.#said = "";
     write("said", "");

@@ -57,7 +57,7 @@ export class ChartPanel {
     this.#options.changed();
   }
 
-  /** Discards what is shown, which has become hidden. */
+  /** Discards the shown counts, since they are hidden now. */
   forget() {
     this.#shown = [];
     this.#chart.clear();

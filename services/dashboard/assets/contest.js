@@ -178,7 +178,7 @@ function note(all, matching, shown) {
   return matching > shown ? t("and {n} more", { n: words.number(matching - shown) }) : "";
 }
 
-/** Returns what is exported: the title, and all rows of the ranking. */
+/** Returns the export: the title, and all rows of the ranking. */
 const shownResult = () => ({
   title: people.title || KEY,
   counts: board.counts,

@@ -1,4 +1,4 @@
-// The top of a contest's page: title, phase, what is wrong, and how old the data is.
+// The top of a contest's page: title, phase, problems, and the age of the data.
 
 import { element, write } from "./page-elements.js";
 import { t } from "./texts.js";

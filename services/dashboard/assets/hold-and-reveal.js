@@ -1,4 +1,4 @@
-// The board for an audience: live, held while votes go on, or revealed place by place from the last.
+// The counts shown to an audience: live, held while votes go on, or revealed place by place from the last.
 
 /** The state of the board. Calls `changed()` after each change. */
 export class Board {

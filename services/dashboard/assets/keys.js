@@ -1,4 +1,4 @@
-// The account's API keys: make one, see all, revoke.
+// The account's API keys: create, list and revoke.
 
 import { make } from "./keyed-elements.js";
 import { get, open, Refused } from "./session.js";

@@ -1,4 +1,4 @@
-// Colours of participants: each has its own, by its number in the contest, whatever its place.
+// Colours of participants: each has its own, by its number in the contest, independent of its rank.
 
 export const COLOURS = 12;
 

@@ -1,4 +1,4 @@
-// The controls of a show: hold and reveal, layout, link to this view, and exports; also by keys, and by a presenter.
+// The presenter's controls: hold and reveal, layout, link to this view, and exports; by buttons, keys or a remote control.
 
 import { element, parameter, setParameter } from "./page-elements.js";
 import { t } from "./texts.js";

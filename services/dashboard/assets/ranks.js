@@ -31,7 +31,7 @@ export function placesOf(counts, order) {
   return ranked(entries, order);
 }
 
-/** Returns what a row shows of a place: its main number, the one below it, and its part of a full bar. */
+/** Returns a place's values in a row: the main number, the one below it, and its part of a full bar. */
 export function figures(place, best, counts) {
   const unit = words.units(counts.contest_type);
   const part = (value, of) => (of > 0 ? Math.max(value, 0) / of : 0);

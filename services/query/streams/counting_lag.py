@@ -1,4 +1,4 @@
-"""Lag of the counting: records that the log has, the views have not counted, and clients should know about."""
+"""Lag of the counting, as streams report it: records in the log that the views have not counted."""
 
 import asyncio
 import logging

@@ -18,7 +18,7 @@ GONE: Final = format_sse_event(event="gone", data_str="{}")
 class PhaseState(NamedTuple):
     """The data of a `phase` event without the server time; start and end in microseconds since 1970.
 
-    `lag` is None for readers from whom the counts are hidden: it would show them how many votes come in.
+    `lag` is None for readers from whom the counts are hidden: it would show them how many votes arrive.
     """
 
     phase: Phase

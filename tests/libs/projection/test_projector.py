@@ -267,7 +267,7 @@ async def test_a_shortened_log_stops_the_projector(settings: KafkaSettings, topi
         await eventually(lambda: feed.is_folded_into(views))
     views.positions[2] = Position(views.positions[2].log_id, 1_000)
     async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)) as task:
-        assert "it was shortened: it ends at 26, the view stands at 1000" in await stops(task)
+        assert "it was shortened: it ends at 26, the view is at 1000" in await stops(task)
 
 
 async def test_a_log_that_lost_its_beginning_stops_the_projector(

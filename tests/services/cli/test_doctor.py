@@ -72,7 +72,7 @@ def test_a_stack_that_was_announced_but_is_away_ends_with_3(tmp_path: Path) -> N
     stack_json.write(tmp_path, stack | {"pids": {"projector": 2**22}})
     result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path)])
     assert result.exit_code == 3
-    for away in ("projector: process", "Kafka: does not answer", "Valkey: does not answer", "HTTP front"):
+    for away in ("projector: process", "Kafka: does not answer", "Valkey: does not answer", "HTTP service"):
         assert f"problem  {away}" in result.stdout
 
 

@@ -343,7 +343,7 @@ async def test_a_view_of_another_log_or_past_its_end_is_found(log: FoldedLog) ->
     await log.valkey.call("HSET", log.key("g1:position", partition=1), "log", "recreated")
     report = await compare(log.stack)
     assert [(d.what, d.view) for d in report.differences] == [
-        ("position", "stands at 99"),
+        ("position", "is at 99"),
         ("id of the log", "recreated"),
     ]
 

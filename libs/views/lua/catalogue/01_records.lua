@@ -25,7 +25,7 @@
 local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local SORT = 10
 local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
-local SCHEMA = 4       -- raised with every change of what is stored, or of what the same log is folded to
+local SCHEMA = 4       -- raised with every change of the stored layout, or of the fold's result for the same log
 local KEPT_MS = 24 * 3600 * 1000
 local LISTED = 100   -- referrers named at most
 local REMOVED = 50   -- records of a deleted one, removed by one call

@@ -16,7 +16,7 @@ function folds.RecordsWritten(base, e, clock)
     if old or write.kind == 'RecordCreated' then
       for part in pairs(set_of(write.offers)) do after.own[part] = true end
     else
-      after.own[name_of(write)] = nil  -- a change of what is not there leaves nothing to refer to
+      after.own[name_of(write)] = nil  -- a change of an absent record leaves nothing to refer to
     end
   end
   for _, write in ipairs(e.writes) do
@@ -48,7 +48,7 @@ function folds.RecordDeleted(base, e)
     local above = find(base, e.account, old[PARENT_RESOURCE], old[PARENT])
     if not above or above[VERSION] ~= e.expected_parent then return CONFLICT, {} end
   end
-  -- nothing outside refers to what belongs to a record, or to its parts (catalogue/resource_definition.py)
+  -- no other record refers to a record's children, or to its parts (catalogue/resource_definition.py)
   local found = {}
   add_referrers(base, e.account, e.resource, e.key, { [name_of(e)] = true }, 1, found)
   if #found > 0 then return IN_USE, found end

@@ -82,7 +82,7 @@ end)
 
 -- ARGV: account, contest, most, time of the last change (us) of the participants that the caller has read, and of the
 -- vote sources ('-inf' to begin). {version or '', swaps, envelope or '', {participant, envelope, ...}, their number in all,
--- {source, envelope, ...}, their number in all}: by their last change, so that what changes meanwhile comes again.
+-- {source, envelope, ...}, their number in all}: by their last change, so that records changed meanwhile are returned again.
 read('contest', function(base, args, own)
   local account, contest = args[1], args[2]
   local version = call('HGET', base .. ':config', contest) or ''
@@ -109,7 +109,7 @@ read('due', function(base, args)
   return reply
 end)
 
--- ARGV: account, contest, configuration version, when it is due next (us; '' never). Settles what is due unless anything
+-- ARGV: account, contest, configuration version, when it is due next (us; '' never). Settles the due closing unless anything
 -- of the contest has changed since that version. No part of the fold: a replay makes it due again.
 library.register('catalogue_settle', function(keys, args)
   local base, name = generations.view(keys[1]), contest_name(args[1], args[2])

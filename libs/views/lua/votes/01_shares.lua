@@ -1,5 +1,5 @@
--- Where a voter's sums and slots are. The contest's, and those of the first OWN participants that the votes used, are with
--- the voter. Those of all others lie in shares, of SHARE successive indexes together. So a vote costs the same however many
+-- Storage of a voter's sums and slots. The contest's, and those of the first OWN participants that the votes used, are with
+-- the voter. Those of all others are in shares, each of SHARE successive indexes. So a vote costs the same however many
 -- participants its voter has voted for, and a voter of few is one value.
 
 local OWN, SHARE = 50, 16

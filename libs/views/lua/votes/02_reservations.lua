@@ -221,7 +221,7 @@ end
 
 local NOTHING_USED = { by_digest = {}, epoch = 0, latest = 0, oldest = 2 ^ 53, votes = {}, taken = {} }
 
--- What a voter's reservations use, computed once in a call: their digests; of free votes the latest period, the latest
+-- Allowance used by a voter's reservations, computed once in a call: their digests; of free votes the latest period, the latest
 -- time, and the earliest period; votes by source and period, and by participant; and see current_weight.
 local function use_of(c, standing, list)
   if #list == 0 then return NOTHING_USED end

@@ -10,7 +10,7 @@ library.register('votes_confirm', function(keys, args)
 end)
 
 -- ARGV: contest, version; and of a worker the incarnation it loaded under, the contest's catalogue partition, the offset
--- that its view stood at. Raises the configuration version in force: 1 done, 0 moot, -1 read too early.
+-- that its view had reached. Raises the configuration version in force: 1 done, 0 moot, -1 read too early.
 -- A worker's version is accepted only while the gate is open under the same incarnation, and if the catalogue view had
 -- reached the end that its log had when the gate was closed: that includes any version in force here before a data loss.
 -- If none is in force, the projector's version is only a floor: a delayed projector may send an old version after the
@@ -43,7 +43,7 @@ library.register('votes_shut', function(keys, args)
   local asked = gate.asked
   if gate.asked_run ~= gate.run or gate.asked_after ~= folded then
     asked = math.max(gate.n + 1, folded + 1, asked + 1, math.floor(microseconds() / 1000))
-    -- only with a new number: what the projector put in force while a fence is on its way must stay
+    -- only with a new number: versions that the projector put in force while a fence is on its way must stay
     call('UNLINK', base .. ':config', base .. ':floors', base .. ':needs')
   end
   local incarnation, after = string.format('%.0f', asked), string.format('%.0f', folded)
@@ -52,8 +52,8 @@ library.register('votes_shut', function(keys, args)
   return { incarnation, after, gate.run }
 end)
 
--- ARGV: incarnation of the fence that is asked for, catalogue partition, offset, ... Before that fence is appended: where
--- the catalogue's log ended after the gate was shut. The latest that anybody says holds.
+-- ARGV: incarnation of the requested fence, catalogue partition, offset, ... Stores, before that fence is appended, the
+-- ends of the catalogue's log after the gate was shut; the highest reported offset of a partition holds.
 library.register('votes_need', function(keys, args)
   local base = keys[1]
   if load_gate(base).asked ~= tonumber(args[1]) then return 0 end

@@ -48,7 +48,7 @@ do
     return rows, ratings
   end
 
-  -- What changed after the change of that number, so many at most: participants; fields of external figures and of
+  -- Changes after the change of that number, so many at most: participants; fields of external figures and of
   -- releases; the number of the last of these changes, and of the last there is.
   local function changes_after(key, after, at_most)
     local last = tonumber(call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2] or 0)

@@ -1,6 +1,6 @@
 -- Pages through a partition's ledger, each page with its exact position, to compare it with another fold during
 -- voting. Format of the pages: see the head of 01_records.lua and views/ledger_scan.py.
--- Of the timeline's members, what is before the value is the field.
+-- A member of the timeline is split into a field and, after it, its value.
 
 local function members_as_fields(scanned)
   for i = 1, #scanned, 2 do

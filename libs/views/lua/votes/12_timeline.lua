@@ -1,8 +1,8 @@
--- The timeline: what a contest was at the end of any minute. A row, an external source, and the figures of each of its ids
--- say in which minute they last changed; what they were before lies in `minutes:<contest>`, all members with score 0, so in
+-- The timeline: a contest's counts at the end of any minute. A row, an external source, and the figures of each of its ids
+-- hold the minute of their last change; their former values are in `minutes:<contest>`, all members with score 0, so in
 -- the order of their bytes: subject, minute since 1970 (I4), and packed {cells, packed rating or ''} of a row, or the source
 -- or figures as they are stored. One is added when its subject first changes in a later minute, and never changes. The
--- contest's own row is 0. What is held of figures may be released in a minute of its own.
+-- contest's own row is 0. Held figures may be released in a minute of their own.
 
 -- the packed value of the subject at the end of the minute; nil before its first change
 local function last_until(key, subject, minute)
@@ -13,7 +13,7 @@ end
 
 local HASHES = { r = ':counts:', s = ':sources:', f = ':figures:' }
 
--- a subject that is asked for: its kind, its name, how it is stored, packed and unpacked (nil while there is nothing)
+-- a requested subject: its kind, its name, how it is stored, packed and unpacked (nil while there is nothing)
 local function asked(views, contest, arg)
   local kind, name = string.sub(arg, 1, 1), string.sub(arg, 2)
   local packed = call('HGET', views .. HASHES[kind] .. contest, name)
@@ -21,8 +21,8 @@ local function asked(views, contest, arg)
 end
 
 -- ARGV: contest, minute, generation ('' the live one), subjects: 'r' and a participant ('' contest), 's' and an external
--- source, 'f' and an external source NUL its id. What votes_counts answered of these at the end of that minute, but for the
--- position, which is that of now.
+-- source, 'f' and an external source NUL its id. The reply of votes_counts at the end of that minute, except for
+-- the position, which is the current one.
 library.register_read('votes_counts_at', function(keys, args)
   local views, contest, minute = view(keys[1], args[3]), args[1], tonumber(args[2])
   local key, changed, rows, ratings = views .. ':minutes:' .. contest, UNLIMITED, {}, {}
@@ -66,8 +66,8 @@ end)
 
 local PAGE_MEMBERS, PAGE_BYTES = 200, 16384
 
--- When what is held of these figures, packed, was released, and what they are since then: where that is before the minute
--- of their next change.
+-- The minute in which the held part of these figures, packed, was released, and the figures since then: if that is before
+-- the minute of their next change.
 local function released(views, contest, name, packed, before)
   local f = unpack_one(packed)
   if not f[F_HELD] then return end
@@ -77,8 +77,8 @@ local function released(views, contest, name, packed, before)
 end
 
 -- ARGV: contest, generation, first minute, minute after the last, minutes in an interval, minute from which on the first
--- subject is asked for, subjects: 'r' and a participant ('' contest), 'f' and an external source NUL its id. {log, offset,
--- minute to go on from within the last of these (-1: it is complete), {minute, what the subject was at its end, packed,
+-- subject is requested, subjects: 'r' and a participant ('' contest), 'f' and an external source NUL its id. {log, offset,
+-- minute to go on from within the last of these (-1: it is complete), {minute, the subject at its end, packed,
 -- ...}, ...}: of subjects as far as one page holds, in minutes in which they changed, the last such of each interval.
 library.register_read('votes_changes', function(keys, args)
   local views, contest = view(keys[1], args[2]), args[1]

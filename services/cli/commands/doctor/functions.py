@@ -1,4 +1,4 @@
-"""Looks for the functions of this version in Valkey."""
+"""Finds the libraries of functions that Valkey has loaded."""
 
 from libs.views.client import Valkey
 from libs.views.function_expiry import loaded_libraries

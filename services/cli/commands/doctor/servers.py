@@ -74,10 +74,12 @@ async def _front(base_url: str) -> Finding:
             answer = await client.get("/readyz")
     except httpx.HTTPError:
         remedy = "read the gateway's log in the data directory"
-        return problem("HTTP front", f"does not answer at {base_url}", remedy, away=True)
+        return problem("HTTP service", f"does not answer at {base_url}", remedy, away=True)
     if answer.status_code == httpx.codes.OK:
-        return fine("HTTP front", f"ready at {base_url}")
-    return problem("HTTP front", f"{base_url}/readyz says {answer.status_code}", "see the problems named here")
+        return fine("HTTP service", f"ready at {base_url}")
+    return problem(
+        "HTTP service", f"{base_url}/readyz returns {answer.status_code}", "see the problems named here"
+    )
 
 
 async def _topics(deployment: Deployment) -> Finding:
