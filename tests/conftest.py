@@ -18,6 +18,7 @@ from hypothesis import settings as hypothesis
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
+from tests.support.failure_list import list_failures
 from tests.support.marks import add_marks, check_is_not_pure
 from tests.support.shared_servers import Kind, SharedServers, shared_servers, stop_servers, use_given_servers
 from tests.support.workers import FileScheduling, number_of_workers, slow_files_first
@@ -84,6 +85,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     item.config.stash[CURRENT] = item
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    yield
+    list_failures(terminalreporter)
 
 
 @pytest.fixture(scope="session")
