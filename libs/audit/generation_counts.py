@@ -2,20 +2,16 @@
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import Sequence
 
 from libs.audit.historical_counts import Counted, titles_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import Counts
+from libs.results.contest_counts import sum_of
 from libs.results.contest_results import results_of
 from libs.results.vote_count import vote_count
-from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import NotFound
 from libs.tally.time import timestamp
 from libs.views.generations import TIMELINE, Generations
-from libs.views.reply_types import ContestCounts
 from libs.views.vote_views import VoteViews
 
 
@@ -49,23 +45,4 @@ async def count_in(deployment: Deployment, contest: str, generation: int, *, sou
         positions={partition: part.position for partition, part in enumerate(parts)},
         last_event=timestamp(last),
         at=timestamp(last or time.time_ns() // 1000),
-    )
-
-
-def sum_of(parts: Sequence[ContestCounts]) -> Counts:
-    """Add up the partitions. The sums of voters are exact, as a voter's votes are in one partition."""
-    figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
-    ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)
-    for part in parts:
-        for name, its in part.figures.items():
-            figures[name] += its
-        for participant, sums in part.ratings.items():
-            ratings[participant] += sums
-    return Counts(
-        figures=figures,
-        ratings=ratings,
-        sources={name: source for part in parts for name, source in part.sources.items()},
-        positions={partition: part.position.offset for partition, part in enumerate(parts)},
-        closed=min((part.closed for part in parts), default=0),
-        updated_ms=max((part.updated_ms for part in parts if part.updated_ms), default=None),
     )

@@ -1,13 +1,14 @@
 """A contest's counts over all partitions, summed from the views or from a fold of the log."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from libs.catalogue.contests.vote_sources import Reported
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
+from libs.views.reply_types import ContestCounts
 
 NOTHING: Final = VoteSums()
 NO_RATINGS: Final = RatingSums()
@@ -41,6 +42,32 @@ class Counts:
 
     def at(self, participant: str, source: str) -> VoteSums:
         return self.figures.get((participant, source), NOTHING)
+
+
+def sum_of(parts: Sequence[ContestCounts]) -> Counts:
+    """Sum the views of all partitions, in their order. Each voter is in one, so distinct voters are exact."""
+    figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
+    ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)
+    for part in parts:
+        for name, its in part.figures.items():
+            figures[name] += its
+        for participant, sums in part.ratings.items():
+            ratings[participant] += sums
+    return joined(figures, ratings, parts)
+
+
+def joined(
+    figures: Mapping[tuple[str, str], VoteSums], ratings: Mapping[str, RatingSums], parts: Sequence[ContestCounts]
+) -> Counts:
+    """Join the sums over `parts` with the parts' sources, positions and times."""
+    return Counts(
+        figures=figures,
+        ratings=ratings,
+        sources={name: source for part in parts for name, source in part.sources.items()},
+        positions={partition: part.position.offset for partition, part in enumerate(parts)},
+        closed=min((part.closed for part in parts), default=0),
+        updated_ms=max((part.updated_ms for part in parts if part.updated_ms), default=None),
+    )
 
 
 def counts_of(tallies: Iterable[ContestTally], positions: Mapping[int, int]) -> Counts:

@@ -1,10 +1,10 @@
 """One contest's counts summed over all partitions; only changed partitions are read again."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
-from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts
+from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts, joined
 from libs.tally.counts import RatingSums, VoteSums
 from libs.views.reply_types import ContestCounts
 
@@ -55,30 +55,7 @@ class ContestSums:
     @property
     def counts(self) -> Counts:
         """The current sums; later refreshes do not change the returned object."""
-        return _counts(self._figures, self._ratings, self.parts)
-
-
-def sum_of(parts: Sequence[ContestCounts]) -> Counts:
-    """Sum up the parts of all partitions, in their order."""
-    figures: dict[tuple[str, str], VoteSums] = {}
-    ratings: dict[str, RatingSums] = {}
-    for part in parts:
-        _replace_figures(figures, {}, part.figures)
-        _replace_ratings(ratings, {}, part.ratings)
-    return _counts(figures, ratings, parts)
-
-
-def _counts(
-    figures: Mapping[tuple[str, str], VoteSums], ratings: Mapping[str, RatingSums], parts: Sequence[ContestCounts]
-) -> Counts:
-    return Counts(
-        figures=figures,
-        ratings=ratings,
-        sources={name: source for part in parts for name, source in part.sources.items()},
-        positions={partition: part.position.offset for partition, part in enumerate(parts)},
-        closed=min((part.closed for part in parts), default=0),
-        updated_ms=max((part.updated_ms for part in parts if part.updated_ms), default=None),
-    )
+        return joined(self._figures, self._ratings, self.parts)
 
 
 def _went_back(held: ContestCounts | None, found: ContestCounts) -> bool:

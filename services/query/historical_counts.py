@@ -8,10 +8,10 @@ from typing import Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from libs.contracts.log_records import Position
+from libs.results.contest_counts import sum_of
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.reply_types import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS
-from services.query.contest_sums import sum_of
 from services.query.historical_read_limits import PARTITION_ROWS, PastReads
 from services.query.snapshot import Snapshot
 

@@ -29,10 +29,6 @@ def created(offset: int, resource: str, key: str, *, image: str = "", contest: s
     return RecordCreated(**written, resource=resource, key=key, record="{}", parent=parent, refs=refs)
 
 
-def created_participant(key: str, offset: int) -> RecordCreated:
-    return created(offset, "participants", key, image="image", contest="contest")
-
-
 def deleted(offset: int, resource: str, key: str) -> RecordDeleted:
     return RecordDeleted(
         account=ACCOUNT, at=NOW_MS * 1000, command_id=f"command {offset}", resource=resource, key=key

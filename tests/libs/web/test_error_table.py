@@ -63,3 +63,8 @@ def test_every_error_type_has_a_row_in_the_table_or_a_reason_to_have_none() -> N
     answered = TABLE.keys() - {TallyError.code}
     without_row = {name for name, error in error_types().items() if not codes(error) <= answered}
     assert without_row == set(NO_ROW)
+
+
+def test_every_row_of_the_table_answers_an_error_type() -> None:
+    raised = {code for error in error_types().values() for code in codes(error)}
+    assert TABLE.keys() - {TallyError.code} <= raised
