@@ -1,12 +1,13 @@
-"""Runs the benchmarks: `python -m tests.benchmarks [--only PATH...] [--quick | --long] [--output FOLDER]
-[--list]`.
+"""Runs the benchmarks: `python -m tests.benchmarks [--only PATH...] [--quick] [--long] [--resume] [--render]`.
 
-Each runs in a process of its own, so that a failure costs one section and what one leaves in memory slows no
-other. Whole results replace those of the same paths beside this file: `results.json`, and `README.md` and
-`results.html` rendered from it. With --quick they are printed, and written to --output only.
+Each path runs in a process of its own, so that a failure costs one section and what one leaves in memory slows no
+other. Its results are written as soon as it ends: `results.json` beside this file, and the documents rendered from
+it. With --quick they are printed, and written to --output only.
 """
 
 import argparse
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tests.benchmarks import machine, plot, readme, results
+from tests.benchmarks import documents, machine, results
 from tests.benchmarks.alone import show
 from tests.benchmarks.machine import Machine
 from tests.benchmarks.measurement import Size
@@ -25,8 +26,9 @@ from tests.benchmarks.paths import BY_NAME, PATHS
 from tests.benchmarks.paths import Path as BenchmarkPath
 from tests.benchmarks.results import Section
 
-TIMEOUT_S = {Size.QUICK: 600, Size.FULL: 1_200, Size.LONG: 7_200}
-LAST_LINES = 3
+TIMEOUT_S, LONG_TIMEOUT_S = 600, 7_200
+PLAIN = {"TYPER_STANDARD_TRACEBACK": "1"}
+"""Environment in which a traceback is one line per step, without boxes."""
 
 
 def measured(path: BenchmarkPath, size: Size, here: Machine) -> Section:
@@ -34,7 +36,7 @@ def measured(path: BenchmarkPath, size: Size, here: Machine) -> Section:
     begun, at = time.monotonic(), datetime.now(UTC)
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [sys.executable, "-m", f"tests.benchmarks.{path.module}", "--size", size, "--json", file.name]
-        failure = _failure(command, TIMEOUT_S[size])
+        failure = _failure(command, LONG_TIMEOUT_S if path.is_long else TIMEOUT_S)
         text = Path(file.name).read_bytes()
     measurements = []
     try:
@@ -55,7 +57,10 @@ def measured(path: BenchmarkPath, size: Size, here: Machine) -> Section:
 
 def _failure(command: list[str], timeout_s: int) -> str:
     """Return the last words of a command that failed, else nothing."""
-    with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(command, stderr=errors) as started:
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stderr=errors, env=os.environ | PLAIN) as started,
+    ):
         try:
             code = started.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -66,7 +71,14 @@ def _failure(command: list[str], timeout_s: int) -> str:
     if code == 0:
         return ""
     print(said, file=sys.stderr)
-    return " ".join(said.strip().splitlines()[-LAST_LINES:]) or f"exit code {code}"
+    return reason_of(said) or f"exit code {code}"
+
+
+def reason_of(said: str) -> str:
+    """Return the first line of the last error in a command's output, else its last line."""
+    lines = said.strip().splitlines()
+    errors = [line for line in lines if re.match(r"[A-Za-z_][\w.]*: ", line)]
+    return (errors or lines or [""])[-1]
 
 
 def write(fresh: Sequence[Section], folder: Path) -> None:
@@ -74,41 +86,56 @@ def write(fresh: Sequence[Section], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     whole = results.load(folder).updated(fresh, [path.name for path in PATHS])
     results.save(whole, folder)
-    (folder / results.README).write_text(readme.render(whole))
-    (folder / results.PAGE).write_text(plot.page(whole))
+    for file, text in documents.render(whole, folder).items():
+        file.write_text(text)
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Runs the benchmarks.")
-    parser.add_argument("--only", nargs="+", choices=list(BY_NAME), help="paths to measure; default: all")
+    parser.add_argument(
+        "--only", nargs="+", choices=list(BY_NAME), help="paths to measure; default: all short ones"
+    )
+    parser.add_argument("--long", action="store_true", help="measure the long paths, too")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to try the benchmarks out")
+    parser.add_argument("--resume", action="store_true", help="leave out what this commit has measured already")
     parser.add_argument("--output", type=Path, help="folder for the results; default: beside the benchmarks")
     parser.add_argument("--list", action="store_true", help="list the paths and exit")
     parser.add_argument("--render", action="store_true", help="render the kept results again and exit")
-    sizes = parser.add_mutually_exclusive_group()
-    sizes.add_argument("--quick", action="store_true", help="small sizes, to try the benchmarks out")
-    sizes.add_argument("--long", action="store_true", help="with a replay of 10 million votes")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments()
     if given.list:
         for path in PATHS:
-            print(f"{path.name:10} {path.title}")
+            print(f"{path.name:10} {path.title}{' (long)' if path.is_long else ''}")
         return
     folder = given.output or results.HERE
     if given.render:
         write([], folder)
         return
-    size = Size.QUICK if given.quick else Size.LONG if given.long else Size.FULL
-    here = machine.describe()  # before the first: what these do and write is neither load by others nor a change
-    fresh = []
-    for name in given.only or BY_NAME:
-        section = measured(BY_NAME[name], size, here)
-        fresh.append(section)
-        show(f"{section.title} ({section.took_s:.0f} s)", list(section.measurements))
-        if section.failure:
-            print(f"FAILED: {section.failure}")
-        print(flush=True)
-        if given.output or size is not Size.QUICK:
-            write([section], folder)
-    sys.exit(1 if any(section.failure for section in fresh) else 0)
+    size = Size.QUICK if given.quick else Size.FULL
+    here = machine.describe()  # before the first: what these do is no load by others
+    names = given.only or [path.name for path in PATHS if given.long or not path.is_long]
+    if given.resume:
+        kept = results.load(folder)
+        names = [name for name in names if not kept.is_measured(name, size, here.commit)]
+    is_written = bool(given.output) or size is Size.FULL
+    failures = [name for name in names if not run(BY_NAME[name], size, here, folder if is_written else None)]
+    if failures:
+        sys.exit(f"failed: {', '.join(failures)}")
+
+
+def run(path: BenchmarkPath, size: Size, here: Machine, folder: Path | None) -> bool:
+    """Measure, print and write one path. Return whether it did not fail."""
+    section = measured(path, size, here)
+    show(f"{section.title} ({section.took_s:.0f} s)", list(section.measurements))
+    if section.failure:
+        print(f"FAILED: {section.failure}")
+    print(flush=True)
+    if folder:
+        write([section], folder)
+    return not section.failure
 
 
 if __name__ == "__main__":

@@ -57,11 +57,10 @@ def run(measure: Measure, scale: Scale) -> list[Measurement]:
 def show(title: str, measurements: list[Measurement]) -> None:
     """Print a table; on a narrow terminal, or none, its lines are as long as they must be."""
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for name in (HEAD.figure, HEAD.party, HEAD.value, HEAD.cpu, HEAD.ratio, HEAD.goal):
+    for name in HEAD.cells:
         table.add_column(name, overflow="fold")
     for measurement in measurements:
         for row in rows_of(measurement):
-            cells = row.figure, row.party, row.value, row.cpu, row.ratio, row.goal.replace("**", "")
-            table.add_row(*map(escape, cells))
+            table.add_row(*(escape(cell.replace("**", "")) for cell in row.cells))
     console = Console()
     Console(width=max(console.width, 190)).print(table)

@@ -35,7 +35,7 @@ class Growth:
 GROWTHS = (
     Growth("contests", ("1", Spread()), ("1,000", Spread(contests=1_000))),
     Growth("participants", ("10", Spread(participants=10)), ("10,000", Spread(participants=10_000))),
-    Growth("votes in one contest", ("one part", Spread()), ("five times as many", Spread()), times=5),
+    Growth("votes in one contest", ("one part", Spread()), ("four times as many", Spread()), times=4),
     Growth(
         "renewals of a voter", ("10", Spread(each=10, renews=True)), ("1,000", Spread(each=1_000, renews=True))
     ),
@@ -43,7 +43,7 @@ GROWTHS = (
 
 
 async def measure(scale: Scale) -> list[Measurement]:
-    votes = scale.pick(10_000, 60_000)
+    votes = scale.pick(10_000, 40_000)
     rounds = min(2, scale.rounds)
     found = []
     async with own_servers() as addresses:
@@ -74,7 +74,7 @@ class Runs:
         settings = KafkaSettings(kafka_bootstrap_servers=self.addresses.kafka)
         await create_topics(settings, [topic])
         await produce(settings, topic, votes, spread)
-        run = await fold_all(self.addresses, topic, number)
+        run = await fold_all(self.addresses, topic, number, with_start=True)
         return Run(sum(run.cpu_us.values()), run.cpu_us)
 
 

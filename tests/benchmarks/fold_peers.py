@@ -1,6 +1,7 @@
 """Runs the peers of the fold and measures them by the positions that they commit."""
 
 import asyncio
+import re
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ QUIX, FAUST, BYTEWAX, PIPELINED = "Quix Streams", "Faust", "bytewax", "pipelined
 POLL_S = 0.05
 START_S, WHOLE_S = 240.0, 300.0
 PARTS = ("peer", "Kafka")
+CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x09\x0b-\x1f]")
 RESTARTS = 2
 
 Progress = Callable[[], Awaitable[int]]
@@ -153,7 +155,9 @@ async def watched(
 
 
 def last_line(output: Path) -> str:
-    lines = output.read_text(errors="replace").strip().splitlines()
+    """Return the last line with text, without a terminal's control sequences."""
+    text = CONTROLS.sub("", output.read_text(errors="replace"))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "no output"
 
 

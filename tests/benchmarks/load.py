@@ -89,7 +89,7 @@ def together(loads: Sequence[Load]) -> Load:
 
 
 def _quantile_ms(text: str, percent: int) -> float:
-    found = re.search(rf"^ +{percent}% +([\d.]+)(us|ms|s|m)$", text, flags=re.MULTILINE)
+    found = re.search(rf"^ +{percent}% +([\d.]+)(us|ms|s|m) *$", text, flags=re.MULTILINE)
     if found is None:
         raise ValueError(f"no quantile of {percent} % in a report of wrk: {text[:1000]}")
     return float(found[1]) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[found[2]]

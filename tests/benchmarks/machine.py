@@ -8,6 +8,10 @@ from pathlib import Path
 
 import psutil
 
+ROOT = Path(__file__).parents[2]
+WRITTEN = "README.md", "deploy/CAPACITY.md", "tests/benchmarks/README.md", "tests/benchmarks/results.*"
+"""Files that a run writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -54,6 +58,12 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
-    return said.stdout.strip() or "unknown"
+    """Return the commit, with "-dirty" where files are changed other than those that a run writes."""
+    commit = _git("rev-parse", "--short=8", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *(f":!{name}" for name in WRITTEN))
+    return (f"{commit}-dirty" if changed else commit) or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    said = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+    return said.stdout.strip()

@@ -125,11 +125,10 @@ class Measurement:
 
 
 class Size(StrEnum):
-    """Amount of work: `quick` tries the benchmarks out, `full` is the table's, `long` folds ten times as much."""
+    """Amount of work: `quick` tries the benchmarks out, `full` is the table's."""
 
     QUICK = "quick"
     FULL = "full"
-    LONG = "long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +142,8 @@ class Scale:
     def of(cls, size: Size, rounds: int | None = None) -> "Scale":
         return cls(size, rounds or (1 if size is Size.QUICK else 3))
 
-    def pick(self, quick: T, full: T, long: T | None = None) -> T:
-        if self.size is Size.QUICK:
-            return quick
-        return long if self.size is Size.LONG and long is not None else full
+    def pick(self, quick: T, full: T) -> T:
+        return quick if self.size is Size.QUICK else full
 
 
 def median(numbers: Sequence[float]) -> float:

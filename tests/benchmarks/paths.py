@@ -9,12 +9,13 @@ from tests.benchmarks.alone import Measure
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path: its benchmark is `measure` in `tests.benchmarks.<module>`."""
+    """A path: its benchmark is `measure` in `tests.benchmarks.<module>`; a long one runs when asked for only."""
 
     name: str
     module: str
     title: str
     description: str
+    is_long: bool = False
 
     @property
     def measure(self) -> Measure:
@@ -51,6 +52,13 @@ PATHS = (
         "live fold is the projector's loop over the same log.",
     ),
     Path(
+        "tenfold",
+        "bench_tenfold",
+        "Replay of ten million votes",
+        "The same with ten times as many votes, and its time over that for a million in the same run.",
+        is_long=True,
+    ),
+    Path(
         "counts",
         "bench_query",
         "Reads of vote_updates",
@@ -69,6 +77,12 @@ PATHS = (
         "Memory",
         "Growth of Valkey's memory by a folded contest of 100 participants, per voter, and the ledger's part; "
         "processes after their start, without what they share with others.",
+    ),
+    Path(
+        "bytes",
+        "bench_bytes",
+        "Bytes of a vote",
+        "Stored and sent for one vote, while 256 clients post single votes.",
     ),
     Path(
         "growth",

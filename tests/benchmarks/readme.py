@@ -1,30 +1,38 @@
 """Renders `README.md` of the benchmarks from the results."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from tests.benchmarks.limits import limit_of
+from tests.benchmarks.measurement import Measurement, Size, Verdict
 from tests.benchmarks.paths import PATHS
 from tests.benchmarks.results import Results, Section
-from tests.benchmarks.rows import HEAD, Row, rows_of
+from tests.benchmarks.rows import HEAD, goal_text, number, rows_of, value_text
 
 INTRODUCTION = """\
 # Benchmarks
 
-    uv run python -m tests.benchmarks                    # all; writes this page, results.json and results.html
+    uv run python -m tests.benchmarks                    # all short paths; writes the documents named below
+    uv run python -m tests.benchmarks --resume           # the rest of a run that was interrupted
     uv run python -m tests.benchmarks --only votes fold  # some of them; the others' results stay
-    uv run python -m tests.benchmarks --long             # with a replay of 10 million votes
+    uv run python -m tests.benchmarks --only tenfold     # ten million votes, half an hour; --long: all and this
     uv run python -m tests.benchmarks --quick            # small sizes, to try it out; writes nothing
     uv run python -m tests.benchmarks --list
     uv run python -m tests.benchmarks.bench_votes        # one alone
 
-This page is written by the first command. Everything runs on one machine, servers and load together, all parties
-in turns; a figure is the median of the rounds, a ratio the median of the rounds' ratios. A ratio above 1 means
-that Tallykeeper is better: its rate over the other's, or the other's time, size or CPU time over its own. A
-ceiling does the least that this path needs, without the work. CPU time is that of all server processes, the broker
-included, per unit of work. On a machine that does other work at the same time only the ratios by CPU are of use.
+This page is written by the first command, and so are `results.json`, the plot `results.html`, the figures in the
+project's README and [deploy/CAPACITY.md](../../deploy/CAPACITY.md). Each path is written as soon as it ends, with
+its date, machine and commit.
+
+Everything runs on one machine, servers and load together, all parties in turns; a figure is the median of the
+rounds, a ratio the median of the rounds' ratios. A ratio above 1 means that Tallykeeper is better: its rate over
+the other's, or the other's time, size or CPU time over its own. A ceiling does the least that this path needs,
+without the work. CPU time is that of all server processes, the broker included, per unit of work. On a machine
+that does other work at the same time only the ratios by CPU are of use.
 
 Loads of HTTP need `wrk`. Peers run in environments of their own, installed at their first run: `uv` resolves the
 dependencies in the head of each `peers/*.py`; the jars of Kafka Streams come from Maven's central repository.
 """
+GOALS = "path", "figure", "Tallykeeper", "compared with", "ratio", "goal", "met"
 
 
 def render(results: Results) -> str:
@@ -33,20 +41,50 @@ def render(results: Results) -> str:
 
 def _lines(results: Results) -> Iterator[str]:
     yield INTRODUCTION
+    yield from _goals(results)
     measured = {section.path: section for section in results.sections}
     for path in PATHS:
         yield f"## {path.title}\n\n{path.description}\n"
         yield from _section(measured[path.name]) if path.name in measured else ["Not measured yet.\n"]
 
 
+def _goals(results: Results) -> Iterator[str]:
+    """Yield the table of all goals that have a verdict."""
+    rows = [
+        (section, measurement, verdict)
+        for section in results.sections
+        for measurement in section.measurements
+        for verdict in measurement.verdicts()
+    ]
+    met = sum(verdict.is_met for _, _, verdict in rows)
+    yield f"## Goals\n\n{met} of {len(rows)} are met. The reasons of the others stand in their sections.\n"
+    yield from _table(GOALS)
+    yield from (_line(_goal_cells(*row)) for row in rows)
+    yield ""
+
+
+def _goal_cells(section: Section, measurement: Measurement, verdict: Verdict) -> Sequence[str]:
+    goal = verdict.goal
+    by = " by CPU" if goal.by == "cpu" else ""
+    return (
+        section.title,
+        measurement.name,
+        value_text(measurement, measurement.ours),
+        goal.against,
+        f"{number(verdict.figure)} ×{by}" if goal.against else "",
+        goal_text(measurement, goal),
+        "yes" if verdict.is_met else "**no**",
+    )
+
+
 def _section(section: Section) -> Iterator[str]:
     if section.failure:
-        yield f"Failed: {section.failure}\n"
+        older = " The figures are of the run before." if section.measurements else ""
+        yield f"The latest run failed: {_plain(section.failure)}.{older}\n"
     if section.measurements:
-        yield _line(HEAD)
-        yield "|---|---|---|---|---|---|"
+        yield from _table(HEAD.cells)
         for measurement in section.measurements:
-            yield from map(_line, rows_of(measurement))
+            yield from (_line(row.cells) for row in rows_of(measurement))
         yield ""
     notes = {
         party.name: party.note
@@ -57,10 +95,35 @@ def _section(section: Section) -> Iterator[str]:
     yield from (f"- {name}: {note}." for name, note in notes.items())
     if notes:
         yield ""
+    yield from _limits(section)
     busy = " **The machine was busy with other work.**" if section.machine.was_busy else ""
-    yield f"{section.measured_at}, {section.took_s:.0f} s: {section.machine}.{busy}\n"
+    size = " **Small sizes, to try it out.**" if section.size is Size.QUICK else ""
+    yield f"{section.measured_at}, {section.took_s:.0f} s: {section.machine}.{size}{busy}\n"
 
 
-def _line(row: Row) -> str:
-    cells = row.figure, row.party, row.value, row.cpu, row.ratio, row.goal
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _limits(section: Section) -> Iterator[str]:
+    """Yield the reasons of the goals that are missed, each once, with all that it explains."""
+    missed: dict[str, list[str]] = {}
+    for measurement in section.measurements:
+        for verdict in measurement.verdicts():
+            if not verdict.is_met:
+                against = f" against {verdict.goal.against}" if verdict.goal.against else ""
+                reason = limit_of(section.path, measurement.name, verdict.goal.against)
+                missed.setdefault(reason, []).append(f"{measurement.name}{against}")
+    if missed:
+        yield "Goals that are not met, and why:\n"
+        yield from (f"- {'; '.join(dict.fromkeys(names))}. {reason}" for reason, names in missed.items())
+        yield ""
+
+
+def _table(names: Sequence[str]) -> Iterator[str]:
+    yield _line(names)
+    yield "|" + "---|" * len(names)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

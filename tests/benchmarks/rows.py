@@ -15,37 +15,47 @@ class Row:
     value: str
     cpu: str
     ratio: str
+    cpu_ratio: str
     goal: str
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return self.figure, self.party, self.value, self.cpu, self.ratio, self.cpu_ratio, self.goal
 
-HEAD = Row("figure", "measured", "value", "CPU per unit, µs", "Tallykeeper is better by", "goal")
+
+HEAD = Row("figure", "measured", "value", "CPU per unit, µs", "ratio", "ratio by CPU", "goal")
 
 
 def rows_of(measurement: Measurement) -> list[Row]:
     """Return a row each for Tallykeeper, the peers, the ceiling and the peers that are missing."""
     verdicts = measurement.verdicts()
-    rows = [_row(measurement, measurement.ours, measurement.name, "", "", verdicts)]
+    rows = [_row(measurement, measurement.ours, measurement.name, "", verdicts)]
     for party in measurement.others:
-        by_cpu = measurement.cpu_ratio(party)
-        ratio = f"{number(measurement.ratio(party))} ×"
-        if by_cpu is not None:
-            ratio += f", by CPU {number(by_cpu)} ×"
-        kind = " (ceiling)" if party is measurement.ceiling else ""
-        rows.append(_row(measurement, party, "", kind, ratio, verdicts))
-    rows += [Row("", missing.name, "not measured", "", "", missing.reason) for missing in measurement.missing]
+        rows.append(_row(measurement, party, "", " (ceiling)" if party is measurement.ceiling else "", verdicts))
+    rows += [Row("", missing.name, "not measured", "", "", "", missing.reason) for missing in measurement.missing]
     return rows
 
 
-def _row(
-    measurement: Measurement, party: Party, figure: str, kind: str, ratio: str, verdicts: list[Verdict]
-) -> Row:
-    against = "" if party is measurement.ours else party.name
+def _row(measurement: Measurement, party: Party, figure: str, kind: str, verdicts: list[Verdict]) -> Row:
+    is_ours = party is measurement.ours
+    against = "" if is_ours else party.name
     goals = "; ".join(verdict_text(measurement, each) for each in verdicts if each.goal.against == against)
+    by_cpu = None if is_ours else measurement.cpu_ratio(party)
+    return Row(
+        figure,
+        party.name + kind,
+        value_text(measurement, party),
+        cpu_text(party.cpu_us),
+        "" if is_ours else f"{number(measurement.ratio(party))} ×",
+        "" if by_cpu is None else f"{number(by_cpu)} ×",
+        goals,
+    )
+
+
+def value_text(measurement: Measurement, party: Party) -> str:
     value = f"{number(party.value)} {measurement.unit}"
-    if party.also:
-        also = [_also(name, its) for name, its in party.also.items() if its]
-        value += f" ({', '.join(also)})" if also else ""
-    return Row(figure, party.name + kind, value, cpu_text(party.cpu_us), ratio, goals)
+    also = [_also(name, its) for name, its in party.also.items() if its]
+    return f"{value} ({', '.join(also)})" if also else value
 
 
 def _also(name: str, value: float) -> str:

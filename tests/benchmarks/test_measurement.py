@@ -14,7 +14,7 @@ REPORT = """Running 4s test @ http://127.0.0.1:8080
      50%    3.09ms
      75%    4.00ms
      90%  900.00us
-     99%    1.19s
+     99%    1.19s\x20
   8214 requests in 4.01s, 1.20MB read
   Non-2xx or 3xx responses: 3
 Requests/sec:   2048.40
@@ -86,12 +86,12 @@ def test_a_goal_against_a_missing_peer_has_no_verdict() -> None:
     assert rate.verdicts() == []
 
 
-def test_sizes_pick_the_next_smaller_amount_where_there_is_none_of_their_own() -> None:
-    assert [Scale.of(size).pick(1, 10) for size in Size] == [1, 10, 10]
-    assert [Scale.of(size).pick(1, 10, 100) for size in Size] == [1, 10, 100]
+def test_each_size_picks_its_amount() -> None:
+    assert [Scale.of(size).pick(1, 10) for size in Size] == [1, 10]
 
 
 def test_reports_of_wrk_are_read_in_all_units() -> None:
+    """Seconds are followed by a space."""
     assert parse(REPORT) == Load(2048.4, 3.09, 1190.0, 3, 8214)
 
 

@@ -1,14 +1,17 @@
 """The kept results and what is rendered from them."""
 
 import ast
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.benchmarks import plot, readme, results
+from tests.benchmarks import documents, plot, readme, results
+from tests.benchmarks.__main__ import reason_of
+from tests.benchmarks.limits import LIMITS, NOT_PROFILED, limit_of
 from tests.benchmarks.machine import Machine
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Missing, Party, Run, Size
-from tests.benchmarks.paths import PATHS, Path
+from tests.benchmarks.paths import BY_NAME, PATHS, Path
 from tests.benchmarks.results import HERE, Results, Section
 from tests.benchmarks.rows import number
 
@@ -29,10 +32,10 @@ def section(path: str = "votes", *measurements: Measurement) -> Section:
     return Section(path, "POST of one vote", Size.FULL, "2030-01-01 10:00 UTC", 9.0, MACHINE, measurements)
 
 
-def test_the_readme_and_the_page_are_rendered_from_the_kept_results() -> None:
-    kept = results.load()
-    assert (HERE / results.README).read_text() == readme.render(kept)
-    assert (HERE / results.PAGE).read_text() == plot.page(kept)
+def test_all_documents_are_rendered_from_the_kept_results() -> None:
+    documents_ = documents.render(results.load())
+    assert documents.CAPACITY in documents_
+    assert [file for file, text in documents_.items() if file.read_text() != text] == []
 
 
 def test_results_are_kept_whole() -> None:
@@ -45,14 +48,64 @@ def test_fresh_sections_replace_those_of_the_same_path_and_keep_the_order() -> N
     assert Results([other, old]).updated([fresh], ["votes", "fold"]) == Results([fresh, other])
 
 
+def test_a_run_without_figures_keeps_the_older_ones_and_its_failure() -> None:
+    failed = replace(section("votes"), failure="no server")
+    [kept] = Results([section("votes", RATE)]).updated([failed], ["votes"]).sections
+    assert (list(kept.measurements), kept.failure) == ([RATE], "no server")
+    text = readme.render(Results([kept]))
+    assert "The latest run failed: no server. The figures are of the run before." in text
+
+
+def test_the_reason_of_a_failure_is_the_error_not_the_end_of_its_text() -> None:
+    said = (
+        "Traceback (most recent call last):\n  File x, line 3\nValueError: no quantile\n  Latency: 3\n\nRequests 5"
+    )
+    assert reason_of(said) == "ValueError: no quantile"
+    assert reason_of("This benchmark loads with wrk\n") == "This benchmark loads with wrk"
+
+
+def test_a_resumed_run_leaves_out_what_the_same_commit_has_measured_whole() -> None:
+    whole, failed = section("votes", RATE), replace(section("fold", RATE), failure="no server")
+    kept = Results([whole, failed])
+    assert kept.is_measured("votes", Size.FULL, MACHINE.commit)
+    assert not kept.is_measured("votes", Size.QUICK, MACHINE.commit)
+    assert not kept.is_measured("votes", Size.FULL, "another")
+    assert not kept.is_measured("fold", Size.FULL, MACHINE.commit)
+    assert not kept.is_measured("batch", Size.FULL, MACHINE.commit)
+
+
 def test_the_table_has_figures_ratios_verdicts_and_missing_peers() -> None:
     text = readme.render(Results([section("votes", RATE)]))
     assert "4,103 votes/s (p50 14.2 ms)" in text
     assert "250: gateway 170, Valkey 80.0" in text
-    assert "| Redis \\| FastAPI | 2,000 votes/s | peer 380 | 2.05 ×, by CPU 1.52 × | ≥ 3 ×: **not met** |" in text
+    assert "| Redis \\| FastAPI | 2,000 votes/s | peer 380 | 2.05 × | 1.52 × | ≥ 3 ×: **not met** |" in text
     assert "≥ 5,000 votes/s: **not met**" in text
-    assert "| Absent | not measured |  |  | it does not install |" in text
+    assert "| Absent | not measured |  |  |  | it does not install |" in text
     assert "- Redis | FastAPI: no log." in text
+
+
+def test_the_goals_come_first_in_one_table_and_the_missed_ones_have_a_reason() -> None:
+    text = readme.render(Results([section("votes", RATE)]))
+    goals = text[text.index("## Goals") : text.index("## POST of one vote")]
+    assert "0 of 2 are met" in goals
+    assert "| 64 clients | 4,103 votes/s (p50 14.2 ms) | Redis \\| FastAPI | 2.05 × | ≥ 3 × | **no** |" in goals
+    assert "| 64 clients | 4,103 votes/s (p50 14.2 ms) |  |  | ≥ 5,000 votes/s | **no** |" in goals
+    assert f"- 64 clients against Redis | FastAPI; 64 clients. {limit_of('votes', '64 clients', '')}" in text
+
+
+def test_every_missed_goal_of_the_kept_results_has_a_reason() -> None:
+    missed = [
+        (section.path, measurement.name, verdict.goal.against)
+        for section in results.load().sections
+        for measurement in section.measurements
+        for verdict in measurement.verdicts()
+        if not verdict.is_met
+    ]
+    assert [each for each in missed if limit_of(*each) == NOT_PROFILED] == []
+
+
+def test_every_reason_belongs_to_a_path() -> None:
+    assert {limit.path for limit in LIMITS} <= set(BY_NAME)
 
 
 def test_a_path_without_results_says_so() -> None:
