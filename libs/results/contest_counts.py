@@ -45,15 +45,17 @@ class Counts:
 
 
 def sum_of(parts: Sequence[ContestCounts]) -> Counts:
-    """Sum the views of all partitions, in their order. Each voter is in one, so distinct voters are exact."""
+    """Sum the views of all partitions, in their order, without zeros. Each voter is in one only."""
     figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
     ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)
     for part in parts:
         for name, its in part.figures.items():
-            figures[name] += its
+            if its != NOTHING:
+                figures[name] += its
         for participant, sums in part.ratings.items():
-            ratings[participant] += sums
-    return joined(figures, ratings, parts)
+            if sums != NO_RATINGS:
+                ratings[participant] += sums
+    return joined(dict(figures), dict(ratings), parts)
 
 
 def joined(

@@ -1,6 +1,5 @@
 """`tally log --audit`: every write and operator action names its actor and origin."""
 
-import asyncio
 import json
 import socket
 from pathlib import Path
@@ -8,10 +7,10 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
+from tests.support.commands import tally
 from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
@@ -22,20 +21,15 @@ pytestmark = pytest.mark.secured
 HOST = socket.gethostname()
 
 
-async def run(stack: Supervisor, *arguments: str) -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, "--data-dir", str(stack.data_dir)])
-
-
 async def audit(stack: Supervisor, *arguments: str) -> list[dict[str, Any]]:
-    result = await run(stack, "log", "--audit", "--json", *arguments)
+    result = await tally(stack, "log", "--audit", "--json", *arguments)
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 async def a_key(stack: Supervisor, *options: str) -> dict[str, str]:
     permissions = [f"--permission={name}" for name in ("content:read", "content:write", "results:read")]
-    made = await run(stack, "keys", "create", "--account", "dev", *permissions, "--json", *options)
+    made = await tally(stack, "keys", "create", "--account", "dev", *permissions, "--json", *options)
     assert made.exit_code == 0, made.output
     found: dict[str, str] = json.loads(made.stdout)
     return found
@@ -57,8 +51,8 @@ async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(
     assert {row["subject"]["key"] for row in rows} == {path.rpartition("/")[2]}
     for row in rows:
         assert row["actor"] == {"kind": "key", "name": key["key_id"], "origin": "127.0.0.1"}
-    assert (await run(stack, "keys", "revoke", key["key_id"], "--now")).exit_code == 0
-    text = (await run(stack, "log", "--audit", "--account", "dev")).stdout
+    assert (await tally(stack, "keys", "revoke", key["key_id"], "--now")).exit_code == 0
+    text = (await tally(stack, "log", "--audit", "--account", "dev")).stdout
     issued, revoked = [line for line in text.splitlines() if f"key_id={key['key_id']}" in line]
     assert "command tally keys create from " in issued
     assert f"@{HOST}  KeyIssued account=dev" in issued
@@ -139,7 +133,7 @@ async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_fr
     assert await audit(stack, "--key", keys[1]["key_id"]) == []
     shown = (await audit(stack, "--account", "dev"))[-len(rows) :]
     assert sorted(row["action"] for row in shown) == sorted(row["action"] for row in rows), "none is the refund's"
-    verified = await run(stack, "verify", contest.key)
+    verified = await tally(stack, "verify", contest.key)
     assert verified.exit_code == 0, verified.output
 
 
@@ -155,7 +149,7 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
         ["export", "--to", str(tmp_path / "x.ndjson"), contest.key],
         ["replay", "drop", "--projection", "purchases", "--execute"],
     ):
-        done = await run(stack, *arguments)
+        done = await tally(stack, *arguments)
         assert done.exit_code == 0, done.output
     rows = (await audit(stack))[before:]
     assert [row["action"] for row in rows] == ["votes voided", "exported", "generations dropped"]
@@ -168,8 +162,8 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
 async def test_the_audit_is_bounded_by_time_and_is_of_no_contest(stack: Supervisor) -> None:
     assert await audit(stack, "--since", "2100-01-01T00:00:00Z") == []
     assert await audit(stack, "--until", "2020-01-01T00:00:00Z") == []
-    assert (await run(stack, "log", "--audit", "x")).exit_code == 2
-    assert (await run(stack, "log")).exit_code == 2
+    assert (await tally(stack, "log", "--audit", "x")).exit_code == 2
+    assert (await tally(stack, "log")).exit_code == 2
 
 
 BY_EVENTS = {"erase-contest-secret", "keys revoke", "reopen", "seal", "unseal", "wipe"}

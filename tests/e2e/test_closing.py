@@ -1,21 +1,20 @@
 """Contests over HTTP around their end: closed automatically, reopened on request."""
 
 import asyncio
-import json
 import os
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import app
 from services.cli.deployment_discovery import find_addresses
+from tests.support.commands import printed, tally
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
@@ -240,21 +239,16 @@ async def test_a_reopening_is_sent_again_by_its_key(api: Api) -> None:
 async def test_the_command_previews_and_reopens(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
 
-    async def tally(*arguments: str) -> Result:
-        given = ["reopen", contest.key, "--data-dir", str(stack.data_dir), *arguments]
-        return await asyncio.to_thread(CliRunner().invoke, app, given)
-
+    reopen_it = partial(tally, stack, "reopen", contest.key)
     end = hours_from_now(1)
-    open_one = await tally("--end", end)
+    open_one = await reopen_it("--end", end)
     assert (open_one.exit_code, "is not closed" in open_one.output) == (1, True)
     await contest.change(end=in_seconds(-1))
     await becomes_final(contest)
     for wrong in ("tomorrow", in_seconds(-1)):
-        assert (await tally("--end", wrong)).exit_code == 2
-    preview = await tally("--end", end)
+        assert (await reopen_it("--end", wrong)).exit_code == 2
+    preview = await reopen_it("--end", end)
     assert (preview.exit_code, "--execute" in preview.output) == (0, True)
     assert await finality(contest) == "final"
-    done = await tally("--end", end, "--execute", "--json")
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.output)["executed"] is True
+    assert printed(await reopen_it("--end", end, "--execute", "--json"))["executed"] is True
     assert (await contest.vote(0, voter="again")).status_code == 201

@@ -1,22 +1,12 @@
 """A contest with votes keeps its type, and a sealed one stays."""
 
-import asyncio
-
 import httpx
-from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import app
+from tests.support.commands import tally_json
 from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now
-
-
-async def tally(stack: Supervisor, *arguments: str) -> Result:
-    given = [*arguments, "--execute", "--data-dir", str(stack.data_dir)]
-    done = await asyncio.to_thread(CliRunner().invoke, app, given)
-    assert done.exit_code == 0, done.output
-    return done
 
 
 async def retype(contest: Contest, contest_type: str) -> httpx.Response:
@@ -29,14 +19,14 @@ async def test_a_sealed_contest_is_deleted_only_after_it_was_unsealed(
     contest = await api.contest()
     await contest.vote(0)
     assert (await contest.change(end=hours_from_now(-0.001))).status_code == 200
-    await tally(stack, "seal", contest.key)
+    await tally_json(stack, "seal", contest.key, "--execute")
     refused = await api.client.delete(contest.path)
     assert code(refused) == (409, "contest_final")
     assert "unseal" in refused.json()["detail"]
     old = await legacy.delete(contest.path)
     assert (old.status_code, old.json()["error"]["code"]) == (400, "contest_final")
     assert (await api.client.get(contest.path)).status_code == 200
-    await tally(stack, "unseal", contest.key)
+    await tally_json(stack, "unseal", contest.key, "--execute")
     assert (await api.client.delete(contest.path)).status_code == 204
     assert code(await api.client.get(contest.path)) == (404, "not_found")
 

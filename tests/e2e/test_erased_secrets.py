@@ -1,14 +1,11 @@
 """`tally erase-contest-secret`: voters can no longer be looked up, and counts stay the same."""
 
-import asyncio
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 
 from libs.catalogue.contests.closing_record import erased
 from libs.catalogue.resource_definition import Document
@@ -18,8 +15,8 @@ from libs.local_stack.supervisor import Supervisor
 from libs.storage.secrets import contest_secret
 from libs.storage.store import open_store
 from libs.tally.errors import SecretErased
-from services.cli.__main__ import app
 from services.cli.deployment_discovery import find_addresses
+from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now
@@ -27,12 +24,6 @@ from tests.support.voting import Api, Contest, code, hours_from_now
 pytestmark = pytest.mark.secured
 
 GONE = (410, "gone")
-
-
-async def run(stack: Supervisor, *arguments: str) -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    words = [*arguments, "--data-dir", str(stack.data_dir)]
-    return await asyncio.to_thread(CliRunner().invoke, app, words)
 
 
 async def a_voted_contest(api: Api) -> tuple[Contest, httpx.Response]:
@@ -79,15 +70,15 @@ async def test_only_a_sealed_contest_loses_its_secret_and_a_preview_destroys_not
     api: Api, stack: Supervisor
 ) -> None:
     contest, vote = await a_voted_contest(api)
-    refused = await run(stack, "erase-contest-secret", contest.key, "--execute")
+    refused = await tally(stack, "erase-contest-secret", contest.key, "--execute")
     assert (refused.exit_code, "tally seal" in refused.stderr) == (1, True)
     await seal(stack, contest)
-    preview = await run(stack, "erase-contest-secret", contest.key)
+    preview = await tally(stack, "erase-contest-secret", contest.key)
     assert preview.exit_code == 0
     assert "can never be reopened" in preview.stdout
     assert "--execute" in preview.stdout
     assert (await contest.status(vote))["status"] == "counted"
-    assert (await run(stack, "erase-contest-secret", "none")).exit_code == 2
+    assert (await tally(stack, "erase-contest-secret", "none")).exit_code == 2
 
 
 async def test_every_look_up_by_voter_is_gone_and_the_counts_stay(api: Api, stack: Supervisor) -> None:
@@ -95,9 +86,7 @@ async def test_every_look_up_by_voter_is_gone_and_the_counts_stay(api: Api, stac
     before = await contest.counts()
     await seal(stack, contest)
     assert (await contest.status(vote))["status"] == "counted"
-    done = await run(stack, "erase-contest-secret", contest.key, "--execute", "--json")
-    assert done.exit_code == 0, done.output
-    erased_at = json.loads(done.stdout)["erased_at"]
+    erased_at = (await tally_json(stack, "erase-contest-secret", contest.key, "--execute"))["erased_at"]
 
     async def is_gone() -> bool:
         assert await look_ups(contest, vote) == [GONE] * 3
@@ -107,9 +96,9 @@ async def test_every_look_up_by_voter_is_gone_and_the_counts_stay(api: Api, stac
     assert await contest.counts() == before
     with pytest.raises(SecretErased):
         await contest_secret(open_store(find_addresses(stack.data_dir).storage_url), contest.key)
-    assert (await run(stack, "verify", contest.key)).exit_code == 0
-    again = await run(stack, "erase-contest-secret", contest.key, "--execute", "--json")
-    assert json.loads(again.stdout)["erased_at"] == erased_at
+    assert (await tally(stack, "verify", contest.key)).exit_code == 0
+    again = await tally_json(stack, "erase-contest-secret", contest.key, "--execute")
+    assert again["erased_at"] == erased_at
     shown = (await contest.client.get(contest.path)).json()
     assert "secret_erased" not in shown
 
@@ -123,7 +112,7 @@ async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) 
     end = hours_from_now(1)
     answer = await api.client.post(f"/operations/contests/{contest.key}/reopen", json={"end": end})
     assert code(answer) == (409, "contest_final")
-    command = await run(stack, "reopen", contest.key, "--end", end, "--execute")
+    command = await tally(stack, "reopen", contest.key, "--end", end, "--execute")
     assert (command.exit_code, "can never be reopened" in command.stderr) == (1, True)
     store = open_store(find_addresses(stack.data_dir).storage_url)
     assert await contest_secret(store, contest.key)
@@ -132,7 +121,7 @@ async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) 
         return await look_ups(contest, vote) == [GONE] * 3
 
     await eventually(is_gone)
-    assert (await run(stack, "erase-contest-secret", contest.key, "--execute")).exit_code == 0
+    assert (await tally(stack, "erase-contest-secret", contest.key, "--execute")).exit_code == 0
     with pytest.raises(SecretErased):
         await contest_secret(store, contest.key)
 
@@ -140,7 +129,7 @@ async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) 
 async def test_what_is_bought_later_is_refused_and_what_was_bought_stays(api: Api, stack: Supervisor) -> None:
     contest, _ = await a_voted_contest(api)
     await seal(stack, contest)
-    assert (await run(stack, "erase-contest-secret", contest.key, "--execute")).exit_code == 0
+    assert (await tally(stack, "erase-contest-secret", contest.key, "--execute")).exit_code == 0
     record = await send(api.client, purchase(contest))
     refused = await becomes(api.client, record, "refused")
     assert refused["refusal"]["code"] == "gone"

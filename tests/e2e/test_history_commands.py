@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from libs.contracts.position_token import decode_positions
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import app
+from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now
@@ -20,20 +19,13 @@ from tests.support.voting import Api, Contest, hours_from_now
 pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
 
-async def run(stack: Supervisor, *arguments: str) -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, "--data-dir", str(stack.data_dir)])
-
-
 async def counted(stack: Supervisor, contest: Contest, *arguments: str) -> dict[str, Any]:
-    result = await run(stack, "count", contest.key, "--sources", "--json", *arguments)
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
+    found: dict[str, Any] = await tally_json(stack, "count", contest.key, "--sources", *arguments)
     return found
 
 
 async def steps(stack: Supervisor, contest: Contest, *arguments: str) -> list[dict[str, Any]]:
-    result = await run(stack, "log", contest.key, "--json", *arguments)
+    result = await tally(stack, "log", contest.key, "--json", *arguments)
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -105,7 +97,7 @@ async def test_before_the_contest_all_is_zero_and_the_future_is_now(api: Api, st
 
 async def test_people_get_a_ranking_and_mistakes_are_named(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
-    shown = await run(stack, "count", contest.key)
+    shown = await tally(stack, "count", contest.key)
     assert shown.exit_code == 0, shown.output
     name, head, first = shown.stdout.splitlines()[:3]
     assert name.endswith(f"({contest.key})")
@@ -119,7 +111,7 @@ async def test_people_get_a_ranking_and_mistakes_are_named(api: Api, stack: Supe
         ("log", contest.key, "--partition", "99"),
         ("log", contest.key, "--follow", "--until", "2020-01-01T00:00:00Z"),
     ):
-        assert (await run(stack, *arguments)).exit_code == 2, arguments
+        assert (await tally(stack, *arguments)).exit_code == 2, arguments
 
 
 async def test_voters_are_all_who_voted_and_it_is_said_wherever_they_are_counted(
@@ -137,7 +129,7 @@ async def test_voters_are_all_who_voted_and_it_is_said_wherever_they_are_counted
         return (record["count"], record["unique_voter_count"]) == (1, 2)
 
     await eventually(is_counted)
-    shown = (await run(stack, "count", contest.key)).stdout
+    shown = (await tally(stack, "count", contest.key)).stdout
     assert "1 vote of 2 voters" in shown
     assert "Voters are counted even if they voted only for rejected participants." in shown
     page = (await api.client.get(f"/dashboard{contest.path}")).text
@@ -161,7 +153,7 @@ async def test_the_log_of_one_voter_is_that_partition_alone(api: Api, stack: Sup
 
 async def test_asking_for_a_voter_makes_no_secret(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
-    result = await run(stack, "log", contest.key, "--voter", "ann")
+    result = await tally(stack, "log", contest.key, "--voter", "ann")
     assert result.exit_code == 2
     assert "it has no votes yet" in result.stderr
     assert not list(stack.data_dir.rglob(contest.key))
@@ -172,7 +164,7 @@ async def test_times_cut_the_log_where_they_stand_and_counts_go_on_from_there(ap
     told = await steps(stack, contest)
     assert await steps(stack, contest, "--from", told[2]["time"]) == told[2:]
     assert await steps(stack, contest, "--until", told[2]["time"]) == told[:2]
-    shown = await run(stack, "log", contest.key)
+    shown = await tally(stack, "log", contest.key)
     lines = shown.stdout.splitlines()
     assert "VoteCast counted" in lines[0]
     assert lines[0].endswith(f"Participant 0 ({contest.participants[0]}) 0 -> 1; contest 0 -> 1")

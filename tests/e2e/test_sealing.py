@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
 from services.cli.deployment_discovery import find_addresses
+from tests.support import commands
 from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running
@@ -30,12 +32,7 @@ Tally = Callable[..., Awaitable[Result]]
 @pytest.fixture
 def tally(stack: Supervisor) -> Tally:
     """The command, on the stack."""
-
-    async def run(*arguments: str | Path) -> Result:
-        given = [*map(str, arguments), "--data-dir", str(stack.data_dir)]
-        return await asyncio.to_thread(CliRunner().invoke, app, given)
-
-    return run
+    return partial(commands.tally, stack)
 
 
 def in_seconds(seconds: float) -> str:
@@ -50,8 +47,7 @@ async def ended(contest: Contest) -> None:
 async def sealed(tally: Tally, contest: Contest) -> dict[str, Any]:
     """The certificate of a contest that has ended."""
     done = await tally("seal", contest.key, "--execute", "--json")
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.output)["certificate"]
+    found: dict[str, Any] = commands.printed(done)["certificate"]
     return found
 
 

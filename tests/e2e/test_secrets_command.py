@@ -1,6 +1,5 @@
 """`tally secrets`: rotation under a running service keeps every signature valid."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,7 +7,8 @@ import pytest
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.secret_rings import read_ring
 from libs.storage.store import open_store
-from tests.e2e.test_audit import audit, run
+from tests.e2e.test_audit import audit
+from tests.support.commands import tally, tally_json
 from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
@@ -18,9 +18,7 @@ PURPOSES = {"sessions": "sessions", "receipts": "receipts", "uploads": "upload a
 
 
 async def listed(stack: Supervisor) -> list[dict[str, Any]]:
-    result = await run(stack, "secrets", "list", "--json")
-    assert result.exit_code == 0, result.output
-    found: list[dict[str, Any]] = json.loads(result.stdout)["secrets"]
+    found: list[dict[str, Any]] = (await tally_json(stack, "secrets", "list"))["secrets"]
     return found
 
 
@@ -33,20 +31,20 @@ async def test_a_rotation_ends_nothing_and_prints_no_secret(api: Api, stack: Sup
         logged_in = await browser.post("/dashboard/session", json={"api_key": stack.stack["api_key"]})
         assert logged_in.status_code == 200
         before = await listed(stack)
-        assert (await run(stack, "secrets", "rotate", purpose)).exit_code == 0
+        assert (await tally(stack, "secrets", "rotate", purpose)).exit_code == 0
         assert await listed(stack) == before
-        done = await run(stack, "secrets", "rotate", purpose, "--execute")
+        done = await tally(stack, "secrets", "rotate", purpose, "--execute")
         assert done.exit_code == 0, done.output
         states = [row["state"] for row in await listed(stack) if row["purpose"] == purpose]
         assert states == ["signs", "waits"]
         assert (await browser.get("/dashboard/session")).status_code == 200
     again = await contest.vote(0, vote_id="v", voter_id="ann")
     assert (again.status_code, again.json()["receipt"]) == (200, receipt)
-    assert (await run(stack, "secrets", "rotate", purpose, "--execute")).exit_code == 1
-    refused = await run(stack, "secrets", "retire", purpose, "--execute")
+    assert (await tally(stack, "secrets", "rotate", purpose, "--execute")).exit_code == 1
+    refused = await tally(stack, "secrets", "retire", purpose, "--execute")
     assert refused.exit_code == (2 if purpose == "receipts" else 1)
     ring = await read_ring(open_store(stack.stack["storage_url"]), PURPOSES[purpose])
-    shown = done.output + refused.output + (await run(stack, "secrets", "list")).output
+    shown = done.output + refused.output + (await tally(stack, "secrets", "list")).output
     assert not any(secret.value.hex() in shown for secret in ring)
     assert ("secret rotated", {"purpose": purpose}) in [
         (row["action"], row["subject"]) for row in await audit(stack)

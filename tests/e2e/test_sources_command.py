@@ -1,31 +1,13 @@
 """`tally sources`: the operator's view of external sources, and the release of held decreases."""
 
-import asyncio
-import json
-from typing import Any
-
 import pytest
-from typer.testing import CliRunner, Result
 
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import app
+from tests.support.commands import tally, tally_json
 from tests.support.sources import Source, a_source
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.secured
-
-
-async def run(stack: Supervisor, *arguments: str) -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    words = ["sources", *arguments, "--data-dir", str(stack.data_dir)]
-    return await asyncio.to_thread(CliRunner().invoke, app, words)
-
-
-async def printed(stack: Supervisor, *arguments: str) -> dict[str, Any]:
-    result = await run(stack, *arguments, "--json")
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
 
 
 async def held(api: Api) -> Source:
@@ -39,7 +21,7 @@ async def held(api: Api) -> Source:
 async def test_the_list_says_what_counts_and_what_is_held_and_why(api: Api, stack: Supervisor) -> None:
     sms = await held(api)
     key = sms.contest.key
-    (shown,) = (await printed(stack, "list", key))["sources"]
+    (shown,) = (await tally_json(stack, "sources", "list", key))["sources"]
     assert (shown["source"], shown["title"], shown["mode"], shown["retired"]) == (
         "sms",
         "Text messages",
@@ -53,7 +35,7 @@ async def test_the_list_says_what_counts_and_what_is_held_and_why(api: Api, stac
         ("A", "decrease", 4),
         ("Z", "unmapped", 2),
     ]
-    contest, name, *lines = (await run(stack, "list", key)).stdout.splitlines()
+    contest, name, *lines = (await tally(stack, "sources", "list", key)).stdout.splitlines()
     assert contest.endswith(f"({key})")
     assert name.startswith("sms (Text messages): cumulative, in total, last report 2")
     assert [" ".join(line.split()) for line in lines] == [
@@ -66,24 +48,25 @@ async def test_the_list_says_what_counts_and_what_is_held_and_why(api: Api, stac
 
 async def test_a_release_previews_first_and_acts_when_told_to(api: Api, stack: Supervisor) -> None:
     sms = await held(api)
-    preview = await run(stack, "release", sms.contest.key, "sms")
+    preview = await tally(stack, "sources", "release", sms.contest.key, "sms")
     assert (preview.exit_code, preview.stdout.splitlines()[1]) == (0, "A: 9 -> 4")
     assert "--execute" in preview.stdout
     assert await sms.counted() == [9, 0]
-    done = await printed(stack, "release", sms.contest.key, "sms", "--execute")
+    done = await tally_json(stack, "sources", "release", sms.contest.key, "sms", "--execute")
     assert done["executed"]
     assert [(row["mapped_id"], row["before"]["count"], row["after"]["count"]) for row in done["released"]] == [
         ("A", 9, 4)
     ]
-    assert [row["reason"] for row in (await printed(stack, "list", sms.contest.key))["sources"][0]["held"]] == [
-        "unmapped"
-    ]
-    again = await run(stack, "release", sms.contest.key, "sms", "--execute")
+    [source] = (await tally_json(stack, "sources", "list", sms.contest.key))["sources"]
+    assert [row["reason"] for row in source["held"]] == ["unmapped"]
+    again = await tally(stack, "sources", "release", sms.contest.key, "sms", "--execute")
     assert (again.exit_code, again.stdout.splitlines()[1:]) == (0, ["No lower counts are held."])
 
 
 async def test_what_is_not_there_is_bad_usage(api: Api, stack: Supervisor) -> None:
     contest = await api.contest(participants=0)
-    assert (await run(stack, "list", contest.key)).stdout.endswith("\nThe contest has no external sources.\n")
-    assert (await run(stack, "list", "none")).exit_code == 2
-    assert (await run(stack, "release", contest.key, "sms")).exit_code == 2
+    assert (await tally(stack, "sources", "list", contest.key)).stdout.endswith(
+        "\nThe contest has no external sources.\n"
+    )
+    assert (await tally(stack, "sources", "list", "none")).exit_code == 2
+    assert (await tally(stack, "sources", "release", contest.key, "sms")).exit_code == 2

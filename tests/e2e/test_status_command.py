@@ -1,25 +1,16 @@
 """`tally status` of a healthy service."""
 
-import asyncio
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import app
+from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.secured
-
-
-async def run(stack: Supervisor, *arguments: str) -> tuple[int, str]:
-    words = [*arguments, "--data-dir", str(stack.data_dir)]
-    result = await asyncio.to_thread(CliRunner().invoke, app, words)
-    return result.exit_code, result.stdout
 
 
 async def test_a_service_that_keeps_up_has_no_problem_and_its_sealed_contests_are_named(
@@ -28,13 +19,11 @@ async def test_a_service_that_keeps_up_has_no_problem_and_its_sealed_contests_ar
     contest = await api.contest()
     await contest.vote(0)
     await contest.change(end=(datetime.now(UTC) - timedelta(seconds=1)).isoformat())
-    code, output = await run(stack, "seal", contest.key, "--execute", "--json")
-    assert code == 0, output
+    await tally_json(stack, "seal", contest.key, "--execute")
 
     async def is_well() -> dict[str, Any]:
-        code, output = await run(stack, "status", "--json")
-        found: dict[str, Any] = json.loads(output)
-        assert (code, found["problems"]) == (0, [])
+        found: dict[str, Any] = await tally_json(stack, "status")
+        assert found["problems"] == []
         return found
 
     found = await eventually(is_well)
@@ -44,7 +33,7 @@ async def test_a_service_that_keeps_up_has_no_problem_and_its_sealed_contests_ar
     votes = found["totals"]["votes"]
     assert (votes["shut"], votes["stalled"]) == (0, 0)
     assert votes["position"] > stack.stack["partitions"]
-    assert contest.key in (await run(stack, "status", "--all"))[1]
+    assert contest.key in (await tally(stack, "status", "--all")).stdout
 
 
 async def test_operations_status_says_the_same_over_http_with_what_readyz_says(
@@ -59,8 +48,8 @@ async def test_operations_status_says_the_same_over_http_with_what_readyz_says(
 
     found = await eventually(is_well)
     assert found["dependencies"] == (await api.client.get("/readyz")).json()["dependencies"]
-    _, output = await run(stack, "status", "--json")
-    assert found.keys() - json.loads(output).keys() == {"now", "version", "dependencies", "command_options"}
+    output = await tally_json(stack, "status")
+    assert found.keys() - output.keys() == {"now", "version", "dependencies", "command_options"}
     assert {fold: len(rows) for fold, rows in found["projections"].items()} == {
         "votes": stack.stack["partitions"],
         "purchases": stack.stack["partitions"],

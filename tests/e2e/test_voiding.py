@@ -1,6 +1,5 @@
 """`tally void`: the preview equals the result, and undo restores the previous counts."""
 
-import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -8,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from libs.audit.recount import VoidEvent, read_ballots
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import VoteRestored, VoteVoided
-from services.cli.__main__ import app
 from services.cli.commands.void import operation
 from services.cli.commands.void.recorder import append, read_back
 from services.cli.deployment_discovery import find_addresses
+from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, Contest, code, hours_from_now
@@ -28,20 +26,13 @@ pytestmark = pytest.mark.secured
 BOTS = "203.0.113.7"
 
 
-async def run(stack: Supervisor, *arguments: str) -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, "--data-dir", str(stack.data_dir)])
-
-
 async def void(stack: Supervisor, *arguments: str) -> dict[str, Any]:
-    result = await run(stack, "void", *arguments, "--json")
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
+    found: dict[str, Any] = await tally_json(stack, "void", *arguments)
     return found
 
 
 async def is_clean(stack: Supervisor, contest: Contest) -> bool:
-    return (await run(stack, "verify", contest.key)).exit_code == 0
+    return (await tally(stack, "verify", contest.key)).exit_code == 0
 
 
 async def votes(contest: Contest, participant: int, *voters: str, **members: Any) -> list[dict[str, Any]]:
@@ -165,7 +156,7 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
     key = contest.key
     with monkeypatch.context() as kafka:
         kafka.setattr(operation, "append", half)
-        result = await run(stack, "void", key, "--all", "--reason", "why", "--execute")
+        result = await tally(stack, "void", key, "--all", "--reason", "why", "--execute")
     assert result.exit_code == 3
     (name,) = re.findall("resume with `tally void [0-9a-z]+ ... --void ([0-9a-f-]+) --execute`", result.stderr)
     rest = await void(stack, key, "--all", "--void", name, "--execute")
@@ -174,7 +165,7 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
     assert (listed["voided"], listed["reason"]) == (4, "why")
     with monkeypatch.context() as kafka:
         kafka.setattr(operation, "append", half)
-        result = await run(stack, "void", "undo", key, name, "--execute")
+        result = await tally(stack, "void", "undo", key, name, "--execute")
     assert f"resume with `tally void undo {key} {name} --execute`" in result.stderr
     assert [(await void(stack, "undo", key, name, "--execute"))["votes"] for _ in range(2)] == [2, 0]
     assert (await contest.counts())["count"] == 4
@@ -204,7 +195,7 @@ async def test_a_replay_keeps_what_is_voided_and_what_can_be_undone(api: Api, st
     done = await void(stack, contest.key, "--participant", contest.participants[0], "--execute")
     voided = await folded_counts(contest)
     words = "--projection", "votes", contest.key, "--execute"
-    replayed = await run(stack, "replay", "run", *words)
+    replayed = await tally(stack, "replay", "run", *words)
     assert replayed.exit_code == 0, replayed.output
     assert await folded_counts(contest) == voided
     assert (await contest.status("ann", "ann"))["status"] == "voided"
@@ -245,9 +236,9 @@ async def test_a_sealed_contest_is_unsealed_first(api: Api, stack: Supervisor) -
     await votes(contest, 0, "ann")
     done = await void(stack, contest.key, "--all", "--execute")
     await closed(contest)
-    assert (await run(stack, "seal", contest.key, "--execute")).exit_code == 0
+    assert (await tally(stack, "seal", contest.key, "--execute")).exit_code == 0
     for words in ((contest.key, "--all"), ("undo", contest.key, done["void"])):
-        refused = await run(stack, "void", *words, "--execute")
+        refused = await tally(stack, "void", *words, "--execute")
         assert refused.exit_code == 1
         assert "tally unseal" in refused.stderr
 
@@ -257,7 +248,7 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
     await votes(contest, 0, "ann", "bob")
     await closed(contest)
     key = contest.key
-    result = await run(stack, "void", key, "--all", "--execute")
+    result = await tally(stack, "void", key, "--all", "--execute")
     assert result.exit_code == 0, result.output
     head, climbing, first, *_, last = result.stdout.splitlines()
     assert head.split() == ["participant", "title", "votes", "rank", "voters"]
@@ -288,7 +279,7 @@ async def test_a_voided_purchase_fits_and_is_refunded_for_good(api: Api, stack: 
     await wait_for_paid_votes(contest, 3)
     done = await void(stack, contest.key, "--source", "c-paid", "--execute")
     assert (await contest.counts())["count"] == 0
-    found = json.loads((await run(stack, "purchases", "reconcile", "--json")).stdout)
+    found = json.loads((await tally(stack, "purchases", "reconcile", "--json")).stdout)
     assert found["voided"] >= 1
     assert record["key"] not in json.dumps(found)
     await refund(contest.client, record)
@@ -321,7 +312,7 @@ async def test_mistakes_are_named_with_the_way_out(api: Api, stack: Supervisor) 
         (("list", "nowhere"), "not found"),
         ((), "CONTEST"),
     ):
-        result = await run(stack, "void", *words)
+        result = await tally(stack, "void", *words)
         assert result.exit_code == 2, words
         assert way_out in " ".join(result.stderr.replace("│", " ").split()), words
     assert not list(stack.data_dir.rglob(contest.key))

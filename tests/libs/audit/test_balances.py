@@ -1,13 +1,12 @@
 """Balances: vote ids and reports counted from the log against the statuses of the fold."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
-from typer.testing import CliRunner, Result
 
 from libs.audit.balances import source_rows
 from libs.audit.log_fold import LogFold
@@ -20,9 +19,9 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
-from services.cli.__main__ import app
 from tests.libs.views.random_logs import logs
 from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void, pseudonym
+from tests.support.commands import run, use_deployment
 from tests.support.deployments import compare
 from tests.support.folded_log import FoldedLog, folded_log
 
@@ -177,14 +176,8 @@ async def test_the_command_shows_the_equations_and_fails_with_one_that_does_not_
     await log.append([a_report("1", ("x", 5, 0, 0)), a_cast("a", contest="another")])
     await log.fold()
     await log.fold(1)
-    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", log.stack.kafka)
-    monkeypatch.setenv("TALLY_VALKEY_URL", log.stack.valkey)
-    monkeypatch.setenv("TALLY_NAMESPACE", log.stack.namespace)
-    monkeypatch.setenv("TALLY_PARTITIONS", str(log.stack.partitions))
-
-    async def verify(*arguments: str) -> Result:
-        return await asyncio.to_thread(CliRunner().invoke, app, ["verify", "--data-dir", "none", *arguments])
-
+    use_deployment(monkeypatch, log.stack)
+    verify = partial(run, "verify", "--data-dir", "none")
     right = await verify("contest")
     assert right.exit_code == 0, right.output
     lines = [" ".join(line.split()) for line in right.stdout.splitlines()]

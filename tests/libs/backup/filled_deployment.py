@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from libs.backup.exported_topics import topics_by_kind
 from libs.contracts.catalogue_events import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
@@ -24,8 +22,8 @@ from libs.kafka.reader import LogReader
 from libs.storage.secrets import account_secret, contest_secret, server_secret
 from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, Fence
-from services.cli.__main__ import app
 from tests.support.builders import NOW, a_cast, a_removal, a_report
+from tests.support.commands import environment, printed, run
 from tests.support.purchases_log import a_purchase, purchase_key
 
 PARTITIONS = 2
@@ -91,21 +89,12 @@ class Site:
         return found
 
     async def tally(self, *arguments: str | Path) -> Result:
-        """The command, as a process of its own would: not on this test's event loop."""
-        env = {
-            "TALLY_KAFKA_BOOTSTRAP_SERVERS": self.stack.kafka,
-            "TALLY_VALKEY_URL": self.stack.valkey,
-            "TALLY_NAMESPACE": self.stack.namespace,
-            "TALLY_PARTITIONS": str(self.stack.partitions),
-            "TALLY_STORAGE_URL": self.stack.storage_url,
-        }
-        return await asyncio.to_thread(CliRunner().invoke, app, [str(each) for each in arguments], env=env)
+        """Run a command on the deployment."""
+        return await run(*arguments, env=environment(self.stack))
 
     async def export(self, directory: Path, *arguments: str) -> dict[str, Any]:
         """Return the command's report."""
-        result = await self.tally("export", "--to", directory, *arguments, "--json")
-        assert result.exit_code == 0, result.output
-        found: dict[str, Any] = json.loads(result.stdout)
+        found: dict[str, Any] = printed(await self.tally("export", "--to", directory, *arguments, "--json"))
         return found
 
 

@@ -1,21 +1,22 @@
 """`tally keys`: its output, and the validity of its keys."""
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.contracts.topics import topics_of
+from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.tally.time import microseconds, parse_timestamp
 from libs.views.api_key_uses import KeyUses
 from services.cli.commands.keys import app
+from tests.support import commands
 from tests.support.catalogue import Catalogue, open_catalogue
 
 
@@ -23,19 +24,15 @@ from tests.support.catalogue import Catalogue, open_catalogue
 async def catalogue(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Catalogue]:
-    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
-    monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
-    monkeypatch.setenv("TALLY_NAMESPACE", namespace)
-    monkeypatch.setenv("TALLY_PARTITIONS", "1")
-    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
+    objects = str(tmp_path / "objects")
+    deployment = DeploymentAddresses(kafka, valkey_address, namespace, 1, objects, {})
+    commands.use_deployment(monkeypatch, deployment)
     await create_topics(KafkaSettings(kafka_bootstrap_servers=kafka), topics_of(namespace, 1))
     async with open_catalogue(kafka, valkey_address, namespace) as catalogue, catalogue.folding():
         yield catalogue
 
 
-async def run(*arguments: str) -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
+run = partial(commands.run, of=app)
 
 
 async def test_a_key_from_the_command_line_is_good_until_it_is_revoked(catalogue: Catalogue) -> None:
@@ -61,10 +58,10 @@ async def test_a_key_from_the_command_line_is_good_until_it_is_revoked(catalogue
 
 
 async def test_a_leaked_key_is_revoked_without_a_preview(catalogue: Catalogue) -> None:
-    made = json.loads((await run("create", "--account", "a", "--permission", "content:read", "--json")).stdout)
-    revoked = json.loads((await run("revoke", made["key_id"], "--now", "--json")).stdout)
+    made = commands.printed(await run("create", "--account", "a", "--permission", "content:read", "--json"))
+    revoked = commands.printed(await run("revoke", made["key_id"], "--now", "--json"))
     assert (revoked["executed"], revoked["key"]["key_id"]) == (True, made["key_id"])
-    assert json.loads((await run("list", "--json")).stdout)["keys"] == []
+    assert commands.printed(await run("list", "--json"))["keys"] == []
 
 
 async def test_a_key_has_the_rate_that_it_was_made_with(catalogue: Catalogue) -> None:
@@ -74,7 +71,7 @@ async def test_a_key_has_the_rate_that_it_was_made_with(catalogue: Catalogue) ->
         key = await ring.find(json.loads(made.stdout)["api_key"])
         assert key is not None
         assert key.rate == rate
-    listed = json.loads((await run("list", "--json")).stdout)["keys"]
+    listed = commands.printed(await run("list", "--json"))["keys"]
     assert {row["rate"] for row in listed} == {7, 0, None}
     assert (await run("create", "--account", "a", "--permission", "content:read", "--rate", "-1")).exit_code == 2
 
@@ -90,12 +87,12 @@ async def test_a_key_has_the_rules_that_it_was_made_with_and_its_last_use_is_lis
     assert key.expires is not None
     month = 30 * 86_400
     assert month - 600 < key.expires / 1_000_000 - time.time() <= month
-    (row,) = json.loads((await run("list", "--json")).stdout)["keys"]
+    (row,) = commands.printed(await run("list", "--json"))["keys"]
     assert (row["name"], row["networks"], row["last_used"]) == ("Till", ["192.0.2.0/24", "2001:db8::/32"], None)
     ring.mark_used(key_id)
     before = time.time()
     await ring.note_uses()
-    (row,) = json.loads((await run("list", "--json")).stdout)["keys"]
+    (row,) = commands.printed(await run("list", "--json"))["keys"]
     assert abs(microseconds(parse_timestamp(row["last_used"])) / 1_000_000 - before) <= 120
     text = (await run("list")).stdout
     assert all(part in text for part in ("Till", row["expires"], "192.0.2.0/24 2001:db8::/32", row["last_used"]))

@@ -1,15 +1,14 @@
 """`tally purchases`: files recorded once however often they are imported, and orphans found in each direction."""
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from libs.catalogue.api_keys import issue_key
 from libs.contracts.codec import vote_codec
@@ -24,6 +23,7 @@ from libs.contracts.purchase_events import (
     PurchaseTakenBack,
 )
 from libs.contracts.topics import Topic, topics_of, votes_topic
+from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.topics import create_topics
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.purchased_votes import paid_vote
@@ -33,6 +33,7 @@ from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
 from libs.tally.time import timestamp
 from services.cli.commands.purchases import app
+from tests.support import commands
 from tests.support.builders import a_cast
 from tests.support.catalogue import open_catalogue
 from tests.support.eventually import eventually
@@ -85,11 +86,9 @@ class Environment:
 async def env(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Environment]:
-    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
-    monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
-    monkeypatch.setenv("TALLY_NAMESPACE", namespace)
-    monkeypatch.setenv("TALLY_PARTITIONS", str(PARTITIONS))
-    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
+    objects = str(tmp_path / "objects")
+    deployment = DeploymentAddresses(kafka, valkey_address, namespace, PARTITIONS, objects, {})
+    commands.use_deployment(monkeypatch, deployment)
     votes = votes_topic(namespace, PARTITIONS)
     async with (
         open_catalogue(kafka, valkey_address, namespace) as catalogue,
@@ -101,9 +100,7 @@ async def env(
         yield Environment(purchases, votes, open_store(str(tmp_path / "objects")))
 
 
-async def run(*arguments: str) -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
+run = partial(commands.run, of=app)
 
 
 def a_file(tmp_path: Path, *lines: dict[str, Any] | str) -> str:

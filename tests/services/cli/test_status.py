@@ -13,13 +13,11 @@ from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.monitoring.problems import notes_of, problems_of
 from libs.monitoring.projection_names import ProjectionName, projections_of
@@ -30,6 +28,7 @@ from services.cli.commands.status.reader import Reading, collector_of, parts_of,
 from services.cli.commands.status.render import duration, status_text
 from services.cli.render import show
 from tests.support.builders import a_cast
+from tests.support.commands import environment, run, use_deployment
 from tests.support.deployments import read_status
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
@@ -44,17 +43,6 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
     async with folded_log(kafka, valkey_address, namespace, pids=pids) as log:
         log.stack = replace(log.stack, storage_url=str(tmp_path))
         yield log
-
-
-def environment(stack: DeploymentAddresses) -> dict[str, str]:
-    """Return the options by which a command finds it."""
-    return {
-        "TALLY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
-        "TALLY_VALKEY_URL": stack.valkey,
-        "TALLY_NAMESPACE": stack.namespace,
-        "TALLY_PARTITIONS": str(stack.partitions),
-        "TALLY_STORAGE_URL": stack.storage_url,
-    }
 
 
 def votes(status: Status) -> list[Row]:
@@ -268,13 +256,10 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 async def test_the_command_says_what_is_wrong_and_ends_with_1(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in environment(log.stack).items():
-        monkeypatch.setenv(name, value)
+    use_deployment(monkeypatch, log.stack)
     monkeypatch.setattr("libs.monitoring.problems.BEHIND_S", 60.0)  # nobody folds the purchases here
 
-    async def status(*arguments: str) -> Any:
-        return await asyncio.to_thread(CliRunner().invoke, app, ["status", "--data-dir", "none", *arguments])
-
+    status = partial(run, "status", "--data-dir", "none")
     plain = await status()
     assert plain.exit_code == 1
     lines = plain.stdout.splitlines()

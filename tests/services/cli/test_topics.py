@@ -1,22 +1,22 @@
 """`tally topics`: says all that is wrong at once, and the remedy."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from typer.testing import CliRunner, Result
 
 from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from services.cli.commands.topics import app
+from tests.support import commands
 
 
 @pytest.fixture
@@ -24,17 +24,12 @@ def stack(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> DeploymentAddresses:
     """Settings of a namespace without topics."""
-    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
-    monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
-    monkeypatch.setenv("TALLY_NAMESPACE", namespace)
-    monkeypatch.setenv("TALLY_PARTITIONS", "2")
-    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
-    return DeploymentAddresses(kafka, valkey_address, namespace, 2, str(tmp_path / "objects"), {})
+    deployment = DeploymentAddresses(kafka, valkey_address, namespace, 2, str(tmp_path / "objects"), {})
+    commands.use_deployment(monkeypatch, deployment)
+    return deployment
 
 
-async def run(*arguments: str) -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments))
+run = partial(commands.run, of=app)
 
 
 async def problems() -> list[dict[str, Any]]:

@@ -4,18 +4,18 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import msgpack
 import pytest
-from typer.testing import CliRunner, Result
 
 from libs.audit.report import Report
 from libs.contracts.dataclass_json import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from libs.views.ledger_scan import OWN
-from services.cli.__main__ import app
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
+from tests.support.commands import run, use_deployment
 from tests.support.deployments import compare
 from tests.support.folded_log import FoldedLog, folded_log
 
@@ -353,14 +353,8 @@ async def test_the_command_ends_with_the_code_of_what_it_found(
 ) -> None:
     await log.append(an_hour_of_votes())
     await log.fold()
-    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", log.stack.kafka)
-    monkeypatch.setenv("TALLY_VALKEY_URL", log.stack.valkey)
-    monkeypatch.setenv("TALLY_NAMESPACE", log.stack.namespace)
-    monkeypatch.setenv("TALLY_PARTITIONS", str(log.stack.partitions))
-
-    async def verify(*arguments: str) -> Result:
-        return await asyncio.to_thread(CliRunner().invoke, app, ["verify", "--data-dir", "none", *arguments])
-
+    use_deployment(monkeypatch, log.stack)
+    verify = partial(run, "verify", "--data-dir", "none")
     right = await verify()
     assert right.exit_code == 0, right.output
     assert "The views equal the log." in right.stdout

@@ -1,22 +1,21 @@
 """`tally wipe`: empties the test environment, and cannot reach production."""
 
-import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from libs.catalogue.api_keys import issue_key, list_keys
 from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, RecordCreated
 from libs.contracts.topics import legacy_test_namespace, topics_of
+from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.storage.store import environment_files, open_store
-from services.cli.__main__ import app
 from tests.libs.catalogue.conftest import TABLE
+from tests.support import commands
 from tests.support.catalogue import Catalogue, open_catalogue
 
 
@@ -25,11 +24,9 @@ async def unfolded(
     kafka: str, valkey_address: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Catalogue]:
     """The test env, without a projector."""
-    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", kafka)
-    monkeypatch.setenv("TALLY_VALKEY_URL", valkey_address)
-    monkeypatch.setenv("TALLY_NAMESPACE", namespace)
-    monkeypatch.setenv("TALLY_PARTITIONS", "1")
-    monkeypatch.setenv("TALLY_STORAGE_URL", str(tmp_path / "objects"))
+    objects = str(tmp_path / "objects")
+    deployment = DeploymentAddresses(kafka, valkey_address, namespace, 1, objects, {})
+    commands.use_deployment(monkeypatch, deployment)
     await create_topics(KafkaSettings(kafka_bootstrap_servers=kafka), topics_of(namespace, 1))
     async with open_catalogue(kafka, valkey_address, legacy_test_namespace(namespace), TABLE) as catalogue:
         yield catalogue
@@ -42,15 +39,11 @@ async def env(unfolded: Catalogue) -> AsyncIterator[Catalogue]:
 
 
 async def run(*arguments: str, environment: str = "test") -> Result:
-    """As a process of its own would: not on this test's event loop."""
-    words = ["wipe", "--environment", environment, *arguments]
-    return await asyncio.to_thread(CliRunner().invoke, app, words)
+    return await commands.run("wipe", "--environment", environment, *arguments)
 
 
 async def wiped(*arguments: str) -> dict[str, Any]:
-    result = await run(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
+    found: dict[str, Any] = commands.printed(await run(*arguments, "--json"))
     return found
 
 

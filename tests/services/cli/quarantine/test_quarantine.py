@@ -1,6 +1,5 @@
 """`tally quarantine`: lists, drops, and retries records that could not be processed."""
 
-import asyncio
 import json
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord, Position
@@ -28,8 +27,8 @@ from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.purchase_views import PurchaseViews
 from libs.views.reply_types import FoldInput
-from services.cli.__main__ import app
 from tests.support.builders import a_cast
+from tests.support.commands import run
 from tests.support.deployments import read_status
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.purchases_log import a_purchase
@@ -85,8 +84,7 @@ class Ward:
         await self.valkey.call("DEL", *keys)
 
     async def run(self, *arguments: str, code: int = 0) -> Result:
-        words = ["quarantine", *arguments, "--data-dir", "none"]
-        result = await asyncio.to_thread(CliRunner().invoke, app, words)
+        result = await run("quarantine", *arguments, "--data-dir", "none")
         assert result.exit_code == code, result.output
         return result
 
@@ -295,7 +293,6 @@ async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unas
     assert (await count(), (await views.state(0)).open) == (3, True)
     await ward.run("retry", "--topic", "votes", "--execute", "--accept-differences")
     assert (await count(), (await views.state(0)).open) == (0, False)
-    words = ["replay", "rollback", "--projection", "votes", "--execute", "--data-dir", "none"]
-    undone = await asyncio.to_thread(CliRunner().invoke, app, words)
+    undone = await run("replay", "rollback", "--projection", "votes", "--execute", "--data-dir", "none")
     assert undone.exit_code != 0
     assert "--accept-differences swaps anyway" in undone.output

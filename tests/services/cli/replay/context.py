@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import msgpack
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.projection.replay import Replay
 from libs.views.client import ValkeyClient
 from libs.views.generations import Generations
-from services.cli.__main__ import app
 from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
 from services.cli.commands.replay.targets import next_number
 from services.cli.deployment_discovery import find_addresses
+from tests.support.commands import tally
 from tests.support.voting import Contest
 
 
@@ -38,9 +38,8 @@ class ReplayContext:
         return self.deployment.valkey
 
     async def run(self, *arguments: str) -> Result:
-        """Run a command outside of this test's event loop, as in a process of its own."""
-        command = [*arguments, "--data-dir", str(self.supervisor.data_dir)]
-        return await asyncio.to_thread(CliRunner().invoke, app, command)
+        """Run a command on the stack."""
+        return await tally(self.supervisor, *arguments)
 
     async def run_json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         """Return a command's JSON output; its exit code must be `code`."""

@@ -13,12 +13,14 @@ from libs.web.asgi_routes import AsgiRoute
 from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import Server
 from libs.web.settings import HttpSettings
-from tests.services.query.query_environment import QueryEnvironment
+from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.support.http_clients import http_client
 
 DEADLINE_S = 60.0
 COUNTS = "/contests/song/vote_updates"
+STREAM = f"{COUNTS}/stream?sources=true"
 PUBLIC = "/public/contests/song/results"
+PUBLIC_STREAM = f"{PUBLIC}/stream"
 
 
 class EndOfStream(Exception):
@@ -132,3 +134,11 @@ async def served(env: QueryEnvironment) -> AsyncIterator[Service]:
     server.should_exit = True
     await serving
     await server.shutdown()
+
+
+async def song(env: QueryEnvironment, participants: str = "ab", **config: Any) -> str:
+    """A running contest with approved participants; a key that may do everything."""
+    await env.production.create("contests", "song", contest(**config))
+    for participant in participants:
+        await env.production.enter("song", participant)
+    return await env.production.key()

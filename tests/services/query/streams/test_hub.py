@@ -2,48 +2,32 @@
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from itertools import count
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from libs.catalogue import api_key_cache
-from libs.contracts.catalogue_events import KeyRules
-from libs.storage.secret_rings import SecretRing
-from libs.storage.store import open_store
-from libs.web import auth
-from libs.web.sessions import COOKIE, Sessions
 from services.query.streams import fan_out
 from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest
-from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, EndOfStream, Event, Service, Stream
+from tests.services.query.streams.stream_clients import (
+    COUNTS,
+    PUBLIC,
+    PUBLIC_STREAM,
+    STREAM,
+    EndOfStream,
+    Event,
+    Service,
+    Stream,
+    song,
+)
 from tests.services.query.test_public_results import given_receipt
 
-STREAM = f"{COUNTS}/stream?sources=true"
-PUBLIC_STREAM = f"{PUBLIC}/stream"
 QUIET_S = 0.5
 """Long enough for several looks."""
 
 
-async def song(env: QueryEnvironment, participants: str = "ab", **config: Any) -> str:
-    """A running contest with approved participants; a key that may do everything."""
-    await env.production.create("contests", "song", contest(**config))
-    for participant in participants:
-        await env.production.enter("song", participant)
-    return await env.production.key()
-
-
 async def reader_of(env: QueryEnvironment) -> str:
     return await env.production.key(permissions=("results:read",))
-
-
-async def session_of(env: QueryEnvironment, key: str) -> str:
-    """The cookie of a browser that logged in with the key."""
-    sessions = Sessions(SecretRing(open_store(env.settings.storage_url), "sessions"))
-    await sessions.load()
-    return f"{COOKIE}={sessions.issue(key.split('_')[1])}"
 
 
 async def change(env: QueryEnvironment, **config: Any) -> None:
@@ -245,88 +229,6 @@ async def test_a_contest_that_is_gone_ends_its_streams(service: Service, is_dele
             await public.next()
     async with service.listen(PUBLIC_STREAM) as public:
         assert public.response.status_code == 404
-
-
-async def test_a_revoked_key_hears_nothing_more_within_seconds_nor_do_its_sessions(service: Service) -> None:
-    env = service.env
-    key = await song(env)
-    other = await env.production.key()
-    async with (
-        service.listen(STREAM, key) as stream,
-        service.listen(STREAM, cookie=await session_of(env, key)) as session,
-        service.listen(STREAM, other) as kept,
-    ):
-        for each in (stream, session, kept):
-            await each.next("counts")
-        await env.production.revoke(key)
-        for each in (stream, session):
-            with pytest.raises(EndOfStream):
-                await each.next()
-        await env.vote("a")
-        assert (await kept.next()).data["count"] == 1
-    async with service.listen(STREAM, key) as stream:
-        assert stream.response.status_code == 401
-
-
-async def test_a_key_that_expires_ends_its_streams_and_those_of_its_sessions(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    env = service.env
-    other, expires = await song(env), time.time_ns() // 1000 + 3_600_000_000
-    key = await env.production.key(rules=KeyRules(expires=expires))
-    async with (
-        service.listen(STREAM, key) as stream,
-        service.listen(STREAM, cookie=await session_of(env, key)) as session,
-        service.listen(STREAM, other) as kept,
-    ):
-        for each in (stream, session, kept):
-            await each.next("counts")
-        monkeypatch.setattr(auth, "time", SimpleNamespace(time_ns=lambda: expires * 1000))
-        for each in (stream, session):
-            with pytest.raises(EndOfStream):
-                await each.next()
-        await env.vote("a")
-        assert (await kept.next()).data["count"] == 1
-    async with service.listen(STREAM, key) as stream:
-        assert stream.response.status_code == 401
-
-
-async def test_a_key_whose_networks_leave_its_listener_out_ends_the_stream(service: Service) -> None:
-    """Commands give a key no other rules today; what holds of a stream is what holds of a request."""
-    env = service.env
-    key, here = await song(env), ("127.0.0.0/8",)
-    other = await env.production.key(rules=KeyRules(networks=here))
-    async with service.listen(STREAM, key) as stream, service.listen(STREAM, other) as kept:
-        for each in (stream, kept):
-            await each.next("counts")
-        await env.production.restrict(key, KeyRules(networks=("192.0.2.0/24",)))
-        with pytest.raises(EndOfStream):
-            await stream.next()
-        await env.vote("a")
-        assert (await kept.next()).data["count"] == 1
-    async with service.listen(STREAM, key) as stream:
-        assert stream.response.status_code == 403
-
-
-async def test_many_sessions_that_end_at_once_hold_up_no_stream(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(api_key_cache, "NEW_KEY_S", 1.0)  # one after the other, 50 look-ups would take 50 s
-    env = service.env
-    key, other = await song(env), await env.production.key()
-    cookie = await session_of(env, key)
-    async with AsyncExitStack() as stack:
-        for number in range(50):
-            await stack.enter_async_context(service.listen(STREAM, cookie=f"browser={number}; {cookie}"))
-        kept = await stack.enter_async_context(service.listen(STREAM, other))
-        await env.production.revoke(key)
-        ends = asyncio.get_running_loop().time() + 3
-        assert (await kept.next("counts")).data["count"] == 0
-        for votes in count(1):
-            await env.vote("a")
-            assert (await kept.next("counts", within_s=20)).data["count"] == votes
-            if asyncio.get_running_loop().time() > ends:
-                break
 
 
 async def test_a_stream_is_refused_as_the_plain_read_is(service: Service) -> None:

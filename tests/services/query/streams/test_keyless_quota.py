@@ -4,8 +4,7 @@ from contextlib import AsyncExitStack
 
 from services.query.settings import Settings
 from tests.services.query.query_environment import open_environment
-from tests.services.query.streams.stream_clients import served
-from tests.services.query.streams.test_hub import PUBLIC_STREAM, STREAM, song
+from tests.services.query.streams.stream_clients import PUBLIC_STREAM, STREAM, served, song
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals
 
