@@ -134,7 +134,7 @@ async def test_batches_are_cut_at_their_limit(settings: KafkaSettings, topic: To
     writer = LogWriter(settings.model_copy(update={"produce_max_batch_bytes": 2_000}))
     await writer.start()
     values = [b"%d" % n + b"x" * (n % 7 * 400) for n in range(500)]
-    await asyncio.gather(*(writer.append(topic.name, 0, value) for value in values))
+    await asyncio.gather(*(writer.append(topic.name, 0, value, deadline_s=PATIENCE_S) for value in values))
     await writer.stop()
     assert (await in_log(settings, topic))[1:] == values
 

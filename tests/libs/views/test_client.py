@@ -110,13 +110,14 @@ async def test_a_silent_server_holds_nobody_longer_than_one_timeout(
     async with proxy(valkey_address) as way:
         valkey = client_of(way.url(valkey_address))
         await valkey.call("PING")
-        monkeypatch.setattr(client, "TIMEOUT_S", 0.2)
-        way.freeze()
-        calls = []
-        for _ in range(5):
-            calls.append(valkey.call("INCR", f"{namespace}:counter"))
-            await asyncio.sleep(0.01)  # the first one is in flight; a second connection never opens
-        first, *others = await outcomes(*calls)
+        with monkeypatch.context() as impatient:
+            impatient.setattr(client, "TIMEOUT_S", 0.2)
+            way.freeze()
+            calls = []
+            for _ in range(5):
+                calls.append(valkey.call("INCR", f"{namespace}:counter"))
+                await asyncio.sleep(0.01)  # the first one is in flight; a second connection never opens
+            first, *others = await outcomes(*calls)
         assert isinstance(first, ViewsUnavailable)
         assert not isinstance(first, NotExecuted)
         assert all(isinstance(error, NotExecuted) for error in others)

@@ -295,7 +295,7 @@ async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
         stderr=subprocess.PIPE,
     )
     assert watching.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         first = json.loads(await watching.stdout.readline())
         assert first["totals"]["votes"]["processed_per_s"] is None
         await log.append([a_cast(vote_id=str(n)) for n in range(50)])
@@ -303,7 +303,7 @@ async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
         second = json.loads(await watching.stdout.readline())
         third = json.loads(await watching.stdout.readline())
     watching.send_signal(signal.SIGINT)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         _, errors = await watching.communicate()
     assert (watching.returncode, errors) == (0, b"")
     assert third["totals"]["votes"]["position"] == 51
