@@ -30,7 +30,7 @@ from libs.contracts.purchase_events import (
     PurchaseUpdated,
     purchases_codec,
 )
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent, LogReader
@@ -144,12 +144,12 @@ async def read_audit(
 
 
 async def _streams(
-    reader: LogReader, topic: Topic, codec: Codec[E], words: Collection[bytes], since_ms: int, until_ms: int | None
+    reader: LogReader, topic: Log, codec: Codec[E], words: Collection[bytes], since_ms: int, until_ms: int | None
 ) -> list[AsyncGenerator[Entry[E], None]]:
     """Return, for each partition, a stream of the records that contain one of the words, appended in [since,
     until).
     """
-    partitions = range(topic.partitions)
+    partitions = topic.numbers
     await reader.log_ids(topic.name, partitions)
     starts = await reader.offsets_from(topic.name, partitions, since_ms)
     ends = await reader.end_offsets(topic.name, partitions)

@@ -48,7 +48,7 @@ class _Comparison:
         self._of_one_contest = generation is not None and contest is not None
         self._topic = deployment.votes
         self._catalogue = deployment.catalogue.views
-        place = deployment.valkey, deployment.namespace, deployment.partitions
+        place = deployment.valkey, deployment.namespace, deployment.votes
         self._views = VoteViews(*place, generation=generation)
         self._pages = LedgerScan(*place, generation=generation)
         self._reader = deployment.reader
@@ -57,7 +57,7 @@ class _Comparison:
     async def run(self, inspect: Callable[[LogFold], None], some: Collection[int] | None) -> Report:
         began = time.monotonic()
         report = Report()
-        partitions = range(self._topic.partitions) if some is None else some
+        partitions = self._topic.numbers if some is None else some
         log_ids = await self._reader.log_ids(self._topic.name, partitions)
         states = await asyncio.gather(*(self._views.state(partition) for partition in partitions))
         self._progress.begin("Reading the log", sum(state.position.offset for state in states))

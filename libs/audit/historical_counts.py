@@ -1,5 +1,6 @@
 """Counts of a contest at an instant, folded from the log."""
 
+from collections.abc import Collection
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import takewhile
@@ -57,7 +58,8 @@ async def count_at(deployment: Deployment, contest: str, at: int, now: int, *, s
     if found is None or config.contest is None:
         raise NotFound(f"Contest {contest} not found.")
     until_ms = at // 1000 if at < now else EVER
-    folds, log_ids, last_ms = await fold_until(deployment, contest, until_ms)
+    partitions = deployment.votes.topic_from(found.votes_from).numbers
+    folds, log_ids, last_ms = await fold_until(deployment, contest, until_ms, partitions)
     offsets = {fold.partition: fold.offset for fold in folds}
     counts = counts_of([fold.tally.contests.get(contest, ContestTally()) for fold in folds], offsets)
     results = results_of(found, sources_of(config), counts)
@@ -72,22 +74,23 @@ async def count_at(deployment: Deployment, contest: str, at: int, now: int, *, s
 
 
 async def fold_until(
-    deployment: Deployment, contest: str | None, until_ms: int
+    deployment: Deployment, contest: str | None, until_ms: int, some: Collection[int] | None = None
 ) -> tuple[list[LogFold], dict[int, str], int]:
     """Fold each partition up to the first record appended after `until_ms`, of one contest or of all.
 
+    Reads `some` partitions, by default all.
     Returns also the log ids, and the append time (ms) of the last folded record. Kafka's time index is only a
     first estimate of the offset; the records' own times decide.
     """
     topic, reader = deployment.votes, deployment.reader
-    partitions = range(topic.partitions)
+    partitions = topic.numbers if some is None else some
     if until_ms == EVER:
         ends = await reader.end_offsets(topic.name, partitions)
     else:
         ends = await reader.offsets_from(topic.name, partitions, until_ms + 1)
     log_ids = await reader.log_ids(topic.name, partitions)
     deployment.progress.begin("Reading the log", sum(ends.values()))
-    folds, last_ms = [LogFold(partition, contest) for partition in partitions], 0
+    folds, last_ms = {partition: LogFold(partition, contest) for partition in partitions}, 0
     passed: set[int] = set()
     ranges = {partition: Extent(0, end) for partition, end in ends.items()}
     with without_gc():
@@ -100,4 +103,4 @@ async def fold_until(
                 if len(taken) < len(records):
                     passed.add(partition)
                 deployment.progress.advance(len(records))
-    return folds, log_ids, last_ms
+    return list(folds.values()), log_ids, last_ms

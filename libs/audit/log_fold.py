@@ -9,7 +9,7 @@ from libs.audit.balances import VoteIds
 from libs.audit.timeline_fold import TimelineFold
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Event, SourceReported, VoteCast
 from libs.tally.fold import PartitionTally
@@ -116,7 +116,7 @@ def is_foldable(event: Event) -> bool:
 
 
 async def slices(
-    reader: LogReader, topic: Topic, partition: int, start: int, end: int
+    reader: LogReader, topic: Log, partition: int, start: int, end: int
 ) -> AsyncGenerator[list[LogRecord], None]:
     """Yield the records from `start` up to but excluding `end`, a slice at a time."""
     ranges = {partition: Extent(start, end)}
@@ -131,7 +131,7 @@ Stop = tuple[int, Callable[[LogFold], None]]
 
 
 async def fold_past(
-    fold: LogFold, stops: Sequence[Stop], reader: LogReader, topic: Topic, advance: Callable[[int], None]
+    fold: LogFold, stops: Sequence[Stop], reader: LogReader, topic: Log, advance: Callable[[int], None]
 ) -> None:
     """Fold up to the last of `stops` (ascending, none before the fold's offset), and call each at its offset."""
     left = list(reversed(stops))

@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections.abc import AsyncGenerator, Awaitable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -48,7 +48,7 @@ async def in_order(streams: Sequence[AsyncGenerator[Entry[E], None]]) -> AsyncGe
     async with AsyncExitStack() as stack:
         for stream in streams:
             await stack.enter_async_context(aclosing(stream))
-        first = await _read_all([anext(stream, None) for stream in streams])
+        first = await asyncio.gather(*(anext(stream, None) for stream in streams))
         heads = [(entry.time_ms, index, entry) for index, entry in enumerate(first) if entry is not None]
         heapq.heapify(heads)
         while heads:
@@ -59,15 +59,6 @@ async def in_order(streams: Sequence[AsyncGenerator[Entry[E], None]]) -> AsyncGe
                 heapq.heappop(heads)
             else:
                 heapq.heapreplace(heads, (following.time_ms, index, following))
-
-
-async def _read_all(reads: Sequence[Awaitable[Entry[E] | None]]) -> list[Entry[E] | None]:
-    """Wait for all reads, then raise the first error: a stream that is being read cannot be closed."""
-    found = await asyncio.gather(*reads, return_exceptions=True)
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in found if not isinstance(one, BaseException)]
 
 
 async def followed(reader: LogReader, topic: str, starts: Mapping[int, int]) -> AsyncGenerator[Entry[Event], None]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from libs.audit.log_fold import LogFold, slices
 from libs.contracts.codec import Undecodable
 from libs.contracts.purchase_events import Purchase, purchases_codec
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log, Topic
 from libs.kafka.reader import Extent, LogReader
 from libs.purchases.fold import PurchaseFold
 from libs.tally.events import Choices, LogCreated
@@ -56,9 +56,9 @@ class PaidVotes:
                         self.voided.add(name)
 
 
-async def read_paid_votes(reader: LogReader, topic: Topic, progress: Progress) -> PaidVotes:
+async def read_paid_votes(reader: LogReader, topic: Log, progress: Progress) -> PaidVotes:
     """Read the partitions one after the other, keeping only paid votes."""
-    ends = await reader.end_offsets(topic.name, range(topic.partitions))
+    ends = await reader.end_offsets(topic.name, topic.numbers)
     progress.begin("Reading the log", sum(ends.values()))
     paid = PaidVotes()
     for partition, end in ends.items():
@@ -78,8 +78,8 @@ class PurchasesLog:
         self.quarantined = 0
         self._reader = reader
         self._topic = topic
-        self._folds = {partition: PurchaseFold() for partition in range(topic.partitions)}
-        self._read = dict.fromkeys(range(topic.partitions), 0)
+        self._folds = {partition: PurchaseFold() for partition in topic.numbers}
+        self._read = dict.fromkeys(topic.numbers, 0)
 
     @property
     def purchases(self) -> dict[tuple[str, str], Purchase]:

@@ -77,7 +77,8 @@ class Ballots:
 
     def fold(self, partition: int, event: VoidEvent) -> None:
         """Apply `event` to the fold of `partition`, as if it were appended to the log."""
-        self.folds[partition].tally.contests[self.contest.key].void(event)
+        fold = next(each for each in self.folds if each.partition == partition)
+        fold.tally.contests[self.contest.key].void(event)
 
     def _tally(self, fold: LogFold) -> ContestTally:
         return fold.tally.contests.get(self.contest.key, NO_VOTES)
@@ -95,7 +96,8 @@ async def read_ballots(deployment: Deployment, key: str) -> Ballots:
     if is_sealed(config.contest.document):
         raise ContestFinal("The contest is sealed: its result cannot change. Run `tally unseal` first.")
     now = time.time_ns() // 1000
-    folds, _, _ = await fold_until(deployment, key, EVER)
+    partitions = deployment.votes.topic_from(contest.votes_from).numbers
+    folds, _, _ = await fold_until(deployment, key, EVER, partitions)
     tallies = [fold.tally.contests.get(key, NO_VOTES) for fold in folds]
     if is_being_closed(contest, tallies, now):
         raise ContestFinal("The contest has ended and is closing: run this command again in a few seconds.")

@@ -8,10 +8,13 @@ from libs.storage.secrets import find_contest_secret
 
 
 class Voter(NamedTuple):
-    """A voter's pseudonym in one contest's log, and the partition with the voter's votes."""
+    """A voter's pseudonym in one contest's log, and the partitions that may hold the voter's votes.
+
+    Those are one of each topic, since a deleted contest's topic is not known.
+    """
 
     pseudonym: str
-    partition: int
+    partitions: list[int]
 
 
 async def find_voter(
@@ -23,4 +26,4 @@ async def find_voter(
         return None
     named = voter_id is not None
     name = pseudonym(secret, "voter" if named else "anonymous", (voter_id if named else anonymous_id) or "")
-    return Voter(name, deployment.votes.partition_of(name))
+    return Voter(name, [topic.partition_of(name) for topic in deployment.votes.topics])

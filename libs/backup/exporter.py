@@ -8,14 +8,14 @@ from typing import Protocol
 
 from libs.backup import secrets
 from libs.backup.errors import ExportRefused
-from libs.backup.exported_topics import topics_by_kind
+from libs.backup.exported_topics import logs_by_kind
 from libs.backup.manifest import ExportedPartition, Format, Manifest, Request, read_manifest
 from libs.backup.ndjson_file import NdjsonFile
 from libs.backup.parquet_file import ParquetFile, pyarrow_modules
 from libs.backup.private_files import own_directory
 from libs.backup.record_filter import Choice, bought_for
 from libs.contracts.log_records import LogRecord
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.time import timestamp
@@ -39,7 +39,7 @@ async def export_logs(deployment: Deployment, directory: Path, request: Request)
     """
     if request.format is Format.PARQUET:
         pyarrow_modules()
-    topics, reader = topics_by_kind(deployment.namespace, deployment.partitions), deployment.reader
+    topics, reader = logs_by_kind(deployment.namespace, deployment.votes), deployment.reader
     with own_directory(directory):
         manifest = _begun(directory, deployment, request)
         if manifest is None:
@@ -80,11 +80,11 @@ def _begun(directory: Path, deployment: Deployment, request: Request) -> Manifes
     return found
 
 
-async def _plan(deployment: Deployment, topics: dict[str, Topic], request: Request) -> Manifest:
+async def _plan(deployment: Deployment, topics: dict[str, Log], request: Request) -> Manifest:
     parts, reader = [], deployment.reader
     for kind, topic in topics.items():
-        ids = await reader.log_ids(topic.name, range(topic.partitions))
-        for partition, end in sorted((await reader.end_offsets(topic.name, range(topic.partitions))).items()):
+        ids = await reader.log_ids(topic.name, topic.numbers)
+        for partition, end in sorted((await reader.end_offsets(topic.name, topic.numbers)).items()):
             file = f"{kind}-{partition:05d}.{request.format}"
             parts.append(
                 ExportedPartition(kind=kind, partition=partition, log_id=ids.get(partition), end=end, file=file)
@@ -92,6 +92,7 @@ async def _plan(deployment: Deployment, topics: dict[str, Topic], request: Reque
     return Manifest(
         namespace=deployment.namespace,
         partitions=deployment.partitions,
+        later={topic.first: topic.partitions for topic in deployment.votes.later},
         request=request,
         began=_now(),
         parts=parts,
@@ -99,15 +100,15 @@ async def _plan(deployment: Deployment, topics: dict[str, Topic], request: Reque
     )
 
 
-async def _check_same_logs(manifest: Manifest, topics: dict[str, Topic], reader: LogReader) -> None:
+async def _check_same_logs(manifest: Manifest, topics: dict[str, Log], reader: LogReader) -> None:
     for kind, topic in topics.items():
-        ids = await reader.log_ids(topic.name, range(topic.partitions))
+        ids = await reader.log_ids(topic.name, topic.numbers)
         if any(ids.get(part.partition) != part.log_id for part in manifest.parts if part.kind == kind):
             raise ExportRefused(f"{topic.name} is not the log that this export began with: it was created again.")
 
 
 async def _write(
-    part: ExportedPartition, topic: Topic, reader: LogReader, directory: Path, request: Request, progress: Progress
+    part: ExportedPartition, topic: Log, reader: LogReader, directory: Path, request: Request, progress: Progress
 ) -> None:
     bought: frozenset[str] = frozenset()
     if request.contest is not None and part.kind == "purchases":

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from libs.backup import secrets
 from libs.backup.errors import ImportRefused
-from libs.backup.exported_topics import topics_by_kind
+from libs.backup.exported_topics import logs_by_kind
 from libs.backup.integrity import open_export, records_of
 from libs.backup.manifest import Manifest
 from libs.backup.raw_append import open_appender
 from libs.backup.target_check import check_views, find_present
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log, Topic
 from libs.deployment.deployment import Deployment
 from libs.kafka.topics import create_unbegun, find_topics, take_append_times
 from libs.views.functions import load_functions
@@ -33,7 +33,10 @@ async def import_logs(deployment: Deployment, directory: Path, execute: bool) ->
     `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable` if a server is unavailable.
     """
     manifest = open_export(directory)
-    topics, store = topics_by_kind(deployment.namespace, deployment.partitions), deployment.store
+    deployment.votes.add(
+        Topic(deployment.votes.name_from(first), partitions, first) for first, partitions in manifest.later.items()
+    )
+    topics, store = logs_by_kind(deployment.namespace, deployment.votes), deployment.store
     missing = await secrets.missing_secrets(store, manifest.secrets)
     exported = secrets.read_secrets(directory, manifest.secrets) if manifest.request.secrets else {}
     if missing and not exported:
@@ -53,10 +56,10 @@ async def import_logs(deployment: Deployment, directory: Path, execute: bool) ->
 
 
 async def _append(
-    deployment: Deployment, topics: dict[str, Topic], directory: Path, manifest: Manifest, present: dict[str, int]
+    deployment: Deployment, topics: dict[str, Log], directory: Path, manifest: Manifest, present: dict[str, int]
 ) -> None:
     """Append the missing records; until all are present the topics' settings make services refuse to start."""
-    settings, all_topics = deployment.kafka_settings, list(topics.values())
+    settings, all_topics = deployment.kafka_settings, [topic for log in topics.values() for topic in log.topics]
     await create_unbegun(settings, all_topics)
     async with open_appender(settings) as appender:
         for part in manifest.parts:

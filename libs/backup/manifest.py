@@ -4,9 +4,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from libs.backup.private_files import write_own
+from libs.contracts.topics import Topic
+from libs.contracts.votes_log import VotesLog
 
 MANIFEST: Final = "manifest.json"
 
@@ -53,17 +55,28 @@ class ExportedPartition(_Model):
 
 
 class Manifest(_Model):
-    """The manifest; `secrets` has the SHA-256 of each secret of the logs, by its name in the object store."""
+    """The manifest; `secrets` has the SHA-256 of each secret of the logs, by its name in the object store.
+
+    The votes log began with so many `partitions`; `later` has those of each later topic by its first partition.
+    """
 
     version: Literal[1] = 1
     namespace: str
     partitions: int
+    later: dict[int, int] = Field(default_factory=dict)
     request: Request
     began: str
     ended: str | None = None
     complete: bool = False
     parts: list[ExportedPartition]
     secrets: dict[str, str]
+
+    @property
+    def votes(self) -> VotesLog:
+        """Return the exported log of the votes."""
+        log = VotesLog(self.namespace, self.partitions)
+        log.add(Topic(log.name_from(first), partitions, first) for first, partitions in self.later.items())
+        return log
 
     @property
     def records(self) -> int:

@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 
 from libs.backup.errors import ImportRefused
 from libs.contracts.log_records import LogRecord
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -27,7 +27,7 @@ class Appender:
         self._producer = producer
 
     async def append(
-        self, topic: Topic, partition: int, records: Iterable[LogRecord], advance: Callable[[int], None]
+        self, topic: Log, partition: int, records: Iterable[LogRecord], advance: Callable[[int], None]
     ) -> None:
         """Append the records. Raises `ImportRefused` if another process appends too, and `LogUnavailable`."""
         batch: list[LogRecord] = []
@@ -43,10 +43,12 @@ class Appender:
             await self._send(topic, partition, builder, batch[0].offset)
             advance(len(batch))
 
-    async def _send(self, topic: Topic, partition: int, builder: Any, offset: int) -> None:
+    async def _send(self, topic: Log, partition: int, builder: Any, offset: int) -> None:
         try:
             async with asyncio.timeout(SILENCE_S):
-                landed = await (await self._producer.send_batch(builder, topic.name, partition=partition))
+                its = topic.topic_at(partition)
+                name, number = its.place(its.name, partition)
+                landed = await (await self._producer.send_batch(builder, name, partition=number))
         except (KafkaError, OSError, TimeoutError) as error:
             raise LogUnavailable(
                 f"{NO_ANSWER} Run the import again to resume.", retry_after_s=1, cause=error

@@ -32,7 +32,7 @@ from libs.contracts.purchase_events import (
     PurchaseUncounted,
     PurchaseUpdated,
 )
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import (
     ContestClosed,
@@ -107,7 +107,7 @@ def _names(contest: str, written: RecordWritten | Write) -> bool:
     return written.contest == contest or ("contests", contest) in named
 
 
-async def bought_for(contest: str, reader: LogReader, topic: Topic, part: ExportedPartition) -> frozenset[str]:
+async def bought_for(contest: str, reader: LogReader, topic: Log, part: ExportedPartition) -> frozenset[str]:
     """Return the keys of purchases for the contest: a refund, which may come first, does not name the contest."""
     found: set[str] = set()
     ranges = {part.partition: Extent(part.start, part.end)}

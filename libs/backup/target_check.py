@@ -8,7 +8,7 @@ from typing import Any, Final
 from libs.backup.errors import ImportRefused
 from libs.backup.integrity import records_of
 from libs.backup.manifest import ExportedPartition, Manifest
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent
@@ -18,7 +18,7 @@ ELSEWHERE: Final = "Import into another namespace (--namespace)."
 
 
 async def find_present(
-    deployment: Deployment, topics: dict[str, Topic], directory: Path, manifest: Manifest
+    deployment: Deployment, topics: dict[str, Log], directory: Path, manifest: Manifest
 ) -> dict[str, int]:
     """Count the records of each file that their log already has.
 
@@ -29,17 +29,21 @@ async def find_present(
             f"The export has {manifest.partitions} partitions of votes, the target is set to "
             f"{deployment.partitions}: set TALLY_PARTITIONS={manifest.partitions}."
         )
-    found = await find_topics(deployment.kafka_settings, list(topics.values()))
+    if {topic.first: topic.partitions for topic in deployment.votes.later} != manifest.later:
+        raise ImportRefused(f"{deployment.votes.name} has grown otherwise than the exported log. {ELSEWHERE}")
+    all_topics = [topic for log in topics.values() for topic in log.topics]
+    found = await find_topics(deployment.kafka_settings, all_topics)
     present: dict[str, int] = {}
     for part in manifest.parts:
-        topic = topics[part.kind]
+        log = topics[part.kind]
+        topic = log.topic_at(part.partition)
         present[part.file] = 0
         if topic.name not in found:
             continue
         if found[topic.name].partitions != topic.partitions:
             raise ImportRefused(f"{topic.name} exists, with another number of partitions. {ELSEWHERE}")
-        extents = await deployment.reader.extents(topic.name, [part.partition])
-        await _compare(deployment, topic, directory, part, extents[part.partition])
+        extents = await deployment.reader.extents(log.name, [part.partition])
+        await _compare(deployment, log, directory, part, extents[part.partition])
         present[part.file] = extents[part.partition].end
         if present[part.file] < part.end and not found[topic.name].takes_given_times:
             raise ImportRefused(f"{topic.name} exists, and was not created by an import. {ELSEWHERE}")
@@ -47,7 +51,7 @@ async def find_present(
 
 
 async def _compare(
-    deployment: Deployment, topic: Topic, directory: Path, part: ExportedPartition, extent: Extent
+    deployment: Deployment, topic: Log, directory: Path, part: ExportedPartition, extent: Extent
 ) -> None:
     name = f"{topic.name}/{part.partition}"
     if extent.beginning > 0 or extent.end > part.end:
@@ -61,7 +65,7 @@ async def _compare(
             deployment.progress.advance(len(records))
 
 
-async def check_views(deployment: Deployment, topics: dict[str, Topic], manifest: Manifest) -> None:
+async def check_views(deployment: Deployment, topics: dict[str, Log], manifest: Manifest) -> None:
     """Raise `ImportRefused` if a view has folded records that are not in the export: it would skip imported ones.
 
     A view that is behind, as after the loss of Kafka alone, continues from its position.

@@ -27,8 +27,9 @@ MAX_TOGETHER: Final = 100
 class RecordService:
     """The records of one environment. Other accounts' records are not found.
 
-    `guards` check deletions, `change_guards` changes, by resource name. Every write is a `CommandWriter.write`:
-    after a lost race, the given functions are called again with the records as they are then.
+    By resource name, `guards` check deletions and `change_guards` changes, and `new_members` return the server's
+    members of new records. Every write is a `CommandWriter.write`: after a lost race, the given functions are
+    called again with the records as they are then.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class RecordService:
         writer: CommandWriter,
         guards: Mapping[str, Guard] | None = None,
         change_guards: Mapping[str, ChangeGuard] | None = None,
+        new_members: Mapping[str, Callable[[], Document]] | None = None,
     ) -> None:
         self.table = table
+        self._new_members = new_members or {}
         self._builder = RecordBuilder(table)
         self._guards = guards or {}
         self._views = views
@@ -83,7 +86,8 @@ class RecordService:
         def compose(target: Target) -> Document:
             if target.before is not None:
                 raise exists(row, target.key)
-            return self._builder.document(target, body, owned=owned, others=_owned(row, body))
+            members = self._new_members[row.name]() if row.name in self._new_members else {}
+            return self._builder.document(target, body, owned=members | (owned or {}), others=_owned(row, body))
 
         key = key or secrets.token_hex(KEY_BYTES)
         return await self._writer.write(row, account, key, compose, request, parent=parent, new=True)

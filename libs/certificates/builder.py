@@ -21,7 +21,7 @@ from libs.contracts.certificates import (
     stamped,
 )
 from libs.contracts.log_records import LogRecord
-from libs.contracts.topics import source_log_key, votes_topic
+from libs.contracts.topics import Topic, source_log_key
 from libs.results.contest_counts import Counts, counts_of
 from libs.results.contest_results import results_of
 from libs.tally.contest import Contest, ParticipantStatus
@@ -32,9 +32,8 @@ Batches = AsyncGenerator[Sequence[LogRecord], None]
 class Log(Protocol):
     """All records from offset 0 on, read from the servers or from an export."""
 
-    @property
-    def partitions(self) -> int:
-        """Return the number of partitions of the votes."""
+    def topic_from(self, first: int) -> Topic:
+        """Return the votes topic whose first partition is `first`."""
         ...
 
     async def size(self) -> int:
@@ -56,6 +55,7 @@ class Sealing:
         self._contest = contest
         self._seq = seq
         self._decided = decided
+        self._topic = log.topic_from(decided.votes_from)
 
     @classmethod
     async def open(cls, log: Log, account: str, contest: str, seq: int) -> "Sealing":
@@ -69,7 +69,7 @@ class Sealing:
         Raises `NotClosed` if a close marker is missing.
         """
         tallies, partitions = [], []
-        for partition in range(self._log.partitions):
+        for partition in self._topic.numbers:
             fold = await self._fold(partition, advance)
             tallies.append(fold.sums)
             partitions.append(self._sealed(partition, fold))
@@ -95,9 +95,8 @@ class Sealing:
 
     def _sources_in(self, partition: int) -> list[str]:
         """Return the external sources that report in a partition."""
-        topic = votes_topic("", self._log.partitions)
-        names = sorted(self._decided.closing.sources)
-        return [name for name in names if topic.partition_of(source_log_key(self._contest, name)) == partition]
+        names, partition_of = sorted(self._decided.closing.sources), self._topic.partition_of
+        return [name for name in names if partition_of(source_log_key(self._contest, name)) == partition]
 
     async def _fold(self, partition: int, advance: Callable[[int], None]) -> LeafFold:
         fold = LeafFold(self._contest, self._seq, self._sources_in(partition))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from libs.catalogue.contests.closing_record import Closing, closing_of
+from libs.catalogue.contests.closing_record import Closing, closing_of, votes_from
 from libs.catalogue.errors import NotClosed
 from libs.contracts.catalogue_events import ContestClosing, catalogue_codec, contests_of
 from libs.contracts.certificates import Decision
@@ -20,6 +20,7 @@ class Decided:
 
     closing: Closing
     contest_type: str
+    votes_from: int
     at: Decision
 
 
@@ -44,6 +45,6 @@ async def find_decision(
                 closing = closing_of(document)
                 if closing is not None and closing.seq == seq:
                     where = Decision(account=account, log_id=log_id, offset=record.offset)
-                    return Decided(closing, document.get("contest_type", "voteonly"), where)
+                    return Decided(closing, document.get("contest_type", "voteonly"), votes_from(document), where)
             version = record.offset
     raise NotClosed(f"The log holds no closing number {seq} of contest {contest}.")

@@ -4,12 +4,21 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from libs.catalogue.contests.closing_record import Closing, Seal, closing_of, sealed, unsealed, without_grace
+from libs.catalogue.contests.closing_record import (
+    Closing,
+    Seal,
+    closing_of,
+    sealed,
+    unsealed,
+    votes_from,
+    without_grace,
+)
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.time import microseconds, timestamp
 from libs.views.reply_types import ClosingState
@@ -21,14 +30,12 @@ POLL_S: Final = 0.1
 
 
 class SealingService:
-    """Seals contests of one account, whose votes lie in `partitions` partitions. Raises `NotFound` for an unknown
-    contest.
-    """
+    """Seals contests of one account, whose votes are in `log`. Raises `NotFound` for an unknown contest."""
 
-    def __init__(self, record_service: RecordService, votes: VoteViews, partitions: int, account: str) -> None:
+    def __init__(self, record_service: RecordService, votes: VoteViews, log: VotesLog, account: str) -> None:
         self._record_service = record_service
         self._votes = votes
-        self._partitions = partitions
+        self._log = log
         self._account = account
 
     async def closing(self, contest: str) -> Closing:
@@ -78,9 +85,9 @@ class SealingService:
         return (await self._record_service.amend(CONTESTS, self._account, contest, unsealed)).stored
 
     async def _states(self, contest: str) -> Sequence[ClosingState]:
-        return await asyncio.gather(
-            *(self._votes.closing(partition, contest) for partition in range(self._partitions))
-        )
+        stored = await self._record_service.get(CONTESTS, self._account, contest)
+        numbers = self._log.topic_from(votes_from(stored.document)).numbers
+        return await asyncio.gather(*(self._votes.closing(partition, contest) for partition in numbers))
 
 
 def _refuse_running(stored: Stored, now: int) -> None:

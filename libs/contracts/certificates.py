@@ -117,8 +117,9 @@ class SourceMark(CertificatePart):
 
 
 class SealedPartition(CertificatePart):
-    """One partition of the votes log: `mark` is the offset of the contest's close marker, `sources` those of the
-    sources.
+    """One partition of the votes log, numbered through all its topics.
+
+    `mark` is the offset of the contest's close marker, `sources` those of the sources.
     """
 
     partition: int

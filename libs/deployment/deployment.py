@@ -6,10 +6,12 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
-from libs.contracts.topics import Topic, purchases_topic, votes_topic
+from libs.contracts.topics import Topic, purchases_topic
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.environment_catalogue import Catalogue, Environment
 from libs.deployment.identity import check_deployment, examine_deployment
+from libs.deployment.votes_topics import find_later_topics
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
@@ -76,8 +78,13 @@ class Deployment:
         return self.addresses.kafka_settings
 
     @cached_property
-    def votes(self) -> Topic:
-        return votes_topic(self.namespace, self.partitions)
+    def votes(self) -> VotesLog:
+        """The log of the votes, with its first topic, and all others after `find_topics`."""
+        return VotesLog(self.namespace, self.partitions)
+
+    async def find_topics(self) -> None:
+        """Add the topics that the log of the votes grew by. Raises as `find_later_topics`."""
+        self.votes.add(await find_later_topics(self.kafka_settings, self.reader, self.votes))
 
     @cached_property
     def purchases(self) -> Topic:
@@ -89,7 +96,7 @@ class Deployment:
 
     @cached_property
     def reader(self) -> LogReader:
-        return LogReader(self.kafka_settings)
+        return LogReader(self.kafka_settings, place=self.votes.place)
 
     @cached_property
     def store(self) -> Store:
@@ -97,7 +104,7 @@ class Deployment:
 
     @cached_property
     def vote_views(self) -> VoteViews:
-        return VoteViews(self.valkey, self.namespace, self.partitions)
+        return VoteViews(self.valkey, self.namespace, self.votes)
 
     @cached_property
     def purchase_views(self) -> PurchaseViews:
@@ -118,14 +125,15 @@ class Deployment:
         if check:
             await self.check()
         if self._log is None:
-            log = LogWriter(self.kafka_settings)
+            log = LogWriter(self.kafka_settings, place=self.votes.place)
             await log.start()
             self._log = log
         return self._log
 
     async def problems(self) -> list[TallyError]:
         """Return the problems that stop services. Raises `LogUnavailable` and `StorageUnavailable`."""
-        found = await examine_deployment(self.kafka_settings, self.namespace, self.partitions, self.store)
+        place = self.kafka_settings, self.namespace, self.partitions, self.store
+        found = await examine_deployment(*place, self.votes.later)
         return found.problems
 
     async def check(self) -> None:

@@ -1,10 +1,11 @@
-"""The identity of a deployment: its object store and its number of partitions, recorded at the log's beginning.
+"""The identity of a deployment: its object store and first number of partitions, recorded at the log's beginning.
 
 The first record of the catalogue's first partition holds both. It is written before all others, never changes,
 and an import copies it. So every process can compare its settings with it without the views.
 """
 
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
 from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
@@ -56,13 +57,13 @@ async def check_deployment(settings: KafkaSettings, namespace: str, partitions: 
 
 
 async def examine_deployment(
-    settings: KafkaSettings, namespace: str, partitions: int, store: Store
+    settings: KafkaSettings, namespace: str, partitions: int, store: Store, later: Sequence[Topic] = ()
 ) -> Examination:
     """Examine topics as `examine_topics` does, and compare the settings with the log's identity.
 
-    Raises `LogUnavailable` and `StorageUnavailable`.
+    `later` are the known topics that the votes log grew by. Raises `LogUnavailable` and `StorageUnavailable`.
     """
-    found = await examine_topics(settings, topics_of(namespace, partitions))
+    found = await examine_topics(settings, [*topics_of(namespace, partitions), *later])
     votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
     recorded = found.first_records.get(catalogue.name, {}).get(RECORDED_IN)
     if recorded is None:

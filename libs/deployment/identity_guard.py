@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, Self
 
 from libs.contracts.log_records import Position
-from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
+from libs.contracts.topics import Log, catalogue_topic, topics_of
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import examine_deployment
 from libs.deployment.settings import DeploymentSettings
+from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged
 from libs.kafka.settings import KafkaSettings
@@ -41,6 +43,14 @@ class ServiceGuard(LogGuard, Protocol):
 
     async def check(self) -> None:
         """Raise the current problem, or why no check has passed yet; for health checks."""
+
+    @property
+    def votes(self) -> VotesLog:
+        """Return the votes log, which grows while the process runs."""
+
+    @property
+    def topics(self) -> VotesTopics:
+        """Return the list of its topics."""
 
 
 @asynccontextmanager
@@ -84,11 +94,12 @@ class DeploymentGuard:
         self._partitions = partitions
         self._store = store
         self._topics = {topic.name: topic for topic in topics_of(namespace, partitions)}
-        votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
-        self._positions: dict[Topic, Positions] = {
-            votes: VoteViews(valkey, namespace, partitions).position,
-            catalogue: CatalogueViews(valkey, namespace).position,
-        }
+        self.votes = VotesLog(namespace, partitions)
+        self.topics = VotesTopics(settings, self.votes)
+        self._positions: list[tuple[Log, Positions]] = [
+            (self.votes, VoteViews(valkey, namespace, self.votes).position),
+            (catalogue_topic(namespace), CatalogueViews(valkey, namespace).position),
+        ]
         self._log_ids: dict[tuple[str, int], str] = {}
         """Of the first check that passed."""
         self._verified = False
@@ -114,7 +125,7 @@ class DeploymentGuard:
 
     def check_partitions(self, topic: str, found: int) -> None:
         """Check the producer's metadata before each append. Raises `WrongTopic`."""
-        known = self._topics.get(topic)
+        known = self._topics.get(topic) or next((each for each in self.votes.later if each.name == topic), None)
         if known is not None and found != known.partitions:
             self._check_now.set()
             raise wrong_partitions(known, found)
@@ -141,12 +152,14 @@ class DeploymentGuard:
         """Check for as long as the context is open; it opens after the first check or `FIRST_CHECK_S`."""
         first = asyncio.create_task(self._run_check())
         await asyncio.wait([first], timeout=FIRST_CHECK_S)
-        task = asyncio.create_task(self._watch(first))
+        tasks = [asyncio.create_task(self._watch(first)), asyncio.create_task(self.topics.run())]
         try:
             yield self
         finally:
-            task.cancel()
-            await asyncio.wait([task])
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await self.topics.close()
 
     async def _watch(self, first: "asyncio.Task[None]") -> None:
         await first
@@ -159,7 +172,9 @@ class DeploymentGuard:
 
     async def _run_check(self) -> None:
         try:
-            found = await examine_deployment(self._settings, self._namespace, self._partitions, self._store)
+            await self.topics.refresh()
+            place = self._settings, self._namespace, self._partitions, self._store
+            found = await examine_deployment(*place, self.votes.later)
             problems = found.problems + [error async for error in self._changed(found)]
         except (LogUnavailable, StorageUnavailable) as error:
             self._set_unavailable(error)
@@ -208,10 +223,13 @@ class DeploymentGuard:
         for (name, partition), known in self._log_ids.items():
             if ids.get((name, partition), known) != known:
                 yield LogChanged(f"{name}/{partition} was recreated while this process ran", topic=name)
-        for topic, position in self._positions.items():
-            folded = await asyncio.gather(*map(position, range(topic.partitions)), return_exceptions=True)
-            for partition, at in enumerate(folded):
-                if isinstance(at, Position) and ids.get((topic.name, partition), at.log_id) != at.log_id:
+        for log, position in self._positions:
+            numbers = list(log.numbers)
+            folded = await asyncio.gather(*map(position, numbers), return_exceptions=True)
+            for partition, at in zip(numbers, folded, strict=True):
+                topic = log.topic_at(partition)
+                place = topic.place(topic.name, partition)
+                if isinstance(at, Position) and ids.get(place, at.log_id) != at.log_id:
                     why = f"{topic.name}/{partition} was recreated: the views were folded from another log"
                     yield LogChanged(why, topic=topic.name)
                 elif isinstance(at, BaseException) and not isinstance(at, ViewsUnavailable):

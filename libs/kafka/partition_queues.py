@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from aiokafka.structs import RecordMetadata
 
 from libs.contracts.log_records import Appended
+from libs.contracts.topics import Place
 from libs.kafka.producers import Link
 from libs.metrics.table import APPEND_SECONDS, APPENDED_RECORDS
 from libs.tally.errors import LogUnavailable, NotAppended
@@ -62,7 +63,10 @@ class Waiting(NamedTuple):
 
 
 class PartitionQueue:
-    """One partition: its queued `records`, and the one batch in flight, sent through `link` at `sent_at`."""
+    """One partition: its queued `records`, and the one batch in flight, sent through `link` at `sent_at`.
+
+    `place` is its topic and number in Kafka.
+    """
 
     __slots__ = (
         "ack",
@@ -72,6 +76,7 @@ class PartitionQueue:
         "flight",
         "link",
         "partition",
+        "place",
         "records",
         "refused",
         "seconds",
@@ -80,9 +85,10 @@ class PartitionQueue:
         "unknown",
     )
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, topic: str, partition: int, place: Place) -> None:
         self.topic = topic
         self.partition = partition
+        self.place = place
         self.records: deque[Waiting] = deque()
         self.flight: list[Waiting] = []
         self.ack: asyncio.Future[RecordMetadata] | None = None

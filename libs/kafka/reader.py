@@ -1,7 +1,7 @@
 """Reader of the log without a consumer group: offsets, log ids, and all records of a range."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
+from libs.contracts.topics import Placement, in_topic
 from libs.kafka.cancellation import call, stop
 from libs.kafka.errors import NO_ANSWER, LogChanged
 from libs.kafka.security import connection
@@ -54,9 +55,15 @@ class LogReader:
     its own consumer, and all `record` share one.
     """
 
-    def __init__(self, settings: KafkaSettings, fetch_bytes: int = FETCH_BYTES) -> None:
-        """`fetch_bytes` is the fetch size of `record`; a larger record is still returned."""
+    def __init__(
+        self, settings: KafkaSettings, fetch_bytes: int = FETCH_BYTES, place: Placement = in_topic
+    ) -> None:
+        """`fetch_bytes` is the fetch size of `record`; a larger record is still returned.
+
+        `place` maps the partitions of a log that has several topics.
+        """
         self._settings = settings
+        self._place = place
         self._fetch_bytes = fetch_bytes
         self._consumer: AIOKafkaConsumer | None = None
         self._starting = asyncio.Lock()
@@ -81,30 +88,35 @@ class LogReader:
 
     async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
         """Return the beginning and end of each partition; the end is the high watermark."""
-        tps = [TopicPartition(topic, partition) for partition in partitions]
+        tps = self._places(topic, partitions)
 
         async def query(consumer: AIOKafkaConsumer) -> Any:
-            return await asyncio.gather(consumer.beginning_offsets(tps), consumer.end_offsets(tps))
+            return await asyncio.gather(consumer.beginning_offsets(list(tps)), consumer.end_offsets(list(tps)))
 
         beginnings, ends = await self._query(query)
-        return {tp.partition: Extent(beginnings[tp], ends[tp]) for tp in tps}
+        return {partition: Extent(beginnings[tp], ends[tp]) for tp, partition in tps.items()}
 
     async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
         """Return the offset after the last record of each partition: the head that a projection must reach."""
-        tps = [TopicPartition(topic, partition) for partition in partitions]
-        ends = await self._query(lambda consumer: consumer.end_offsets(tps))
-        return {tp.partition: ends[tp] for tp in tps}
+        tps = self._places(topic, partitions)
+        ends = await self._query(lambda consumer: consumer.end_offsets(list(tps)))
+        return {partition: ends[tp] for tp, partition in tps.items()}
+
+    async def topics(self) -> set[str]:
+        """Return the names of all topics that this client may see."""
+        found: set[str] = await self._query(lambda consumer: consumer.topics())
+        return found
 
     async def offsets_from(self, topic: str, partitions: Collection[int], time_ms: int) -> dict[int, int]:
         """Return the offset of each partition's first record appended at `time_ms` or later, otherwise its end."""
-        tps = [TopicPartition(topic, partition) for partition in partitions]
+        tps = self._places(topic, partitions)
         times = dict.fromkeys(tps, max(0, time_ms))
 
         async def query(consumer: AIOKafkaConsumer) -> Any:
-            return await asyncio.gather(consumer.offsets_for_times(times), consumer.end_offsets(tps))
+            return await asyncio.gather(consumer.offsets_for_times(times), consumer.end_offsets(list(tps)))
 
         found, ends = await self._query(query)
-        return {tp.partition: ends[tp] if found[tp] is None else found[tp].offset for tp in tps}
+        return {partition: ends[tp] if found[tp] is None else found[tp].offset for tp, partition in tps.items()}
 
     async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
         """Return the random id in each partition's first record; skips and raises as `first_records`."""
@@ -146,7 +158,7 @@ class LogReader:
     ) -> ConsumerRecord[bytes, bytes]:
         """Return the record as `record` does, with its key and headers."""
         with _as_log_unavailable():
-            return await self._single.read(TopicPartition(topic, partition), offset, wait_s)
+            return await self._single.read(TopicPartition(*self._place(topic, partition)), offset, wait_s)
 
     async def records(
         self, topic: str, ranges: dict[int, Extent], *, fetch_bytes: int = FETCH_BYTES
@@ -155,11 +167,8 @@ class LogReader:
 
         Raises `LogChanged` at an offset gap. Use `aclosing` when leaving early.
         """
-        wanted = {
-            TopicPartition(topic, partition): extent
-            for partition, extent in ranges.items()
-            if extent.beginning < extent.end
-        }
+        tps = self._places(topic, [each for each, extent in ranges.items() if extent.beginning < extent.end])
+        wanted = {tp: ranges[partition] for tp, partition in tps.items()}
         if not wanted:
             return
         consumer = self._new_consumer(fetch_bytes)
@@ -188,7 +197,7 @@ class LogReader:
                         wanted[tp] = rest
                     else:
                         consumer.pause(tp)
-                    yield tp.partition, [as_record(one) for one in raw if one.offset < extent.end]
+                    yield tps[tp], [as_record(one) for one in raw if one.offset < extent.end]
         finally:
             await stop(consumer)
 
@@ -199,7 +208,8 @@ class LogReader:
 
         Waits while Kafka is silent. Raises `LogChanged` at an offset gap. Use `aclosing` when leaving.
         """
-        wanted = {TopicPartition(topic, partition): start for partition, start in starts.items()}
+        tps = self._places(topic, starts)
+        wanted = {tp: starts[partition] for tp, partition in tps.items()}
         consumer = self._new_consumer(FETCH_BYTES)
         try:
             with _as_log_unavailable():
@@ -213,9 +223,13 @@ class LogReader:
                 for tp, raw in fetched.items():
                     check_contiguous(f"{topic}/{tp.partition}", raw, wanted[tp])
                     wanted[tp] = raw[-1].offset + 1
-                    yield tp.partition, [as_record(one) for one in raw]
+                    yield tps[tp], [as_record(one) for one in raw]
         finally:
             await stop(consumer)
+
+    def _places(self, topic: str, partitions: Iterable[int]) -> dict[TopicPartition, int]:
+        """Return the partitions by their topics and numbers in Kafka."""
+        return {TopicPartition(*self._place(topic, partition)): partition for partition in partitions}
 
     async def _query(self, query: Callable[[AIOKafkaConsumer], Coroutine[Any, Any, T]]) -> T:
         """Query the shared consumer, for `SILENCE_S` at most.

@@ -91,9 +91,16 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
 async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
     """Return the existing ones of `topics`, by name. Raises `LogUnavailable`."""
     async with open_admin(settings) as admin:
-        described = await _described(admin, topics)
+        described = await _described(admin, [topic.name for topic in topics])
         found = await _settings_of(admin, list(described), GIVEN_TIMES)
     return {name: FoundTopic(len(described[name]), values == GIVEN_TIMES) for name, values in found.items()}
+
+
+async def number_of_partitions(settings: KafkaSettings, topics: Sequence[str]) -> dict[str, int]:
+    """Return the number of partitions of the existing ones of `topics`. Raises `LogUnavailable`."""
+    async with open_admin(settings) as admin:
+        described = await _described(admin, topics)
+    return {name: len(partitions) for name, partitions in described.items()}
 
 
 async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
@@ -104,7 +111,7 @@ async def begin_logs(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
     async with LogReader(settings) as reader:
         ends = await _together([reader.end_offsets(topic.name, range(topic.partitions)) for topic in topics])
     empty = [
-        (topic.name, partition, LogCreated(_log_id()))
+        (topic.name, partition, LogCreated(_log_id(), partitions=topic.partitions if topic.first else None))
         for topic, offsets in zip(topics, ends, strict=True)
         for partition, end in offsets.items()
         if end == 0
@@ -156,7 +163,7 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Ex
     wanted = required_settings(settings.kafka_replication_factor)
     found = Examination([], {})
     async with open_admin(settings) as admin:
-        described = await _described(admin, topics)
+        described = await _described(admin, [topic.name for topic in topics])
         for topic in topics:
             partitions = described.get(topic.name)
             if partitions is None:
@@ -259,18 +266,17 @@ async def _settings_of(
     return found
 
 
-async def _described(
-    admin: AIOKafkaAdminClient, topics: Sequence[Topic]
-) -> dict[str, Sequence[Mapping[str, Any]]]:
+async def _described(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> dict[str, Sequence[Mapping[str, Any]]]:
     """Return the partitions of the existing topics, each with its `replicas` and `isr`."""
-    described = await admin.describe_topics([topic.name for topic in topics])
+    described = await admin.describe_topics(list(topics))
     return {one["topic"]: one["partitions"] for one in described if for_code(one["error_code"]) is NoError}
 
 
 async def _wait_until_known(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
     """Wait until the brokers have the new topics, shortly after the controller has created them."""
     deadline = time.monotonic() + CREATION_TIMEOUT_S
-    while len(await _described(admin, topics)) < len(topics):
+    names = [topic.name for topic in topics]
+    while len(await _described(admin, names)) < len(topics):
         if time.monotonic() > deadline:
             raise LogUnavailable(f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s")
         await asyncio.sleep(POLL_S)

@@ -15,6 +15,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata, TopicPartition
 
 from libs.contracts.log_records import Appended
+from libs.contracts.topics import Placement, in_topic
 from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, Waiting
@@ -44,10 +45,18 @@ class LogWriter:
     """
 
     def __init__(
-        self, settings: KafkaSettings, tracing: Tracing | None = None, guard: LogGuard | None = None
+        self,
+        settings: KafkaSettings,
+        tracing: Tracing | None = None,
+        guard: LogGuard | None = None,
+        place: Placement = in_topic,
     ) -> None:
-        """With `tracing`, records carry the trace context of their submission. `guard` may refuse them."""
+        """With `tracing`, records carry the trace context of their submission. `guard` may refuse them.
+
+        `place` maps the partitions of a log that has several topics.
+        """
         self._guard = guard
+        self._place = place
         self._settings = settings
         self._tracing = tracing
         self._deadline_s = settings.produce_deadline_ms / 1000
@@ -148,7 +157,9 @@ class LogWriter:
         deadline = asyncio.get_running_loop().time() + (self._deadline_s if deadline_s is None else deadline_s)
         queue = self._queues.get((topic, partition))
         if queue is None:
-            queue = self._queues[topic, partition] = PartitionQueue(topic, partition)
+            queue = self._queues[topic, partition] = PartitionQueue(
+                topic, partition, self._place(topic, partition)
+            )
         queue.earliest = min(queue.earliest, deadline)
         headers = NO_HEADERS if self._tracing is None else self._tracing.headers()
         queue.records.append(Waiting(value, key, headers, deadline, answer))
@@ -178,9 +189,9 @@ class LogWriter:
         link = self._producers.link
         if queue.flight or not queue.records or link is None:
             return
-        leader = link.producer.client.cluster.leader_for_partition(TopicPartition(queue.topic, queue.partition))
+        leader = link.producer.client.cluster.leader_for_partition(TopicPartition(*queue.place))
         # topics without metadata must not delay others
-        broker = queue.topic if leader is None else leader
+        broker = queue.place.topic if leader is None else leader
         pace = self._paces.get(broker)
         if pace is None:
             pace = self._paces[broker] = Pace(self._start_request, self._settings.produce_linger_ms / 1000)
@@ -210,13 +221,13 @@ class LogWriter:
         producer = link.producer
         try:
             # The only await before a batch is built: until then its records stay in our own queue.
-            partitions = await producer.partitions_for(queue.topic)
+            partitions = await producer.partitions_for(queue.place.topic)
             if self._guard is not None:
-                self._guard.check_partitions(queue.topic, len(partitions))
+                self._guard.check_partitions(queue.place.topic, len(partitions))
         except Exception as error:
             self._refuse_all(queue, _refused(error))
             return
-        if queue.partition not in partitions:
+        if queue.place.partition not in partitions:
             self._refuse_all(
                 queue,
                 NotAppended(NO_ANSWER, retry_after_s=1, cause=f"{queue.topic} has no partition {queue.partition}"),
@@ -229,7 +240,7 @@ class LogWriter:
         if not queue.flight:
             return
         try:
-            ack = await producer.send_batch(batch, queue.topic, partition=queue.partition)
+            ack = await producer.send_batch(batch, queue.place.topic, partition=queue.place.partition)
         except Exception as error:
             # It accepted nothing, and never will again: its sender task has ended.
             self._producers.replace(link, f"{queue.topic}/{queue.partition}: {error!r}", always=True)

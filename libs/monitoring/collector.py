@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from libs.catalogue.resource_table import CONTESTS
 from libs.certificates.sealed_contests import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
+from libs.contracts.votes_log import VotesLog, votes_log
 from libs.kafka.reader import LogReader
 from libs.monitoring.append_times import AppendTimes, TimeAt
 from libs.monitoring.lag import LagTracker, View
@@ -39,11 +39,15 @@ SEALED_EVERY_S: Final = 30.0
 class StatusCollector:
     """Collects statuses repeatedly: rates and stalls need the previous observation."""
 
-    def __init__(self, reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int) -> None:
+    def __init__(
+        self, reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int | VotesLog
+    ) -> None:
+        """`partitions`: of the votes, or their log; then `reader` must place it."""
+        votes = votes_log(namespace, partitions)
         self._reader = reader
         self._valkey = valkey
-        self._views = VoteViews(valkey, namespace, partitions)
-        self._projections = projections_of(valkey, namespace, partitions)
+        self._views = VoteViews(valkey, namespace, votes)
+        self._projections = projections_of(valkey, namespace, votes)
         self._times = {
             projection: AppendTimes(reader, views.topic.name) for projection, views in self._projections.items()
         }
@@ -51,7 +55,7 @@ class StatusCollector:
         self._records = CatalogueViews(valkey, namespace)
         self._known_sealed: Sequence[Sealed] = ()
         self._listed = -SEALED_EVERY_S
-        self._purchases = PurchaseViews(valkey, namespace, purchases_topic(namespace, partitions))
+        self._purchases = PurchaseViews(valkey, namespace, purchases_topic(namespace, votes.begun_with))
         self._progress = LagTracker()
 
     async def collect(self, parts: Sequence[ProcessStatus] = ()) -> Status:
@@ -89,22 +93,23 @@ class StatusCollector:
         Reads ends after positions, so that no view of this log appears to be past its end, or less behind.
         """
         views = self._projections[projection]
-        partitions = range(views.topic.partitions)
         generations = await views.read_all()
+        partitions = list(generations)
         ledgers = await self._ledgers(partitions) if projection is ProjectionName.VOTES else {}
         todo = await self._todo(partitions) if projection is ProjectionName.PURCHASES else {}
-        quarantines = await asyncio.gather(*map(partial(self._quarantine, views), partitions, generations))
+        quarantines = await asyncio.gather(*(self._quarantine(views, *each) for each in generations.items()))
         ends = await self._reader.end_offsets(views.topic.name, partitions)
         now = _now()
         times = await self._times[projection].read(
             TimeAt(partition, offset)
-            for partition, position in enumerate(map(_offset, generations))
+            for partition, of_one in generations.items()
+            for position in [_offset(of_one)]
             for offset in (position - 1, position, todo[partition].offset if partition in todo else -1)
             if 0 <= offset < ends[partition]
         )
         rows = []
-        for partition, of_one in enumerate(generations):
-            position, (quarantined, dropped_ones) = _offset(of_one), quarantines[partition]
+        for (partition, of_one), (quarantined, dropped_ones) in zip(generations.items(), quarantines, strict=True):
+            position = _offset(of_one)
             first = times.get(TimeAt(partition, position))
             view = View(projection, partition, of_one.live.number)
             lag = self._progress.observe(view, position, now, first)
@@ -130,7 +135,7 @@ class StatusCollector:
             )
         return rows
 
-    async def _todo(self, partitions: range) -> dict[int, Todo]:
+    async def _todo(self, partitions: Sequence[int]) -> dict[int, Todo]:
         """Return the oldest open purchase of each partition; empty if the views are unavailable."""
         try:
             pages = await asyncio.gather(*(self._purchases.todo(partition, -1, 1) for partition in partitions))
@@ -138,7 +143,7 @@ class StatusCollector:
             return {}
         return {partition: page[0] for partition, page in zip(partitions, pages, strict=True) if page}
 
-    async def _ledgers(self, partitions: range) -> dict[int, Ledger]:
+    async def _ledgers(self, partitions: Sequence[int]) -> dict[int, Ledger]:
         asked = time.time()
         states = await asyncio.gather(*map(self._views.state, partitions))
         answered = time.time()

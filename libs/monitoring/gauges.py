@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from libs.contracts.votes_log import VotesLog, votes_log
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.metrics import table
@@ -55,25 +56,24 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def open_gauges(
-    kafka: KafkaSettings, valkey: Valkey, store: Store, namespace: str, partitions: int
+    kafka: KafkaSettings, valkey: Valkey, store: Store, namespace: str, partitions: int | VotesLog
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Yield a function that refreshes the gauges while the context is open."""
-    async with LogReader(kafka) as reader:
-        collector = StatusCollector(reader, valkey, store, namespace, partitions)
+    """Yield a function that refreshes the gauges while the context is open.
+
+    `partitions`: of the votes, or their log.
+    """
+    votes = votes_log(namespace, partitions)
+    async with LogReader(kafka, place=votes.place) as reader:
+        collector = StatusCollector(reader, valkey, store, namespace, votes)
         topics = {
-            projection: views.topic.name
-            for projection, views in projections_of(valkey, namespace, partitions).items()
+            projection: views.topic.name for projection, views in projections_of(valkey, namespace, votes).items()
         }
         gauges = [
             _TopicGauges(collector, projection, topic)
             for projection, topic in topics.items()
             if projection is not ProjectionName.VOTES
         ]
-        gauges.append(
-            _VoteGauges(
-                collector, topics[ProjectionName.VOTES], VoteViews(valkey, namespace, partitions), partitions
-            )
-        )
+        gauges.append(_VoteGauges(collector, topics[ProjectionName.VOTES], VoteViews(valkey, namespace, votes)))
 
         async def refresh() -> None:
             await asyncio.gather(*(each.refresh() for each in gauges))
@@ -152,13 +152,12 @@ class _TopicGauges:
 class _VoteGauges(_TopicGauges):
     """Gauges of the votes topic: also gates and ledgers."""
 
-    def __init__(self, collector: StatusCollector, topic: str, views: VoteViews, partitions: int) -> None:
+    def __init__(self, collector: StatusCollector, topic: str, views: VoteViews) -> None:
         super().__init__(collector, ProjectionName.VOTES, topic)
         self._views = views
-        self._partitions = range(partitions)
 
     async def _show(self, rows: Sequence[Row]) -> None:
-        ids = await asyncio.gather(*map(self._views.ids, self._partitions))
+        ids = await asyncio.gather(*(self._views.ids(row.partition) for row in rows))
         await super()._show(rows)
         for row, by_status in zip(rows, ids, strict=True):
             partition, ledger = row.partition, row.ledger

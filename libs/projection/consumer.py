@@ -69,8 +69,8 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, membership: Membership) -> None:
         self.folds: dict[int, PartitionWorker] = {}
         self._membership = membership
-        self._topic = membership.projection.topic
-        self._reader = LogReader(membership.kafka)
+        [self._topic] = membership.projection.topic.topics
+        self._reader = LogReader(membership.kafka, place=self._topic.place)
         self._origins = LogIdentities(self._reader, self._topic)
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._room = asyncio.Event()
@@ -129,15 +129,15 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         for tp in assigned:
             consumer.seek(tp, 0)
             consumer.pause(tp)
-            self._begin(tp.partition)
+            self._begin(self._number(tp))
         self.watch.unassigned_since = None
-        self._membership.on_assigned(frozenset(tp.partition for tp in assigned))
+        self._membership.on_assigned(frozenset(map(self._number, assigned)))
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Stop the workers; the next owner folds from the view's position, so a pending call does no harm."""
         if revoked:
             self.watch.unassigned_since = time.monotonic()
-            self._drop(frozenset(tp.partition for tp in revoked))
+            self._drop(frozenset(map(self._number, revoked)))
 
     def seek(self, partition: int, offset: int) -> None:
         self._steer(lambda consumer, tp: consumer.seek(tp, offset), partition)
@@ -186,7 +186,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _handle(self, batch: Records) -> None:
         try:
             for partition, grouped in groupby(batch, key=attrgetter("partition")):
-                fold = self.folds.get(partition)
+                fold = self.folds.get(partition + self._topic.first)
                 if fold is not None:
                     records = list(grouped)
                     if fold.traces is not None:
@@ -237,6 +237,10 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         stored = await self._membership.projection.position(partition)
         return start_of(self._topic, partition, origin, stored)
 
+    def _number(self, tp: TopicPartition) -> int:
+        number: int = tp.partition + self._topic.first
+        return number
+
     def _consumer(self) -> AIOKafkaConsumer | None:
         return self._subscriber.consumer
 
@@ -244,7 +248,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         consumer = self._consumer()
         try:
             if consumer is not None:
-                step(consumer, TopicPartition(self._topic.name, partition))
+                step(consumer, TopicPartition(*self._topic.place(self._topic.name, partition)))
         except IllegalStateError:
             """The partition was revoked meanwhile; its worker is about to be stopped."""
 

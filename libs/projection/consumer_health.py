@@ -60,7 +60,7 @@ class ConsumerHealth:
         """Commit the folds' offsets, for tools that show lag. Nothing here reads them, so it may fail."""
         now = {fold.partition: fold.position.offset for fold in folds.values() if fold.position is not None}
         news = {
-            TopicPartition(self._topic.name, partition): offset
+            TopicPartition(*self._topic.place(self._topic.name, partition)): offset
             for partition, offset in now.items()
             if self._committed.get(partition) != offset
         }

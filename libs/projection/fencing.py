@@ -20,7 +20,7 @@ from typing import NamedTuple
 from libs.concurrency.keyed_tasks import KeyedTasks
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.metrics.table import FENCES, GATE_SHUT_SECONDS
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
@@ -63,7 +63,7 @@ class Fencer:
 
     def __init__(
         self,
-        topic: Topic,
+        topic: Log,
         views: VoteViews,
         log: Appender,
         assigned: Callable[[], Collection[int]],

@@ -46,5 +46,5 @@ class GenerationExpiry:
                 sweep = True
                 where = {"topic": topic, "partition": partition}
                 logger.info("%s/%d: generation %d has expired", topic, partition, number, extra=where)
-        if sweep and any(one.last > 1 for one in await generations.read_all()):
+        if sweep and any(one.last > 1 for one in (await generations.read_all()).values()):
             await generations.sweep()

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from libs.contracts.log_records import Position
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.kafka.errors import LogChanged
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import LogUnavailable
@@ -21,7 +21,7 @@ class LogIdentity(NamedTuple):
 class LogIdentities:
     """Reads the identities of all partitions of a topic; concurrent callers share one request."""
 
-    def __init__(self, reader: LogReader, topic: Topic) -> None:
+    def __init__(self, reader: LogReader, topic: Log) -> None:
         self._reader = reader
         self._topic = topic
         self._asking: asyncio.Task[dict[int, LogIdentity]] | None = None
@@ -43,14 +43,14 @@ class LogIdentities:
         return {partition: origins[partition] for partition in wanted}
 
     async def _ask(self) -> dict[int, LogIdentity]:
-        partitions = range(self._topic.partitions)
+        partitions = self._topic.numbers
         # Ids first: an end read afterwards cannot be older than the log that the id was read from.
         ids = await self._reader.log_ids(self._topic.name, partitions)
         extents = await self._reader.extents(self._topic.name, partitions)
         return {partition: LogIdentity(log_id, extents[partition]) for partition, log_id in ids.items()}
 
 
-def start_of(topic: Topic, partition: int, origin: LogIdentity, stored: Position | None) -> Position:
+def start_of(topic: Log, partition: int, origin: LogIdentity, stored: Position | None) -> Position:
     """Return the position to fold from: the stored one, or the beginning.
 
     Raises `LogChanged` if `stored` cannot be a position in this log: it was recreated or truncated.

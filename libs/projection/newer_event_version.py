@@ -5,7 +5,7 @@ from typing import Self, TypeVar
 
 from libs.contracts.codec import UnknownEvent
 from libs.contracts.log_records import LogRecord
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.tally.errors import TallyError
 
 E = TypeVar("E")
@@ -21,7 +21,7 @@ class NewerEvent(TallyError):
     offset: int
 
     @classmethod
-    def of(cls, topic: Topic, partition: int, offset: int, event_type: str) -> Self:
+    def of(cls, topic: Log, partition: int, offset: int, event_type: str) -> Self:
         error = cls(
             f"{topic.name}/{partition} has an event of the unknown type {event_type} at offset {offset}: a newer "
             "version wrote it. Upgrade this process"
@@ -31,7 +31,7 @@ class NewerEvent(TallyError):
 
 
 def until_newer(
-    topic: Topic, partition: int, entries: Sequence[tuple[LogRecord, E]]
+    topic: Log, partition: int, entries: Sequence[tuple[LogRecord, E]]
 ) -> tuple[Sequence[tuple[LogRecord, E]], NewerEvent | None]:
     """Return the entries before the first event of a newer version, and that."""
     for at, (record, event) in enumerate(entries):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.views.fresh_reader import Freshness
 
 
@@ -16,14 +16,15 @@ class FreshViews(Protocol):
 
 
 class Projection(Protocol):
-    """Folds one topic; the live projector and replays drive the same object.
+    """Folds a log; live projectors, which fold one topic each, and replays drive the same object.
 
     Both methods raise the Valkey client's errors if the server is unavailable; the caller retries until they
     succeed. `fold` quarantines records that cannot be decoded or folded, in the same atomic step. It
     raises `NewerEvent` at an event of a newer version, after all before that are folded.
     """
 
-    topic: Topic
+    @property
+    def topic(self) -> Log: ...
 
     @property
     def fresh(self) -> FreshViews | None:

@@ -48,8 +48,8 @@ class Projector:
         on_revoked: Hook = lambda _: None,
         tracing: Tracing | None = None,
     ) -> None:
-        self.topic = projection.topic
-        name = group or f"{projection.topic.name}-projector-{layouts()}"
+        [self.topic] = projection.topic.topics
+        name = group or f"{self.topic.name}-projector-{layouts()}"
         self._membership = Membership(projection, kafka, settings, pace, name, on_assigned, on_revoked, tracing)
         self._session: ConsumerSession | None = None
         self._leaving: set[asyncio.Task[None]] = set()

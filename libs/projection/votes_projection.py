@@ -11,7 +11,7 @@ from typing import Any
 from libs.contracts.codec import vote_codec
 from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import Behind, LogRecord, Position
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.projection.newer_event_version import NewerEvent
 from libs.projection.quarantine_log import log_quarantined
 from libs.tally.contest import UNLIMITED
@@ -32,7 +32,7 @@ class VotesProjection:
 
     fresh = None
 
-    def __init__(self, topic: Topic, views: VoteViews, addresses: AddressCounters | None) -> None:
+    def __init__(self, topic: Log, views: VoteViews, addresses: AddressCounters | None) -> None:
         """Without `addresses`, as in a replay, address counters do not change."""
         self.topic = topic
         self._views = views

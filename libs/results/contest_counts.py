@@ -1,7 +1,7 @@
 """A contest's counts over all partitions, summed from the views or from a fold of the log."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -44,11 +44,11 @@ class Counts:
         return self.figures.get((participant, source), NOTHING)
 
 
-def sum_of(parts: Sequence[ContestCounts]) -> Counts:
-    """Sum the views of all partitions, in their order, without zeros. Each voter is in one only."""
+def sum_of(parts: Mapping[int, ContestCounts]) -> Counts:
+    """Sum the views by partition, in their order, without zeros. Each voter is in one only."""
     figures: defaultdict[tuple[str, str], VoteSums] = defaultdict(VoteSums)
     ratings: defaultdict[str, RatingSums] = defaultdict(RatingSums)
-    for part in parts:
+    for part in parts.values():
         for name, its in part.figures.items():
             if its != NOTHING:
                 figures[name] += its
@@ -59,14 +59,17 @@ def sum_of(parts: Sequence[ContestCounts]) -> Counts:
 
 
 def joined(
-    figures: Mapping[tuple[str, str], VoteSums], ratings: Mapping[str, RatingSums], parts: Sequence[ContestCounts]
+    figures: Mapping[tuple[str, str], VoteSums],
+    ratings: Mapping[str, RatingSums],
+    by_partition: Mapping[int, ContestCounts],
 ) -> Counts:
-    """Join the sums over `parts` with the parts' sources, positions and times."""
+    """Join the sums over the partitions with their sources, positions and times."""
+    parts = by_partition.values()
     return Counts(
         figures=figures,
         ratings=ratings,
         sources={name: source for part in parts for name, source in part.sources.items()},
-        positions={partition: part.position.offset for partition, part in enumerate(parts)},
+        positions={partition: part.position.offset for partition, part in by_partition.items()},
         closed=min((part.closed for part in parts), default=0),
         updated_ms=max((part.updated_ms for part in parts if part.updated_ms), default=None),
     )

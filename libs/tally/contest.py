@@ -91,6 +91,8 @@ class Contest:
     """Number of the closing in force; 0: none."""
     reopened: int = 0
     """Number of the latest closing that was reopened."""
+    votes_from: int = 0
+    """Number of the first partition of the contest's votes topic, which it has for life."""
     is_erased: bool = False
     """True after its secret was destroyed: voters' pseudonyms can no longer be computed."""
     as_of: int = field(default=0, compare=False)

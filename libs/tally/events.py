@@ -35,7 +35,8 @@ class LogCreated:
     """The first record of every partition: its random id distinguishes this log from a recreated one.
 
     In the catalogue's first partition it also identifies the deployment by the id of its object store and the
-    number of votes partitions. Both are None elsewhere.
+    number of votes partitions that it began with. A later topic of the votes records its own number of partitions.
+    Both are None elsewhere.
     """
 
     log_id: str

@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from libs.contracts.log_records import Behind, Position
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.function_libraries import call_function, read_function
-from libs.views.hash_tags import Prefix, key_base
+from libs.views.hash_tags import Prefix, base_in
 from libs.views.key_scan import GenerationKey, generation_keys
 from libs.views.serialization import pack, unpack
 from libs.views.swap_result import Swap
@@ -110,14 +110,14 @@ class Moving(Exception):
 class Generations:
     """The generations of one topic's views. All methods raise `ViewsUnavailable`."""
 
-    def __init__(self, valkey: Valkey, namespace: str, prefix: Prefix, topic: Topic) -> None:
+    def __init__(self, valkey: Valkey, namespace: str, prefix: Prefix, topic: Log) -> None:
         self.topic = topic
         self.prefix = prefix
         self._valkey = valkey
         self._namespace = namespace
 
     def base(self, partition: int) -> str:
-        return key_base(self._namespace, self.prefix, partition, self.topic.partitions)
+        return base_in(self.topic, self._namespace, self.prefix, partition)
 
     async def read(self, partition: int) -> PartitionGenerations:
         reply = await read_function(self._valkey, f"{self.prefix}_generations", self.base(partition))
@@ -125,13 +125,15 @@ class Generations:
         live, *others = _rows(flat)
         return PartitionGenerations(swaps, last, schema, live, {one.number: one for one in others})
 
-    async def read_all(self) -> list[PartitionGenerations]:
+    async def read_all(self) -> dict[int, PartitionGenerations]:
         """Read the generations of every partition, in order."""
-        return await asyncio.gather(*(self.read(partition) for partition in range(self.topic.partitions)))
+        partitions = self.topic.numbers
+        found = await asyncio.gather(*map(self.read, partitions))
+        return dict(zip(partitions, found, strict=True))
 
     async def scope(self, number: int) -> str | None:
         """Return the scope of a generation; None if no partition has one of that number."""
-        found = (partition.get(number) for partition in await self.read_all())
+        found = (partition.get(number) for partition in (await self.read_all()).values())
         return next((one.scope for one in found if one is not None), None)
 
     async def open(self, partition: int, number: int, scope: str = "", *, side: bool = False) -> bool:
@@ -221,7 +223,7 @@ class Generations:
         return sum(size or 0 for size in sizes)
 
     def _keys(self) -> AsyncIterator[GenerationKey]:
-        return generation_keys(self._valkey, self._namespace, self.prefix, self.topic.partitions)
+        return generation_keys(self._valkey, self._namespace, self.prefix, self.topic)
 
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
         return await call_function(self._valkey, f"{self.prefix}_{function}", self.base(partition), *args)

@@ -13,6 +13,8 @@ from functools import cache, lru_cache
 from itertools import pairwise, product
 from typing import Final, Literal
 
+from libs.contracts.topics import Log
+
 Prefix = Literal["votes", "catalogue", "purchases"]
 """Prefix of the function names of one library."""
 _LETTERS: Final[dict[Prefix, str]] = {"votes": "", "catalogue": "c", "purchases": "q"}
@@ -32,24 +34,31 @@ def slot_of(key: bytes) -> int:
     return crc_hqx(tag if opened and closed and tag else key, 0) % SLOTS
 
 
-def key_base(namespace: str, prefix: Prefix, partition: int, partitions: int) -> str:
-    """Return the beginning of all keys of one of a topic's `partitions`."""
-    return f"{namespace}:{{{_tags(prefix, partitions)[partition]}}}"
+def key_base(namespace: str, prefix: Prefix, partition: int, partitions: int, first: int = 0) -> str:
+    """Return the beginning of all keys of one of a topic's `partitions`, which are numbered from `first`."""
+    return f"{namespace}:{{{_tags(prefix, partitions, first)[partition - first]}}}"
 
 
-def partition_in(key: str, namespace: str, prefix: Prefix, partitions: int) -> int | None:
-    """Return the partition of a topic's key; None for any other key."""
+def base_in(log: Log, namespace: str, prefix: Prefix, partition: int) -> str:
+    """Return the beginning of all keys of one of a log's partitions. Raises KeyError for an unknown one."""
+    topic = log.topic_at(partition)
+    return key_base(namespace, prefix, partition, topic.partitions, topic.first)
+
+
+def partition_in(key: str, namespace: str, prefix: Prefix, log: Log) -> int | None:
+    """Return the partition of a log's key; None for any other key."""
     head = f"{namespace}:{{{_LETTERS[prefix]}"
     number = key.removeprefix(head).partition(".")[0]
-    if not key.startswith(head) or not number.isdecimal() or int(number) >= partitions:
+    if not key.startswith(head) or not number.isdecimal() or int(number) not in log.numbers:
         return None
-    base = key_base(namespace, prefix, int(number), partitions)
+    base = base_in(log, namespace, prefix, int(number))
     return int(number) if key.startswith(f"{base}:") else None
 
 
 @lru_cache(maxsize=16)
-def _tags(prefix: Prefix, partitions: int) -> tuple[str, ...]:
-    heads = [f"{_LETTERS[prefix]}{partition}." for partition in range(partitions)]
+def _tags(prefix: Prefix, partitions: int, first: int) -> tuple[str, ...]:
+    """Return the tags of all partitions of a topic. No other topic has them, since it has other numbers."""
+    heads = [f"{_LETTERS[prefix]}{first + place}." for place in range(partitions)]
     return tuple(head + _suffix(head, slot) for head, slot in zip(heads, slots_of(partitions), strict=True))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
+from libs.contracts.topics import Log
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
 from libs.views.hash_tags import Prefix, partition_in
@@ -22,7 +23,7 @@ class GenerationKey(NamedTuple):
 
 
 async def generation_keys(
-    valkey: Valkey, namespace: str, prefix: Prefix, partitions: int
+    valkey: Valkey, namespace: str, prefix: Prefix, log: Log
 ) -> AsyncIterator[GenerationKey]:
     """Yield the keys of all generations; those written meanwhile may be missing, none occurs twice.
 
@@ -34,7 +35,7 @@ async def generation_keys(
     for shard in shards:
         async for key in _scan(shard.valkey, pattern):
             text = key.decode()
-            partition = partition_in(text, namespace, prefix, partitions)
+            partition = partition_in(text, namespace, prefix, log)
             number, _, name = text.partition("}:g")[2].partition(":")
             if partition is not None and number.isdecimal() and key not in seen:
                 seen.add(key)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from libs.contracts.log_records import Position
+from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, largest
 from libs.views.client import Valkey
 from libs.views.function_libraries import read_function
-from libs.views.hash_tags import key_base
+from libs.views.hash_tags import base_in
 from libs.views.key_scan import generation_keys
 from libs.views.serialization import SOURCES, digest, raw, text, unlimited, unpack
 
@@ -103,23 +104,25 @@ class LedgerScan:
     A page is one atomic call of some 0.1 ms. The pages contain all voters that the ledger had at the start.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str, partitions: int, *, generation: int | None = None) -> None:
+    def __init__(
+        self, valkey: Valkey, namespace: str, partitions: int | VotesLog, *, generation: int | None = None
+    ) -> None:
         self._valkey = valkey
         self._namespace = namespace
-        self._partitions = partitions
+        self._log = votes_log(namespace, partitions)
         self._generation = generation
 
     async def contests(self) -> dict[int, set[str]]:
         """Return the contests with data in each partition, by a SCAN over all keys of the server."""
         held: dict[tuple[int, int], set[str]] = {}
-        async for found in generation_keys(self._valkey, self._namespace, "votes", self._partitions):
+        async for found in generation_keys(self._valkey, self._namespace, "votes", self._log):
             _, colon, contest = found.name.partition(":")
             if colon:
                 held.setdefault((found.partition, found.generation), set()).add(contest)
         return await self._of_generation(held)
 
     def _base(self, partition: int) -> str:
-        return key_base(self._namespace, "votes", partition, self._partitions)
+        return base_in(self._log, self._namespace, "votes", partition)
 
     async def _of_generation(self, held: Mapping[tuple[int, int], set[str]]) -> dict[int, set[str]]:
         found: dict[int, set[str]] = {}

@@ -154,7 +154,7 @@ class PurchaseViews:
         pages = await asyncio.gather(
             *(
                 self.fresh.read("page", partition, name, account, latest, min(limit, MOST_LISTED) + 1)
-                for partition in range(self._topic.partitions)
+                for partition in self._topic.numbers
             )
         )
         found = [

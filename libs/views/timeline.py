@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from libs.contracts.log_records import Position
+from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.counts import RatingSums
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
 from libs.views.counts_replies import contest_counts, joined, rating_sums, source_figures, source_row
 from libs.views.function_libraries import read_function
-from libs.views.hash_tags import key_base
+from libs.views.hash_tags import base_in
 from libs.views.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
 from libs.views.serialization import unpack
 
@@ -107,10 +108,12 @@ class Timeline:
     All methods raise `ViewsUnavailable`.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str, partitions: int, *, generation: int | None = None) -> None:
+    def __init__(
+        self, valkey: Valkey, namespace: str, partitions: int | VotesLog, *, generation: int | None = None
+    ) -> None:
         self._valkey = valkey
         self._namespace = namespace
-        self._partitions = partitions
+        self._log = votes_log(namespace, partitions)
         self._generation = "" if generation is None else generation
 
     async def counts_at(
@@ -128,7 +131,7 @@ class Timeline:
         """
         named = ["r", *(f"r{name}" for name in participants), *(f"s{name}" for name in sources)]
         named += [f"f{source}\0{mapped_id}" for source, mapped_id in ids_of(sources)]
-        base = key_base(self._namespace, "votes", partition, self._partitions)
+        base = base_in(self._log, self._namespace, "votes", partition)
         args = contest, max(minute, -1), self._generation
         for _ in range(ATTEMPTS):
             parts = []
@@ -143,7 +146,7 @@ class Timeline:
 
     async def first_minute(self, partition: int, contest: str) -> int | None:
         """Return the first minute in which the contest changed; None if it has not."""
-        base = key_base(self._namespace, "votes", partition, self._partitions)
+        base = base_in(self._log, self._namespace, "votes", partition)
         first: int = await read_function(self._valkey, "votes_first_minute", base, contest, self._generation)
         return None if first < 0 else first
 
@@ -160,7 +163,7 @@ class Timeline:
         Of the changes within one step of `minutes`, which begins at a multiple of its length, at least the last is
         included. A page is one call of 2 ms at most.
         """
-        base = key_base(self._namespace, "votes", partition, self._partitions)
+        base = base_in(self._log, self._namespace, "votes", partition)
         args = contest, self._generation, minutes.start, minutes.stop, minutes.step
         wanted = [("", name) for name in rows] + list(ids_of(sources))
         at, since = 0, minutes.start

@@ -6,6 +6,7 @@ from typing import Any
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.vote_states import Progress, VoteName, VoteState
+from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
@@ -26,7 +27,7 @@ from libs.views.counts_replies import (
 from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.function_libraries import call_function, read_function
 from libs.views.generations import apply
-from libs.views.hash_tags import key_base
+from libs.views.hash_tags import base_in
 from libs.views.reply_types import (
     ClosingState,
     ContestCounts,
@@ -75,15 +76,21 @@ class VoteViews:
     With a `generation`, `apply`, `position`, `state` and `counts` use that one; all others use the live one.
     """
 
-    def __init__(self, valkey: Valkey, namespace: str, partitions: int, *, generation: int | None = None) -> None:
+    def __init__(
+        self, valkey: Valkey, namespace: str, partitions: int | VotesLog, *, generation: int | None = None
+    ) -> None:
         self._valkey = valkey
         self._namespace = namespace
-        self.partitions = partitions
+        self._log = votes_log(namespace, partitions)
+        self._bases: dict[int, str] = {}
         self.generation = generation
         self._named = "" if generation is None else generation
 
     def _base(self, partition: int) -> str:
-        return key_base(self._namespace, "votes", partition, self.partitions)
+        base = self._bases.get(partition)
+        if base is None:
+            base = self._bases[partition] = base_in(self._log, self._namespace, "votes", partition)
+        return base
 
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
         return await call_function(self._valkey, function, self._base(partition), *args)

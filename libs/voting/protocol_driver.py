@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.contracts.vote_states import VoteName
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
@@ -102,7 +102,7 @@ class Driver:
 
     def __init__(
         self,
-        topic: Topic,
+        topic: Log,
         views: VoteViews,
         addresses: AddressCounters,
         contests: ContestCache,

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.tally.events import VoteCast
 from libs.voting.timeouts import READ_WAIT_S
 
@@ -19,7 +19,7 @@ class RecordReader(Protocol):
     async def record(self, topic: str, partition: int, offset: int, wait_s: float) -> LogRecord: ...
 
 
-def cast_reader(reader: RecordReader, topic: Topic) -> CastReader:
+def cast_reader(reader: RecordReader, topic: Log) -> CastReader:
     async def read(partition: int, offset: int) -> VoteCast | None:
         record = await reader.record(topic.name, partition, offset, READ_WAIT_S)
         event = vote_codec.decode(record.value)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from libs.contracts.actors import CURRENT
 from libs.contracts.pseudonyms import receipt
-from libs.contracts.topics import Topic
+from libs.contracts.votes_log import VotesLog
 from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.errors import TallyError
@@ -39,7 +39,7 @@ class ReceiptSecrets(Protocol):
 class VotingService:
     """Casts and removes votes. After an error with status 503 the same request can be sent again."""
 
-    topic: Topic
+    log: VotesLog
     contests: ContestCache
     driver: Driver
     receipts: ReceiptSecrets
@@ -50,6 +50,7 @@ class VotingService:
             return []
         try:
             contest = await self.contests.get(account, commands[0].contest)
+            self.log.topic_from(contest.votes_from)
             await self.receipts.load()
         except TallyError as error:
             return [error] * len(commands)
@@ -60,11 +61,12 @@ class VotingService:
 
     def cached(self, account: str, contest: str) -> Known | None:
         """Return the contest if all that `start` needs is cached; otherwise call `cast`."""
-        return self.contests.cached(account, contest) if self.receipts.is_loaded else None
+        known = self.contests.cached(account, contest) if self.receipts.is_loaded else None
+        return known if known is not None and self.log.has_topic_from(known.contest.votes_from) else None
 
     def start(self, account: str, contest: Contest, command: CastVote, finish: Finish) -> None:
         """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect."""
-        partition = self.topic.partition_of(command.voter)
+        partition = self.partition_of(contest, command.voter)
         sign = partial(_receipt, self.receipts, command)
         steps = casting.cast_vote(command, contest, partition, sign)
         self.driver.run(steps, account, command, partition, finish)
@@ -75,26 +77,31 @@ class VotingService:
         Raises `NotFound`, `VoteRemovalNotAllowed`, `ContestNotRunning`, and errors with status 503.
         """
         contest = await self.contests.get(account, command.contest)
-        partition = self.topic.partition_of(command.voter)
+        partition = self.partition_of(contest, command.voter)
         steps = removal.remove_vote(command, contest, partition, _actor())
         removed: Removed = await self._result(steps, account, command, partition)
         return removed
 
-    async def refund(self, command: CastVote) -> None:
+    async def refund(self, account: str, command: CastVote) -> None:
         """Remove a paid vote at any time. An id that was never cast is used up, so no attempt can cast it later.
 
-        After the contest's close the removal waits for a reopening. Raises only errors with status 503.
+        After the contest's close the removal waits for a reopening. Raises `NotFound`, and errors with status 503.
         """
-        partition = self.topic.partition_of(command.voter)
+        contest = await self.contests.get(account, command.contest)
+        partition = self.partition_of(contest, command.voter)
         steps = removal.remove_vote(command, None, partition, _actor())
         await self._result(steps, "", command, partition)
 
     async def refresh(self, account: str, contest: Contest, voter: str, stale: Stale) -> Contest:
         """Load a stale contest again, and put it in force in the voter's partition. Raises `ViewsUnavailable`."""
-        partition = self.topic.partition_of(voter)
+        partition = self.partition_of(contest, voter)
         of = RemoveVote(contest.key, voter, "")
         fresh: Contest = await self._result(stale_contests.refresh(contest, stale), account, of, partition)
         return fresh
+
+    def partition_of(self, contest: Contest, voter: str) -> int:
+        """Return the partition of a voter's votes. Raises `ViewsUnavailable` while its topic is not known."""
+        return self.log.topic_from(contest.votes_from).partition_of(voter)
 
     async def _result(
         self, steps: Steps[Any], account: str, command: CastVote | RemoveVote, partition: int

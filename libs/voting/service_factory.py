@@ -1,7 +1,7 @@
 """Wires up the service that casts and removes votes in a process."""
 
 from libs.catalogue.contests.contest_mapper import load_contest
-from libs.contracts.topics import votes_topic
+from libs.contracts.votes_log import VotesLog
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.storage.secret_rings import SecretRing
@@ -24,7 +24,7 @@ SINGLE_RECORD_BYTES = 4_000
 
 async def create_voting_service(
     namespace: str,
-    partitions: int,
+    votes: VotesLog,
     valkey: Valkey,
     log: LogWriter,
     reader: LogReader,
@@ -32,7 +32,7 @@ async def create_voting_service(
     tracing: Tracing | None = None,
 ) -> VotingService:
     """Build it on connections that the caller opens and closes. Raises `StorageUnavailable`."""
-    topic, views = votes_topic(namespace, partitions), VoteViews(valkey, namespace, partitions)
+    views = VoteViews(valkey, namespace, votes)
     catalogue = CatalogueViews(valkey, namespace)
 
     async def load(account: str, key: str) -> Contest | None:
@@ -48,5 +48,5 @@ async def create_voting_service(
     contests = ContestCache(load, load_version, load_secret)
     receipts = SecretRing(store, "receipts")
     await receipts.load()
-    addresses, read = AddressCounters(valkey, namespace), cast_reader(reader, topic)
-    return VotingService(topic, contests, Driver(topic, views, addresses, contests, log, read, tracing), receipts)
+    addresses, read = AddressCounters(valkey, namespace), cast_reader(reader, votes)
+    return VotingService(votes, contests, Driver(votes, views, addresses, contests, log, read, tracing), receipts)

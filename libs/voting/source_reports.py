@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.catalogue.command_writer import MAX_RECORD_BYTES, RecordTooLarge
+from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import ContestReader, sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig, mapped, source_name, source_of
 from libs.catalogue.schemas.vote_source import Mode
@@ -15,8 +16,9 @@ from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
 from libs.contracts.pseudonyms import content_hash
-from libs.contracts.topics import Topic, source_log_key
+from libs.contracts.topics import source_log_key
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import AppendUnknown, ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
 from libs.views.reply_types import ReportState
@@ -63,7 +65,7 @@ class Folded:
 class SourceReporter:
     """Records reports. Each report id is folded once per contest and source, so any report can be sent again."""
 
-    topic: Topic
+    votes: VotesLog
     views: VoteViews
     catalogue: ContestReader
     log: Appender
@@ -79,7 +81,8 @@ class SourceReporter:
         config = await self.catalogue.contest_config(account, contest)
         registration = _in_use(config, contest, source)
         key = source_log_key(contest, source)
-        partition = self.topic.partition_of(key)
+        assert config.contest is not None
+        partition = self.votes.topic_from(votes_from(config.contest.document)).partition_of(key)
         state = await self.views.report(partition, contest, source, report.report_id)
         replayed = state.offset is not None
         if not replayed:
@@ -89,7 +92,7 @@ class SourceReporter:
                 raise RecordTooLarge("The report is too large: send it in several parts.")
             appended = None
             with suppress(AppendUnknown):
-                appended = await self.log.append(self.topic.name, partition, value, key.encode())
+                appended = await self.log.append(self.votes.name, partition, value, key.encode())
             state = await self._fold(partition, contest, source, report.report_id, deadline)
             replayed = appended is not None and appended.exact and appended.offset != state.offset
         if state.content != report.content:

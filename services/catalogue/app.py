@@ -1,6 +1,6 @@
 """Composition root of the catalogue service."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +11,12 @@ from libs.catalogue.command_writer import CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.record_writer import ChangeGuard, Guard
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
 from libs.concurrency.first_success import first_success
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_test_namespace
 from libs.deployment.identity_guard import ServiceGuard, open_guard
+from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.writer import LogWriter
 from libs.legacy.routes.route_builder import LegacyEnvironment
 from libs.legacy.routes.router import legacy_router
@@ -89,6 +91,7 @@ def environment_of(
     guards: Mapping[str, Guard] | None = None,
     change_guards: Mapping[str, ChangeGuard] | None = None,
     sessions: Sessions | None = None,
+    new_members: Mapping[str, Callable[[], Document]] | None = None,
 ) -> Environment:
     views = CatalogueViews(valkey, namespace)
     writer = CommandWriter(catalogue_topic(namespace), log, views, AppendUnknown)
@@ -96,10 +99,16 @@ def environment_of(
     return Environment(
         views,
         writer,
-        RecordService(RESOURCES, views, writer, guards, change_guards),
+        RecordService(RESOURCES, views, writer, guards, change_guards, new_members),
         keys,
         Authenticator(keys, proxies, sessions),
     )
+
+
+def members_of_new(topics: VotesTopics) -> Document:
+    """Return the server's members of a new contest: its votes topic, unless that is the first one."""
+    topic = topics.for_new_contests()
+    return {"votes_from": topic.first} if topic.first else {}
 
 
 @asynccontextmanager
@@ -136,14 +145,17 @@ async def _open_guarded(
     valkey = open_valkey(settings.valkey_url)
     log = LogWriter(settings, tracing, guard)
     await log.start()
-    votes = VoteViews(valkey, settings.namespace, settings.partitions)
-    closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, settings.partitions)
+    votes = VoteViews(valkey, settings.namespace, guard.votes)
+    closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, guard.votes)
     store = open_store(settings.storage_url)
     proxies = settings.proxies()
     guards = {PARTICIPANTS.name: closed.participant_may_go}
     change_guards = {CONTESTS.name: closed.contest_may_change}
     sessions = Sessions(SecretRing(store, "sessions"))
-    production = environment_of(valkey, log, settings.namespace, proxies, guards, change_guards, sessions)
+    new_members = {CONTESTS.name: partial(members_of_new, guard.topics)}
+    production = environment_of(
+        valkey, log, settings.namespace, proxies, guards, change_guards, sessions, new_members
+    )
     test = environment_of(valkey, log, legacy_test_namespace(settings.namespace), proxies)
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, production.views, settings.public_url)
@@ -203,7 +215,7 @@ async def _open_guarded(
                     key_router(production.auth, account_keys),
                     reopening_router(
                         production.auth,
-                        Reopener(production.record_service, votes, settings.partitions),
+                        Reopener(production.record_service, votes, guard.votes),
                         RequestKeys(valkey, settings.namespace),
                     ),
                 ],

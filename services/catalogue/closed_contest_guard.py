@@ -2,10 +2,11 @@
 
 import asyncio
 
-from libs.catalogue.contests.closing_record import Closing, closing_of
+from libs.catalogue.contests.closing_record import Closing, closing_of, votes_from
 from libs.catalogue.errors import HasVotes
 from libs.catalogue.resource_definition import Document
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.votes_log import VotesLog
 from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.tally.voter_ledger import VoteStatus
@@ -15,12 +16,12 @@ from libs.views.vote_views import VoteViews
 
 
 class ClosedContests:
-    """Checks deletions and changes against the votes in `partitions` partitions."""
+    """Checks deletions and changes against the votes in `log`."""
 
-    def __init__(self, catalogue: CatalogueViews, votes: VoteViews, partitions: int) -> None:
+    def __init__(self, catalogue: CatalogueViews, votes: VoteViews, log: VotesLog) -> None:
         self._catalogue = catalogue
         self._votes = votes
-        self._partitions = partitions
+        self._log = log
 
     async def participant_may_go(self, account: str, participant: Stored) -> int:
         """Implement `Guard` for participants.
@@ -31,7 +32,7 @@ class ClosedContests:
         if contest is None:
             raise NotFound(f"Contest {participant.parent} not found.")
         closing = closing_of(contest.document)
-        if closing is not None and await self._has_votes(contest.key, closing, participant.key):
+        if closing is not None and await self._has_votes(contest, closing, participant.key):
             raise ContestFinal(f"Participant {participant.key} has votes in a closed contest; reopen it first.")
         return contest.version
 
@@ -41,26 +42,28 @@ class ClosedContests:
         A vote that is cast between this check and the fold of the change, some milliseconds, keeps the form of the
         former type: it counts as one vote, and has no rating or positions.
         """
-        if _type(before.document) != _type(after) and await self._was_voted(before.key):
+        if _type(before.document) != _type(after) and await self._was_voted(before):
             raise HasVotes("The contest has votes, so its contest_type cannot change; create another contest.")
 
-    async def _was_voted(self, contest: str) -> bool:
+    async def _was_voted(self, contest: Stored) -> bool:
         """Return whether votes were cast that count, may count again, or are about to count."""
-        partitions = range(self._partitions)
-        found = await asyncio.gather(*(self._votes.counts(partition, contest) for partition in partitions))
-        if any(part is not None and _voted(part) for part in found):
+        if any(_voted(part) for part in await self._counts(contest)):
             return True
-        states = await asyncio.gather(*(self._votes.closing(partition, contest) for partition in partitions))
-        return any(state.pending for state in states)
+        closing = (self._votes.closing(partition, contest.key) for partition in self._partitions(contest))
+        return any(state.pending for state in await asyncio.gather(*closing))
 
-    async def _has_votes(self, contest: str, closing: Closing, participant: str) -> bool:
-        found = await asyncio.gather(
-            *(self._votes.counts(partition, contest) for partition in range(self._partitions))
-        )
-        parts = [part for part in found if part is not None]
+    async def _has_votes(self, contest: Stored, closing: Closing, participant: str) -> bool:
+        parts = await self._counts(contest)
         if any(part.closed < closing.seq for part in parts):
             raise ViewsUnavailable("The contest is closing; its votes are still being counted.", retry_after_s=1)
         return any(_counts(part, closing, participant) for part in parts)
+
+    async def _counts(self, contest: Stored) -> list[ContestCounts]:
+        counts = (self._votes.counts(partition, contest.key) for partition in self._partitions(contest))
+        return [part for part in await asyncio.gather(*counts) if part is not None]
+
+    def _partitions(self, contest: Stored) -> range:
+        return self._log.topic_from(votes_from(contest.document)).numbers
 
 
 def _type(document: Document) -> str:

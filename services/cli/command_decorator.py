@@ -4,9 +4,10 @@ A command is an async function of its options and, where it has a parameter of t
 returns a dataclass, its result, or yields several. `command` adds --data-dir and --json, connects, and prints.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
@@ -15,9 +16,10 @@ import typer
 
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
+from libs.tally.errors import LogUnavailable
 from libs.tally.time import microseconds, parse_timestamp
 from services.cli.contest_lookup import find_contest
-from services.cli.deployment_discovery import DATA_DIR, find_addresses
+from services.cli.deployment_discovery import DATA_DIR, NoDeployment, find_addresses
 from services.cli.exit_codes import ExitCode, run
 from services.cli.operator_actions import AuditedGroup
 from services.cli.output import Output, Text
@@ -28,6 +30,8 @@ DataDir = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a line for each result.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")]
+FIND_S: Final = 5.0
+"""Seconds that a command waits for the list of topics."""
 CONTEST: Final = "contest"
 """Marks a parameter that takes a contest's key or title; the function receives the key."""
 ContestKey = Annotated[
@@ -108,6 +112,8 @@ async def _execute(
     """Call the function with the given options that it takes, and print its results."""
     find, ending = partial(find_addresses, given.get("data_dir", DATA_DIR)), ExitCode.FINE
     async with Deployment(find, output.progress) as deployment:
+        if Deployment in get_type_hints(function).values():
+            await _find_topics(deployment)
         taken = {name: given.get(name, deployment) for name in inspect.signature(function).parameters}
         for name in _contests(function):
             if taken[name] is not None:
@@ -118,6 +124,13 @@ async def _execute(
                     output.show(result)
                     ending = ending_of(result)
     return ending
+
+
+async def _find_topics(deployment: Deployment) -> None:
+    """Find the topics of the votes; the command itself reports that Kafka is away or a setting is wrong."""
+    with suppress(LogUnavailable, NoDeployment, OSError, ValueError):
+        async with asyncio.timeout(FIND_S):
+            await deployment.find_topics()
 
 
 def _contests(function: Function) -> Iterator[str]:

@@ -50,7 +50,7 @@ class Contents:
         self._reader = reader
         self._views = views
         self._writer = writer
-        self._read = dict.fromkeys(range(topic.partitions), 0)
+        self._read = dict.fromkeys(topic.numbers, 0)
         self._found: dict[RecordName, None] = {}
 
     async def list_records(self) -> list[RecordName]:

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from libs.catalogue.api_key_cache import ApiKeyCache
+from libs.contracts.votes_log import VotesLog
+from libs.deployment.votes_topics import open_votes_log
 from libs.kafka.reader import LogReader
 from libs.monitoring.collector import StatusCollector
 from libs.storage.secret_rings import SecretRing
@@ -27,18 +29,28 @@ from services.dashboard.status_routes import status_router
 
 
 @asynccontextmanager
-async def open_surface(settings: Settings, checks: Mapping[str, Check] | None = None) -> AsyncIterator[HttpModule]:
+async def open_surface(
+    settings: Settings, checks: Mapping[str, Check] | None = None, votes: VotesLog | None = None
+) -> AsyncIterator[HttpModule]:
     """Open the pages, their assets, and log-in; the pages read their data from the API.
 
-    The status for operators includes `checks`, those of the services in the same process.
+    The status for operators includes `checks`, those of the services in the same process; `votes` is their log.
     """
+    async with open_votes_log(settings, votes) as log, _open(settings, checks, log) as http_module:
+        yield http_module
+
+
+@asynccontextmanager
+async def _open(
+    settings: Settings, checks: Mapping[str, Check] | None, votes: VotesLog
+) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
     keys = ApiKeyCache(CatalogueViews(valkey, settings.namespace), KeyUses(valkey, settings.namespace))
     store = open_store(settings.storage_url)
     sessions = Sessions(SecretRing(store, "sessions"))
     auth = Authenticator(keys, settings.proxies(), sessions)
-    reader = LogReader(settings)
-    collector = StatusCollector(reader, valkey, store, settings.namespace, settings.partitions)
+    reader = LogReader(settings, place=votes.place)
+    collector = StatusCollector(reader, valkey, store, settings.namespace, votes)
     status = StatusCache(
         collector, checks or {}, version("tallykeeper"), settings.projector_urls(), settings.command_options
     )

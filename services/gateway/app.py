@@ -69,7 +69,7 @@ async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncI
         )
         parts = (ingestion, query, catalogue)
         checks = {name: check for part in parts for name, check in {**part.optional_checks, **part.checks}.items()}
-        dashboard = await stack.enter_async_context(open_dashboard(settings, checks))
+        dashboard = await stack.enter_async_context(open_dashboard(settings, checks, guard.votes))
         http_modules = [
             ingestion,
             query,

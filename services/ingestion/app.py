@@ -6,7 +6,7 @@ from functools import partial
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.concurrency.first_success import first_success
-from libs.contracts.topics import purchases_topic, votes_topic
+from libs.contracts.topics import purchases_topic
 from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
@@ -60,14 +60,12 @@ async def _open_guarded(
 ) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
     catalogue = CatalogueViews(valkey, settings.namespace)
-    views = VoteViews(valkey, settings.namespace, settings.partitions)
-    topic = votes_topic(settings.namespace, settings.partitions)
+    views = VoteViews(valkey, settings.namespace, guard.votes)
     store = open_store(settings.storage_url)
-    log, reader = LogWriter(settings, tracing, guard), LogReader(settings, fetch_bytes=SINGLE_RECORD_BYTES)
+    log = LogWriter(settings, tracing, guard, guard.votes.place)
+    reader = LogReader(settings, SINGLE_RECORD_BYTES, guard.votes.place)
     await log.start()
-    votes = await create_voting_service(
-        settings.namespace, settings.partitions, valkey, log, reader, store, tracing
-    )
+    votes = await create_voting_service(settings.namespace, guard.votes, valkey, log, reader, store, tracing)
     purchases = purchases_topic(settings.namespace, settings.partitions)
     register = PurchaseService(
         purchases,
@@ -76,7 +74,7 @@ async def _open_guarded(
         AccountCiphers(partial(account_secret, store)),
         PackageBounds(catalogue, settings.purchase_package_check == "refuse"),
     )
-    casts = CastCache(cast_reader(reader, topic))
+    casts = CastCache(cast_reader(reader, guard.votes))
     keys = ApiKeyCache(catalogue, KeyUses(valkey, settings.namespace))
     proxies = settings.proxies()
     auth = Authenticator(keys, proxies, Sessions(SecretRing(store, "sessions")))
@@ -85,21 +83,21 @@ async def _open_guarded(
     voting = Voting(auth, votes, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
 
     async def check_ledger() -> None:
-        await first_success(_check_gate(views, partition) for partition in range(topic.partitions))
+        await first_success(_check_gate(views, partition) for partition in guard.votes.numbers)
 
     try:
         async with (
             keys.refreshing(),
-            open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges,
+            open_gauges(settings, valkey, store, settings.namespace, guard.votes) as refresh_gauges,
         ):
             yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace),
                 hot=hot_routes(voting),
                 routers=[
-                    voter_router(auth, VoterReads(topic, views, votes, catalogue, casts), votes),
+                    voter_router(auth, VoterReads(views, votes, catalogue, casts), votes),
                     purchase_router(auth, register, requests),
                     purchase_read_router(auth, register),
-                    source_router(auth, SourceReporter(topic, views, catalogue, log), requests),
+                    source_router(auth, SourceReporter(guard.votes, views, catalogue, log), requests),
                 ],
                 checks={
                     "deployment": guard.check,

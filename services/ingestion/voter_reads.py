@@ -8,7 +8,6 @@ from typing import Final
 
 from libs.catalogue.contests.contest_mapper import status_of
 from libs.contracts.position_token import encode_positions
-from libs.contracts.topics import Topic
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.vote_states import VoteState
 from libs.tally.contest import MILLION, UNLIMITED, Contest
@@ -48,11 +47,10 @@ class VoterReads:
     """Reads of one voter, identified by a pseudonym made with the contest's secret."""
 
     def __init__(
-        self, topic: Topic, views: VoteViews, votes: VotingService, catalogue: CatalogueViews, casts: CastCache
+        self, views: VoteViews, votes: VotingService, catalogue: CatalogueViews, casts: CastCache
     ) -> None:
         self._casts = casts
         self._catalogue = catalogue
-        self._topic = topic
         self._views = views
         self._votes = votes
         self._contests = votes.contests
@@ -67,7 +65,7 @@ class VoterReads:
         """
         configured = await self._contests.current(account, contest)
         voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
-        partition = self._topic.partition_of(voter)
+        partition = self._votes.partition_of(configured, voter)
         state = await self._views.lookup(partition, contest, voter, vote_id)
         if state.status is not None:
             is_detailed = configured.contest_type in ("rating", "ordering") and bool(state.choices)
@@ -107,7 +105,7 @@ class VoterReads:
         """
         configured = await self._contests.current(account, contest)
         voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
-        partition = self._topic.partition_of(voter)
+        partition = self._votes.partition_of(configured, voter)
         progress, found = await self._views.votes_of(partition, contest, voter, _digest(next), limit + 1)
         if not progress.open:
             raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
@@ -173,7 +171,7 @@ class VoterReads:
         """
         voter = await find_voter(self._contests, account, contest_key, voter_id, anonymous_id)
         contest = await self._contests.get(account, contest_key)
-        partition = self._topic.partition_of(voter)
+        partition = self._votes.partition_of(contest, voter)
         found = await self._views.allowance(partition, contest_key, voter)
         if not found.is_open:
             raise LedgerCatchingUp(RECOVERING, retry_after_s=1)

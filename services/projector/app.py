@@ -7,9 +7,10 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from libs.catalogue.command_writer import CommandWriter
-from libs.contracts.topics import Topic, catalogue_topic, legacy_test_namespace, purchases_topic, votes_topic
+from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.deployment.identity import check_deployment
 from libs.deployment.identity_guard import DeploymentGuard
+from libs.deployment.votes_topics import RAISE_S, VotesTopics
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.projection_names import projections_of
@@ -21,6 +22,7 @@ from libs.projection.projector import Projector
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes_projection import VotesProjection
+from libs.projection.votes_projector import VotesProjector
 from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.storage.store import StorageUnavailable, open_store
@@ -64,13 +66,13 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     folds: dict[str, Run] = {f"projection of {each.topic.name}": each.run for each in projectors}
     managers = manager_runs(settings, servers, projectors)
     supervisor = Supervisor(folds | managers, needed=frozenset(folds))
-    partitions = settings.partitions
     checks = readiness_checks(
-        servers.guard, servers.writer, servers.vote_views, partitions, projectors, supervisor
+        servers.guard, servers.writer, servers.vote_views, servers.votes, projectors, supervisor
     )
     try:
-        async with served(settings, servers.valkey, servers.store, checks):
-            await _when_there(lambda: check_deployment(settings, settings.namespace, partitions, servers.store))
+        async with served(settings, servers.valkey, servers.store, servers.votes, checks):
+            place = settings.namespace, settings.partitions, servers.store
+            await _when_there(lambda: check_deployment(settings, *place))
             await _when_there(lambda: load_functions(servers.valkey))
             await servers.writer.start()
             logger.info("processing %s", ", ".join(each.topic.name for each in projectors))
@@ -90,17 +92,18 @@ class Servers:
         self.store = open_store(settings.storage_url)
         self.valkey = open_valkey(settings.valkey_url)
         self.guard = DeploymentGuard(settings, namespace, partitions, self.store, self.valkey)
-        self.reader, self.writer = LogReader(settings), LogWriter(settings, guard=self.guard)
-        self.votes = votes_topic(namespace, partitions)
+        self.votes = self.guard.votes
+        self.reader = LogReader(settings, place=self.votes.place)
+        self.writer = LogWriter(settings, guard=self.guard, place=self.votes.place)
         self.catalogue = catalogue_topic(namespace)
         self.purchases = purchases_topic(namespace, partitions)
-        self.vote_views = VoteViews(self.valkey, namespace, partitions)
+        self.vote_views = VoteViews(self.valkey, namespace, self.votes)
         self.catalogue_views = CatalogueViews(self.valkey, namespace)
         self.purchase_views = PurchaseViews(self.valkey, namespace, self.purchases)
 
 
 class Projectors(NamedTuple):
-    votes: Projector
+    votes: VotesProjector
     catalogue: Projector
     test_catalogue: Projector
     purchases: Projector
@@ -115,10 +118,14 @@ def open_projectors(settings: Settings, servers: Servers, tracing: Tracing | Non
     test_namespace = legacy_test_namespace(settings.namespace)
     test, test_views = catalogue_topic(test_namespace), CatalogueViews(servers.valkey, test_namespace)
     addresses = AddressCounters(servers.valkey, settings.namespace)
-    raise_config = config_raiser(servers.vote_views, servers.votes)
+    raise_config = config_raiser(servers.vote_views, servers.guard.topics)
+
+    def of_votes(topic: Topic) -> Projector:
+        return projector(VotesProjection(topic, servers.vote_views, addresses), VOTES)
+
     catalogue = CatalogueProjection(servers.catalogue, servers.catalogue_views, raise_config)
     return Projectors(
-        votes=projector(VotesProjection(servers.votes, servers.vote_views, addresses), VOTES),
+        votes=VotesProjector(servers.votes, of_votes),
         catalogue=projector(catalogue, CATALOGUE),
         test_catalogue=projector(CatalogueProjection(test, test_views, no_votes), CATALOGUE),
         purchases=projector(PurchasesProjection(servers.purchases, servers.purchase_views), PURCHASES),
@@ -160,7 +167,7 @@ def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -
     kept = GenerationExpiry(
         [
             (generations, partial(assigned_to, by_topic[generations.topic.name]))
-            for generations in projections_of(servers.valkey, settings.namespace, settings.partitions).values()
+            for generations in projections_of(servers.valkey, settings.namespace, servers.votes).values()
         ],
         settings.projector_keep_generation_s,
     )
@@ -178,7 +185,7 @@ async def manage_purchases(
     settings: Settings, servers: Servers, projector: Projector, progress: CatalogueProgress
 ) -> None:
     """Cast purchased votes, once the servers that this needs respond."""
-    place = settings.namespace, settings.partitions, servers.valkey, servers.writer, servers.reader, servers.store
+    place = settings.namespace, servers.votes, servers.valkey, servers.writer, servers.reader, servers.store
     voting = await _when_there(lambda: create_voting_service(*place))
     steps = Steps(voting, AccountCiphers(partial(account_secret, servers.store)), progress.has_folded_account)
     manager = PurchaseManager(
@@ -187,14 +194,18 @@ async def manage_purchases(
     await manager.run()
 
 
-def config_raiser(views: VoteViews, votes: Topic) -> Callable[[Mapping[str, int]], Awaitable[None]]:
-    """Return a function that raises configuration versions in every partition of the votes views."""
+def config_raiser(views: VoteViews, topics: VotesTopics) -> Callable[[Mapping[str, int]], Awaitable[None]]:
+    """Return a function that raises configuration versions in every partition of the votes views.
+
+    It knows the topics of all contests that the catalogue can have (`votes_topics.py`).
+    """
 
     async def raise_config(versions: Mapping[str, int]) -> None:
+        await topics.refresh(RAISE_S)
         await asyncio.gather(
             *(
                 views.raise_config(partition, contest, version)
-                for partition in range(votes.partitions)
+                for partition in topics.log.numbers
                 for contest, version in versions.items()
             )
         )
@@ -202,11 +213,11 @@ def config_raiser(views: VoteViews, votes: Topic) -> Callable[[Mapping[str, int]
     return raise_config
 
 
-def assigned_to(projector: Projector) -> Collection[int]:
+def assigned_to(projector: Projector | VotesProjector) -> Collection[int]:
     return projector.assigned
 
 
-def end_of(reader: LogReader, topic: Topic) -> Callable[[int], Awaitable[int]]:
+def end_of(reader: LogReader, topic: Log) -> Callable[[int], Awaitable[int]]:
     async def end(partition: int) -> int:
         return (await reader.end_offsets(topic.name, [partition]))[partition]
 

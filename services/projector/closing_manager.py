@@ -19,7 +19,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -31,7 +31,8 @@ from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestClosing
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
-from libs.contracts.topics import Topic, source_log_key
+from libs.contracts.topics import source_log_key
+from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Actor, ContestClosed, ContestReopened
@@ -76,7 +77,7 @@ class ClosingManager:
 
     def __init__(
         self,
-        topic: Topic,
+        log_of_votes: VotesLog,
         catalogue: CatalogueViews,
         votes: VoteViews,
         log: Appender,
@@ -84,8 +85,8 @@ class ClosingManager:
         assigned: Callable[[], Collection[int]],
         source_grace_s: float,
     ) -> None:
-        """`topic` is the votes topic; `writer` appends to the catalogue's."""
-        self._topic = topic
+        """`writer` appends to the catalogue's log."""
+        self._log_of_votes = log_of_votes
         self._catalogue = catalogue
         self._votes = votes
         self._log = log
@@ -118,16 +119,16 @@ class ClosingManager:
         contest = contest_of(account, config)
         if contest is None or config.contest is None:
             return  # just deleted
-        states = await asyncio.gather(
-            *(self._votes.closing(partition, contest.key) for partition in range(self._topic.partitions))
-        )
+        numbers = self._log_of_votes.topic_from(contest.votes_from).numbers
+        found = await asyncio.gather(*(self._votes.closing(partition, contest.key) for partition in numbers))
+        states = dict(zip(numbers, found, strict=True))
         closing = closing_of(config.contest.document)
         finishes = contest.finishes
-        if any(state.reopened < contest.reopened for state in states):
+        if any(state.reopened < contest.reopened for state in found):
             await self._void_marks(contest, states)
         elif closing is not None:
             await self._mark(contest, closing, states)
-        elif finishes is None or min(_now(), *(state.now for state in states)) < finishes:
+        elif finishes is None or min(_now(), *(state.now for state in found)) < finishes:
             await self._settle(contest, finishes)
         else:
             await self._close(contest, finishes)
@@ -157,17 +158,18 @@ class ClosingManager:
             logger.error("contest %s of %s cannot be closed: %s", contest.key, contest.account, error)
             await self._settle(contest, _now() + TOO_LARGE_US)  # lets all others go first
 
-    async def _mark(self, contest: Contest, closing: Closing, states: Sequence[ClosingState]) -> None:
+    async def _mark(self, contest: Contest, closing: Closing, states: Mapping[int, ClosingState]) -> None:
         """Append the due markers; done when all are folded, except those that may wait for a source."""
         key, seq = contest.key, closing.seq
         missing, waiting = False, []
-        for partition, state in enumerate(states):
+        for partition, state in states.items():
             if state.closed < seq:
                 missing = True
                 if state.pending == 0 and (state.in_force is None or state.in_force >= contest.version):
                     await self._append(partition, state, ContestClosed(key, seq))
         for name, source in closing.sources.items():
-            partition = self._topic.partition_of(source_log_key(key, name))
+            topic = self._log_of_votes.topic_from(contest.votes_from)
+            partition = topic.partition_of(source_log_key(key, name))
             state = states[partition]
             until = closing.end + (0 if source.retired else self._grace_us)
             if closing.sources_until is not None:
@@ -182,10 +184,10 @@ class ClosingManager:
         if not missing:
             await self._settle(contest, min(waiting, default=None))
 
-    async def _void_marks(self, contest: Contest, states: Sequence[ClosingState]) -> None:
+    async def _void_marks(self, contest: Contest, states: Mapping[int, ClosingState]) -> None:
         """Append reopening markers: each resolves some waiting changes, to keep folds short; the last voids."""
         mark = ContestReopened(contest.key, contest.reopened, REOPENS_AT_ONCE)
-        for partition, state in enumerate(states):
+        for partition, state in states.items():
             if state.reopened < contest.reopened:
                 count = min(state.waiting // REOPENS_AT_ONCE + 1, MOST_REOPENING)
                 await self._append(partition, state, mark, count)
@@ -196,7 +198,7 @@ class ClosingManager:
         if state.open and (sent is None or sent.offset < state.folded):
             value = vote_codec.encode(mark)
             landed = await asyncio.gather(
-                *(self._log.append(self._topic.name, partition, value) for _ in range(count))
+                *(self._log.append(self._log_of_votes.name, partition, value) for _ in range(count))
             )
             at = asyncio.get_running_loop().time()
             self._sent[partition, mark] = _Sent(at, max(one.offset for one in landed))

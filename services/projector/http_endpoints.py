@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 
+from libs.contracts.votes_log import VotesLog
 from libs.monitoring.gauges import open_gauges
 from libs.storage.store import Store
 from libs.views.client import Valkey
@@ -16,13 +17,13 @@ from services.projector.settings import Settings
 
 @asynccontextmanager
 async def served(
-    settings: Settings, valkey: Valkey, store: Store, checks: Mapping[str, Check]
+    settings: Settings, valkey: Valkey, store: Store, votes: VotesLog, checks: Mapping[str, Check]
 ) -> AsyncIterator[None]:
     """Serve `/metrics`, `/livez` and `/readyz` while the context is open, if a port is set."""
     if settings.metrics_port == 0:
         yield
         return
-    async with open_gauges(settings, valkey, store, settings.namespace, settings.partitions) as refresh_gauges:
+    async with open_gauges(settings, valkey, store, settings.namespace, votes) as refresh_gauges:
         routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
         async with serve_in_background(Starlette(routes=routes), settings, settings.host, settings.metrics_port):
             yield

@@ -78,7 +78,7 @@ class Steps:
         return PurchaseCast(**_of(purchase), accepted_at=outcome.accepted_at)
 
     async def _take_back(self, purchase: Purchase) -> PurchaseEvent:
-        await self.votes.refund(await self._vote(purchase))
+        await self.votes.refund(purchase.account, await self._vote(purchase))
         return PurchaseTakenBack(**_of(purchase))
 
     async def _vote(self, purchase: Purchase) -> CastVote:

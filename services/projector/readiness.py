@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from libs.concurrency.first_success import first_success
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
+from libs.projection.votes_projector import VotesProjector
 from libs.views.vote_views import VoteViews
 from libs.web.health import Check
 from services.projector.supervision import Supervisor
@@ -15,14 +17,14 @@ def readiness_checks(
     guard: DeploymentGuard,
     writer: LogWriter,
     views: VoteViews,
-    partitions: int,
-    projectors: Iterable[Projector],
+    votes: VotesLog,
+    projectors: Iterable[Projector | VotesProjector],
     supervisor: Supervisor,
 ) -> Mapping[str, Check]:
     """Return the checks by name: the servers, each projection's consumer, and each part of the process."""
 
     async def views_answer() -> None:
-        await first_success(map(views.state, range(partitions)))
+        await first_success(map(views.state, votes.numbers))
 
     servers = {"deployment": guard.check, "log": writer.check, "views": views_answer}
     return {**servers, **{each.topic.name: each.check for each in projectors}, **supervisor.checks()}

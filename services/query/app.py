@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.concurrency.first_success import first_success
-from libs.contracts.topics import catalogue_topic, legacy_test_namespace, votes_topic
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
 from libs.legacy.contest_reads import LegacyReads
@@ -74,34 +75,35 @@ async def open_surface(settings: Settings, guard: ServiceGuard | None = None) ->
 @asynccontextmanager
 async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterator[HttpModule]:
     valkey = open_valkey(settings.valkey_url)
-    views = VoteViews(valkey, settings.namespace, settings.partitions)
+    views = VoteViews(valkey, settings.namespace, guard.votes)
     watch = PositionWatch(views)
     interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
     rings: list[ApiKeyCache] = []
     proxies = settings.proxies()
     store = open_store(settings.storage_url)
 
-    def environment(namespace: str, partitions: int, sessions: Sessions | None = None) -> Environment:
+    def environment(namespace: str, votes: VotesLog, sessions: Sessions | None = None) -> Environment:
         catalogue = CatalogueViews(valkey, namespace)
         rings.append(ApiKeyCache(catalogue, KeyUses(valkey, namespace)))
         snapshots = SnapshotCache(
-            views, watch, catalogue, catalogue_topic(namespace), partitions=partitions, interval_s=interval_s
+            views, watch, catalogue, catalogue_topic(namespace), votes=votes, interval_s=interval_s
         )
         return Environment(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
 
-    production = environment(settings.namespace, settings.partitions, Sessions(SecretRing(store, "sessions")))
-    test = environment(legacy_test_namespace(settings.namespace), NO_VOTES)
+    production = environment(settings.namespace, guard.votes, Sessions(SecretRing(store, "sessions")))
+    test_namespace = legacy_test_namespace(settings.namespace)
+    test = environment(test_namespace, VotesLog(test_namespace, NO_VOTES))
     legacy = {"/legacy": LegacyReads(*production), "/legacy-test": LegacyReads(*test)}
-    minutes = Timeline(valkey, settings.namespace, settings.partitions)
+    minutes = Timeline(valkey, settings.namespace, guard.votes)
     reads = PastReads(settings.past_rows_per_s)
     past = PastCounts(minutes, reads)
-    counts = VoteUpdates(production.auth, production.snapshots, past, settings.partitions, wait_s)
+    counts = VoteUpdates(production.auth, production.snapshots, past, guard.votes, wait_s)
     timelines = ContestTimeline(production.auth, production.snapshots, TimelineCache(minutes, reads))
     receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
-    changes = ChangeDetector(views, CatalogueViews(valkey, settings.namespace), settings.partitions)
-    log = LogReader(settings)
-    meter = LagMeter(log, votes_topic(settings.namespace, settings.partitions))
+    changes = ChangeDetector(views, CatalogueViews(valkey, settings.namespace), guard.votes)
+    log = LogReader(settings, place=guard.votes.place)
+    meter = LagMeter(log, guard.votes)
     streams = StreamHub(production.auth, production.snapshots, changes, meter, catalogue_topic(settings.namespace))
 
     origin = settings.public_url
@@ -109,7 +111,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
     async def check_views() -> None:
-        await first_success(map(views.state, range(settings.partitions)))
+        await first_success(map(views.state, guard.votes.numbers))
 
     try:
         await load_functions(valkey)

@@ -1,7 +1,7 @@
 """One contest's counts summed over all partitions; only changed partitions are read again."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts, joined
@@ -20,21 +20,21 @@ class CountViews(Protocol):
 class ContestSums:
     """Sums over partitions. Each voter is in one partition, so the sums of distinct voters are exact, too."""
 
-    def __init__(self, views: CountViews, contest: str, partitions: int) -> None:
+    def __init__(self, views: CountViews, contest: str, partitions: Iterable[int]) -> None:
         self._views = views
         self._contest = contest
-        self._parts: list[ContestCounts | None] = [None] * partitions
+        self._parts: dict[int, ContestCounts | None] = dict.fromkeys(partitions)
         self._figures: dict[tuple[str, str], VoteSums] = {}
         self._ratings: dict[str, RatingSums] = {}
 
     async def refresh(self) -> bool:
         """Read changed partitions in one pipeline; return whether there were any. Raises `ViewsUnavailable`."""
         fetched = await asyncio.gather(
-            *(self._views.counts(partition, self._contest, part) for partition, part in enumerate(self._parts))
+            *(self._views.counts(partition, self._contest, part) for partition, part in self._parts.items())
         )
         changed = [
             (partition, part)
-            for partition, part in enumerate(fetched)
+            for partition, part in zip(self._parts, fetched, strict=True)
             if part is not None and not _went_back(self._parts[partition], part)
         ]
         if changed:
@@ -49,13 +49,14 @@ class ContestSums:
 
     @property
     def parts(self) -> tuple[ContestCounts, ...]:
-        """The summed counts by partition: all partitions after the first refresh."""
-        return tuple(part for part in self._parts if part is not None)
+        """The summed counts in the order of the partitions: all partitions after the first refresh."""
+        return tuple(part for part in self._parts.values() if part is not None)
 
     @property
     def counts(self) -> Counts:
         """The current sums; later refreshes do not change the returned object."""
-        return joined(self._figures, self._ratings, self.parts)
+        parts = {partition: part for partition, part in self._parts.items() if part is not None}
+        return joined(self._figures, self._ratings, parts)
 
 
 def _went_back(held: ContestCounts | None, found: ContestCounts) -> bool:

@@ -77,14 +77,14 @@ class PastCounts:
             self._cache(name, CachedCounts(basis, past))
         return past
 
-    async def _parts(self, present: Snapshot, minute: int) -> Sequence[ContestCounts]:
+    async def _parts(self, present: Snapshot, minute: int) -> Mapping[int, ContestCounts]:
         """Read one partition after the other: pipelined calls would delay other requests for their sum."""
         rows = sum(rows_of(part) for part in present.parts if _is_past(part, minute))
         async with self._reads.turn(present.account, rows):
-            return [
-                await self._part(partition, part, present.contest.key, minute)
-                for partition, part in enumerate(present.parts)
-            ]
+            return {
+                partition: await self._part(partition, part, present.contest.key, minute)
+                for partition, part in enumerate(present.parts, present.contest.votes_from)
+            }
 
     async def _part(self, partition: int, present: ContestCounts, contest: str, minute: int) -> ContestCounts:
         if not _is_past(present, minute):

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.concurrency.single_flight import SingleFlight
 from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.topics import Topic
+from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import NotFound
 from libs.views.catalogue_views import Mark
 from services.query.contest_sums import ContestSums, CountViews
@@ -39,7 +41,7 @@ class Catalogue(Protocol):
 class Entry:
     """The cache entry of one contest. `seen` is the catalogue's position before `config` was read."""
 
-    sums: ContestSums
+    sums: ContestSums | None = None
     wanted: Mark | None = None
     seen: Mark | None = None
     snapshot: Snapshot | None = None
@@ -61,14 +63,14 @@ class SnapshotCache:
         watch: PositionWatch,
         catalogue: Catalogue,
         catalogue_topic: Topic,
-        partitions: int,
+        votes: VotesLog,
         interval_s: float,
     ) -> None:
         self._views = views
         self._watch = watch
         self._catalogue = catalogue
         self._topic = catalogue_topic
-        self._partitions = partitions
+        self._votes = votes
         self._interval_s = interval_s
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._looks = [self._look(partition) for partition in range(catalogue_topic.partitions)]
@@ -111,7 +113,7 @@ class SnapshotCache:
         return entry
 
     def _new_entry(self, account: str, key: str) -> Entry:
-        entry = Entry(ContestSums(self._views, key, self._partitions))
+        entry = Entry()
         entry.rounds = SingleFlight(lambda: self._build(entry, account, key))
         return entry
 
@@ -120,19 +122,24 @@ class SnapshotCache:
         loop = asyncio.get_running_loop()
         began = loop.time()
         before, seen = entry.snapshot, entry.wanted
-        if before is not None and entry.seen == seen:
+        sums = entry.sums
+        if sums is None:
+            config = await self._catalogue.contest_config(account, key)
+            first = 0 if config.contest is None else votes_from(config.contest.document)
+            sums = ContestSums(self._views, key, self._votes.topic_from(first).numbers)
+            changed = await sums.refresh()
+            entry.sums = sums
+        elif before is not None and entry.seen == seen:
             config = before.config
-            changed = await entry.sums.refresh()
+            changed = await sums.refresh()
         else:
-            config, changed = await asyncio.gather(
-                self._catalogue.contest_config(account, key), entry.sums.refresh()
-            )
+            config, changed = await asyncio.gather(self._catalogue.contest_config(account, key), sums.refresh())
         snapshot = before if before is not None and config == before.config else _snapshot(account, config)
         if snapshot is None:
             self._entries.pop((account, key), None)
             raise NotFound(f"Contest {key} not found.")
         if changed or snapshot is not before or snapshot.phase is not snapshot.contest.phase(now()):
-            snapshot = _counted(snapshot, entry.sums)
+            snapshot = _counted(snapshot, sums)
         entry.snapshot = snapshot
         pause_s = max(LEAST_INTERVAL_S, (loop.time() - began) * LOAD)
         entry.seen = seen

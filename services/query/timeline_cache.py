@@ -87,6 +87,7 @@ class Series:
         self._minutes = minutes
         self.settled: defaultdict[Subject, dict[int, Cells]] = defaultdict(dict)
         self.version = object()
+        self._first = 0
         self._parts: list[PartitionTimeline] = []
 
     def serves(self, present: Snapshot, begin: int, until: int) -> bool:
@@ -111,9 +112,10 @@ class Series:
     async def reach(self, present: Snapshot, until: int) -> None:
         """Extend it to the minute `until`, at most to `present`. Discard it if this raises `ViewsUnavailable`."""
         if not self._parts:
-            self._parts = [await self._before(*each) for each in enumerate(present.parts)]
+            self._first = present.contest.votes_from
+            self._parts = [await self._before(*each) for each in enumerate(present.parts, self._first)]
             self.size = sum(len(part.state) for part in self._parts)
-        for partition, found in enumerate(present.parts):
+        for partition, found in enumerate(present.parts, self._first):
             await self._settle(partition, found, min(_minute(found), until))
 
     async def _before(self, partition: int, found: ContestCounts) -> PartitionTimeline:
@@ -125,7 +127,7 @@ class Series:
         return PartitionTimeline(basis(found), self._begin, _state(found) if _minute(found) < self._begin else {})
 
     async def _settle(self, partition: int, found: ContestCounts, until: int) -> None:
-        part = self._parts[partition]
+        part = self._parts[partition - self._first]
         if until > part.until:
             part.present, part.latest = None, {}
             minutes = range(part.until, until, self._minutes)
@@ -177,7 +179,10 @@ class TimelineCache:
         known = self._firsts.get(contest)
         if known is None or known[0] != state:
             found = await asyncio.gather(
-                *(self._views.first_minute(partition, contest) for partition in range(len(present.parts)))
+                *(
+                    self._views.first_minute(partition, contest)
+                    for partition, _ in enumerate(present.parts, present.contest.votes_from)
+                )
             )
             known = state, min((minute for minute in found if minute is not None), default=None)
             self._firsts[contest] = known

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.contracts.votes_log import VotesLog
 from libs.tally.time import microseconds, parse_timestamp
 from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, header, require
@@ -38,19 +39,19 @@ class VoteUpdates:
     """Serves the vote count record of a contest."""
 
     def __init__(
-        self, auth: Authenticator, snapshots: SnapshotCache, past: PastCounts, partitions: int, wait_s: float
+        self, auth: Authenticator, snapshots: SnapshotCache, past: PastCounts, votes: VotesLog, wait_s: float
     ) -> None:
         self._auth = auth
         self._snapshots = snapshots
         self._past = past
-        self._partitions = partitions
+        self._votes = votes
         self._wait_s = wait_s
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         headers = scope["headers"]
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "results:read")
-        asked = parse(scope["query_string"], self._partitions)
+        asked = parse(scope["query_string"], self._votes.end)
         contest = scope["path_params"]["contest_key"]
         present = await self._visible(key, contest, NO_POSITIONS)
         if asked.positions:
@@ -80,8 +81,11 @@ class VoteUpdates:
 
 
 @lru_cache(maxsize=1024)
-def parse(query: bytes, partitions: int) -> Asked:
-    """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name."""
+def parse(query: bytes, end: int) -> Asked:
+    """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name.
+
+    A position's partitions must be before `end`.
+    """
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
     sources, details = _flag(given, "sources"), _flag(given, "details")
     minute = _minute(given["at"][-1]) if "at" in given else None
@@ -91,7 +95,7 @@ def parse(query: bytes, partitions: int) -> Asked:
         positions = decode_positions(given["min_position"][-1])
     except ValueError as error:
         raise ValidationFailed([Problem("", f"min_position: {error}", "min_position")]) from error
-    if any(partition >= partitions for partition in positions):
+    if any(partition >= end for partition in positions):
         message = "min_position is not a token of this service"
         raise ValidationFailed([Problem("", message, "min_position")])
     return Asked(sources, details, positions, minute)

@@ -200,7 +200,7 @@ class Bench:
         process = await tally(self._supervisor, "replay", "run", "--projection", "votes", "--execute")
         generations = PROJECTIONS[Rebuildable.VOTES].generations(self._deployment)
         while True:
-            found = await generations.read_all()
+            found = list((await generations.read_all()).values())
             folded = sum(one.position.offset for each in found for one in each.others.values() if one.position)
             if folded > sum(each.live.position.offset for each in found if each.live.position) / 2:
                 break

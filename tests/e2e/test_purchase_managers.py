@@ -19,6 +19,7 @@ from libs.contracts.purchase_events import (
     purchases_codec,
 )
 from libs.contracts.topics import Topic, purchases_topic
+from libs.contracts.votes_log import VotesLog
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
@@ -83,7 +84,9 @@ async def second(stack: Supervisor) -> AsyncIterator[Second]:
     valkey, log, reader = open_valkey(found.valkey), LogWriter(settings), LogReader(settings)
     await log.start()
     store, topic = open_store(found.storage_url), purchases_topic(found.namespace, found.partitions)
-    voting = await create_voting_service(found.namespace, found.partitions, valkey, log, reader, store)
+    voting = await create_voting_service(
+        found.namespace, VotesLog(found.namespace, found.partitions), valkey, log, reader, store
+    )
 
     async def folded(account: str) -> bool:
         return True

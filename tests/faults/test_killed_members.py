@@ -267,7 +267,9 @@ async def test_votes_outlive_the_loss_of(
 
                 def partition_of(voter: str) -> int:
                     if voter not in partitions:
-                        partitions[voter] = deployment.votes.partition_of(voter_pseudonym(secret, voter, None))
+                        partitions[voter] = deployment.votes.topic_from(0).partition_of(
+                            voter_pseudonym(secret, voter, None)
+                        )
                     return partitions[voter]
 
                 def accepted_in(partition: int) -> list[float]:

@@ -104,7 +104,9 @@ class Operator:
             generations = PROJECTIONS[Rebuildable.VOTES].generations(deployment)
 
             async def half_way() -> bool:
-                others = [one for found in await generations.read_all() for one in found.others.values()]
+                others = [
+                    one for found in (await generations.read_all()).values() for one in found.others.values()
+                ]
                 return any(one.state is State.BUILDING and one.position is not None for one in others)
 
             await eventually(half_way, every_s=0.005)

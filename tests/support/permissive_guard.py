@@ -1,11 +1,12 @@
 """A guard that permits everything, for a service whose topics do not all exist."""
 
+from libs.contracts.votes_log import VotesLog
+from libs.deployment.settings import DeploymentSettings
+from libs.deployment.votes_topics import VotesTopics
 
-class Unguarded:
-    """Behaves as `DeploymentGuard` after a successful check."""
 
-    def refusal(self) -> None:
-        return None
+class UnguardedLog:
+    """Permits a writer everything."""
 
     def append_refusal(self) -> None:
         return None
@@ -14,6 +15,17 @@ class Unguarded:
         return None
 
     def report_shortened(self, topic: str, partition: int) -> None:
+        return None
+
+
+class Unguarded(UnguardedLog):
+    """Behaves as `DeploymentGuard` after a successful check."""
+
+    def __init__(self, settings: DeploymentSettings) -> None:
+        self.votes = VotesLog(settings.namespace, settings.partitions)
+        self.topics = VotesTopics(settings, self.votes)
+
+    def refusal(self) -> None:
         return None
 
     async def check(self) -> None:

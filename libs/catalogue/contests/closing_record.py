@@ -63,6 +63,12 @@ def reopened_of(document: Document) -> int:
     return seq
 
 
+def votes_from(document: Document) -> int:
+    """Return the number of the first partition of the contest's votes topic."""
+    first: int = document.get("votes_from", 0)
+    return first
+
+
 def closed(document: Document, contest: Contest, sources: Mapping[str, SourceConfig], end: int) -> Document:
     """Add the next closing to the document of `contest`, which ended at `end` (us)."""
     closing = {

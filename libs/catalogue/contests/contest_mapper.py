@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from libs.catalogue.contests.closing_record import Closing, closing_of, is_erased, reopened_of
+from libs.catalogue.contests.closing_record import Closing, closing_of, is_erased, reopened_of, votes_from
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
@@ -55,6 +55,7 @@ def contest_of(account: str, config: ContestConfig) -> Contest | None:
         positions=_positions(rules.ordering),
         closed=0 if closing is None else closing.seq,
         reopened=reopened_of(document),
+        votes_from=votes_from(document),
         is_erased=is_erased(document),
         as_of=config.as_of,
     )

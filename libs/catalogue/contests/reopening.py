@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from libs.catalogue.contests.closing_record import reopened, reopened_of
+from libs.catalogue.contests.closing_record import reopened, reopened_of, votes_from
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import CONTESTS
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import ViewsUnavailable
 
 DEADLINE_S: Final = 5.0
@@ -31,18 +32,18 @@ class ClosingReader(Protocol):
 
 
 class Reopener:
-    """Reopens contests whose votes lie in `partitions` partitions."""
+    """Reopens contests, whose votes are in `log`."""
 
-    def __init__(self, record_service: RecordService, votes: ClosingReader, partitions: int) -> None:
+    def __init__(self, record_service: RecordService, votes: ClosingReader, log: VotesLog) -> None:
         self._record_service = record_service
         self._votes = votes
-        self._partitions = partitions
+        self._log = log
 
     async def check(self, account: str, contest: str, end: int) -> Stored:
         """Check that the contest can be reopened and return its record. Raises `NotFound`, `ValidationFailed` for
         an `end` (us) in the past, `NotClosed`, and `ContestFinal` if it is sealed."""
         stored = await self._record_service.get(CONTESTS, account, contest)
-        if any(end <= state.now for state in await self._states(contest)):
+        if any(end <= state.now for state in await self._states(stored)):
             raise ValidationFailed([Problem("/end", "must be in the future")])
         reopened(stored.document, end)
         return stored
@@ -58,14 +59,13 @@ class Reopener:
         )
         seq = reopened_of(stored.document)
         deadline = asyncio.get_running_loop().time() + DEADLINE_S
-        while any(state.reopened < seq for state in await self._states(contest)):
+        while any(state.reopened < seq for state in await self._states(stored)):
             if asyncio.get_running_loop().time() > deadline:
                 message = "The contest is reopened, but does not accept votes yet; send the request again."
                 raise ViewsUnavailable(message, retry_after_s=1)
             await asyncio.sleep(POLL_S)
         return stored
 
-    async def _states(self, contest: str) -> Sequence[State]:
-        return await asyncio.gather(
-            *(self._votes.closing(partition, contest) for partition in range(self._partitions))
-        )
+    async def _states(self, contest: Stored) -> Sequence[State]:
+        numbers = self._log.topic_from(votes_from(contest.document)).numbers
+        return await asyncio.gather(*(self._votes.closing(partition, contest.key) for partition in numbers))

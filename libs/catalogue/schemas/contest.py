@@ -180,7 +180,7 @@ class ContestConfig(Members):
 class Contest(Record):
     """A contest collects votes for participants."""
 
-    owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened", "seal", "secret_erased"})
+    owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened", "seal", "secret_erased", "votes_from"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"phase"}
 
     title: Title = None

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from libs.audit.generation_counts import counts_by_partition
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestConfig
@@ -64,8 +65,7 @@ async def contests(
 
 async def _listed(deployment: Deployment, contest: Contest, config: ContestConfig) -> ListedContest:
     views = deployment.vote_views
-    parts = [await views.counts(partition, contest.key) for partition in range(deployment.partitions)]
-    counts = sum_of([part for part in parts if part is not None])
+    counts = sum_of(await counts_by_partition(views, deployment.votes, contest))
     results = results_of(contest, sources_of(config), counts)
     document = {} if config.contest is None else config.contest.document
     total = results.totals[""]

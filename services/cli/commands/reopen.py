@@ -47,7 +47,7 @@ async def reopen(
     until = moment(end, "--end")
     account = await deployment.catalogue.owner_of(contest)
     records = await deployment.catalogue.record_service()
-    reopener = Reopener(records, deployment.vote_views, deployment.partitions)
+    reopener = Reopener(records, deployment.vote_views, deployment.votes)
     try:
         before = (await reopener.check(account, contest, until)).document
     except ValidationFailed as error:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from uuid_utils import uuid7
 
+from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.vote_sources import ExternalCounts, external_counts
 from libs.contracts.topics import source_log_key
@@ -181,12 +182,14 @@ async def release(
 async def _read(deployment: Deployment, contest: str) -> tuple[dict[str, ExternalCounts], dict[str, SourceCounts]]:
     """Return the counted and the reported votes by source. Raises `NotFound`."""
 
+    _, config = await deployment.catalogue.contest(contest)
+    topic = deployment.votes.topic_from(0 if config.contest is None else votes_from(config.contest.document))
+
     async def reported(source: str) -> SourceCounts | None:
-        partition = deployment.votes.partition_of(source_log_key(contest, source))
+        partition = topic.partition_of(source_log_key(contest, source))
         found = await deployment.vote_views.counts(partition, contest)
         return None if found is None else found.sources.get(source)
 
-    _, config = await deployment.catalogue.contest(contest)
     registered = sources_of(config)
     each = await asyncio.gather(*map(reported, registered))
     counts = {name: found for name, found in zip(registered, each, strict=True) if found is not None}

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from libs.contracts.log_records import Position
+from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.catalogue_views import Mark
 from libs.views.connection import NO_ANSWER
@@ -36,10 +37,10 @@ class ChangeDetector:
     interval, reveals it.
     """
 
-    def __init__(self, views: Views, catalogue: Catalogue, partitions: int) -> None:
+    def __init__(self, views: Views, catalogue: Catalogue, votes: VotesLog) -> None:
         self._views = views
         self._catalogue = catalogue
-        self._partitions = partitions
+        self._votes = votes
         self._marks: dict[View, Mark] = {}
 
     async def moved(self, catalogue: Iterable[int]) -> bool:
@@ -52,7 +53,7 @@ class ChangeDetector:
             async with asyncio.timeout(LOOK_S):
                 found = dict(
                     await asyncio.gather(
-                        *(self._of_votes(partition) for partition in range(self._partitions)),
+                        *(self._of_votes(partition) for partition in self._votes.numbers),
                         *(self._of_catalogue(partition) for partition in set(catalogue)),
                     )
                 )

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log
 from libs.tally.contest import MILLION
 from libs.tally.errors import LogUnavailable
 from services.query.snapshot_cache import now
@@ -51,7 +51,7 @@ class LagMeter:
     the truth. While Kafka is unavailable, the last ends stay.
     """
 
-    def __init__(self, log: LogEnds, topic: Topic) -> None:
+    def __init__(self, log: LogEnds, topic: Log) -> None:
         self._log = log
         self._topic = topic
         self._ends: defaultdict[int, deque[_End]] = defaultdict(deque)
@@ -62,7 +62,7 @@ class LagMeter:
             await wanted.wait()
             try:
                 moment = now()
-                self.observe(await self._log.end_offsets(self._topic.name, range(self._topic.partitions)), moment)
+                self.observe(await self._log.end_offsets(self._topic.name, self._topic.numbers), moment)
             except LogUnavailable:
                 pass  # votes are not accepted either
             except Exception:

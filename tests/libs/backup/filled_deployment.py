@@ -11,12 +11,13 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from typer.testing import Result
 
-from libs.backup.exported_topics import topics_by_kind
+from libs.backup.exported_topics import logs_by_kind
 from libs.contracts.catalogue_events import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchase_events import PurchaseEvent, PurchaseRefunded, purchases_codec
 from libs.contracts.topics import catalogue_topic
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import LogReader
 from libs.storage.secrets import account_secret, contest_secret, server_secret
@@ -49,7 +50,7 @@ class Site:
     async def append(
         self, kind: str, values: Sequence[bytes], partition: int = 0, key: bytes | None = None
     ) -> None:
-        topic = topics_by_kind(self.stack.namespace, PARTITIONS)[kind].name
+        topic = logs_by_kind(self.stack.namespace, VotesLog(self.stack.namespace, PARTITIONS))[kind].name
         for value in values:
             await self.producer.send(topic, value, key, partition=partition)
         await self.producer.flush()
@@ -81,7 +82,9 @@ class Site:
         """By topic and partition, all of them."""
         found: dict[str, list[LogRecord]] = {}
         async with LogReader(self.stack.kafka_settings) as reader:
-            for kind, topic in topics_by_kind(self.stack.namespace, PARTITIONS).items():
+            for kind, topic in logs_by_kind(
+                self.stack.namespace, VotesLog(self.stack.namespace, PARTITIONS)
+            ).items():
                 extents = await reader.extents(topic.name, range(topic.partitions))
                 async with aclosing(reader.records(topic.name, extents)) as batches:
                     async for partition, records in batches:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from libs.backup.exported_topics import topics_by_kind
+from libs.backup.exported_topics import logs_by_kind
 from libs.backup.importer import import_logs
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.contracts.dataclass_json import json_form
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import Deployment
 from libs.kafka.topics import find_topics
 from libs.storage.secrets import contest_secret
@@ -44,10 +45,9 @@ def copy(out: Path, tmp_path: Path) -> Path:
 
 async def exists(target: Site) -> bool:
     """Return whether anything of the target exists."""
-    topics = topics_by_kind(target.stack.namespace, PARTITIONS).values()
-    return bool(
-        await find_topics(target.stack.kafka_settings, list(topics)) or await target.store.names("secrets")
-    )
+    logs = logs_by_kind(target.stack.namespace, VotesLog(target.stack.namespace, PARTITIONS)).values()
+    topics = [topic for log in logs for topic in log.topics]
+    return bool(await find_topics(target.stack.kafka_settings, topics) or await target.store.names("secrets"))
 
 
 async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers_time(

@@ -17,6 +17,7 @@ from libs.contracts.catalogue_events import (
 from libs.contracts.certificates import Certificate
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
+from libs.contracts.topics import Topic, votes_topic
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 
 ACCOUNT = "account"
@@ -38,9 +39,9 @@ class Recorded:
         ]
         self.batch = 1_000
 
-    @property
-    def partitions(self) -> int:
-        return len(self._votes)
+    def topic_from(self, first: int) -> Topic:
+        assert first == 0
+        return votes_topic("", len(self._votes))
 
     async def size(self) -> int:
         return sum(map(len, self._votes))

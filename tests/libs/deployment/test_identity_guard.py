@@ -11,7 +11,7 @@ from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.views.vote_views import VoteViews
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually
-from tests.support.permissive_guard import Unguarded
+from tests.support.permissive_guard import UnguardedLog
 
 
 async def started(place: Place, guard: LogGuard) -> LogWriter:
@@ -82,7 +82,7 @@ async def test_nothing_is_appended_where_a_writers_metadata_has_another_number(p
 
 
 async def test_a_writer_notices_added_partitions_by_its_own_metadata(place: Place) -> None:
-    class Strict(Unguarded):
+    class Strict(UnguardedLog):
         def check_partitions(self, topic: str, found: int) -> None:
             asked.append((topic, found))
             raise WrongTopic("no")
@@ -109,7 +109,7 @@ async def test_a_log_that_was_recreated_while_it_runs_ends_its_service(place: Pl
 
 
 async def test_a_record_at_an_offset_that_was_given_before_is_not_acknowledged(place: Place) -> None:
-    class Noting(Unguarded):
+    class Noting(UnguardedLog):
         def report_shortened(self, topic: str, partition: int) -> None:
             noted.append((topic, partition))
 

@@ -292,7 +292,7 @@ async def generations_anew(generations: Generations, partition: int, entries: Se
     views: Any = (
         CatalogueViews(valkey, generations._namespace, 2)
         if generations.prefix == "catalogue"
-        else PurchaseViews(valkey, generations._namespace, generations.topic, 2)
+        else PurchaseViews(valkey, generations._namespace, generations.topic.topics[0], 2)
     )
     for at in range(0, len(entries), 32):
         batch = entries[at : at + 32]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from libs.contracts.log_records import Position
+from libs.contracts.topics import votes_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import ValkeyClient
 from libs.views.connection import NotExecuted
@@ -71,7 +72,10 @@ async def test_every_partition_is_served_and_no_shard_holds_two_more_than_anothe
     await asyncio.gather(*(begin(views, partition) for partition in range(PARTITIONS)))
     states = await asyncio.gather(*(views.state(partition) for partition in range(PARTITIONS)))
     assert [state.position.log_id for state in states] == [f"log{partition}" for partition in range(PARTITIONS)]
-    found = [key.partition async for key in generation_keys(valkey, namespace, "votes", PARTITIONS)]
+    found = [
+        key.partition
+        async for key in generation_keys(valkey, namespace, "votes", votes_topic(namespace, PARTITIONS))
+    ]
     assert set(found) == set(range(PARTITIONS))
     bases = [key_base(namespace, "votes", partition, PARTITIONS) for partition in range(PARTITIONS)]
     held = Counter(cluster.node_of(slot_of(base.encode())).port for base in bases)
@@ -239,7 +243,10 @@ async def test_a_lost_shard_refuses_its_own_calls_and_is_not_overlooked_by_a_sca
         assert len(refused) in (5, 6)
         assert len([each for each in found if isinstance(each, BaseException)]) == len(refused)
         with pytest.raises(ViewsUnavailable):
-            _ = [key async for key in generation_keys(client, namespace, "votes", PARTITIONS)]
+            _ = [
+                key
+                async for key in generation_keys(client, namespace, "votes", votes_topic(namespace, PARTITIONS))
+            ]
         await client.close()
 
 

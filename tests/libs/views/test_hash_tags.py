@@ -7,7 +7,9 @@ from typing import get_args
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from libs.views.hash_tags import SLOTS, Prefix, key_base, partition_in, shard_borders, slot_of
+from libs.contracts.topics import Topic
+from libs.contracts.votes_log import VotesLog
+from libs.views.hash_tags import SLOTS, Prefix, base_in, key_base, partition_in, shard_borders, slot_of
 
 PREFIXES = st.sampled_from(get_args(Prefix))
 PARTITIONS = st.integers(16, 1024)
@@ -34,18 +36,32 @@ def test_four_partitions_of_the_catalogue_lie_on_four_shards() -> None:
     assert held("catalogue", 4, 4) == [1, 1, 1, 1]
 
 
+@given(begun=st.integers(1, 200), partitions=st.integers(1, 200))
+def test_no_two_topics_of_the_votes_share_a_tag(begun: int, partitions: int) -> None:
+    log, grown = VotesLog("ns", begun), VotesLog("ns", begun)
+    grown.add([grown.next_topic(partitions)])
+    bases = {base_in(grown, "ns", "votes", partition): partition for partition in grown.numbers}
+    assert len(bases) == begun + partitions
+    assert [base_in(log, "ns", "votes", partition) for partition in log.numbers] == list(bases)[:begun]
+    for base, partition in bases.items():
+        assert partition_in(f"{base}:g1:position", "ns", "votes", grown) == partition
+        assert partition_in(f"{base}:g1:position", "ns", "votes", log) == (
+            partition if partition < begun else None
+        )
+
+
 @given(prefix=PREFIXES, partitions=PARTITIONS, data=st.data())
 def test_the_partition_is_read_from_its_own_keys_only(
     prefix: Prefix, partitions: int, data: st.DataObject
 ) -> None:
     partition = data.draw(st.integers(0, partitions - 1))
-    base = key_base("ns", prefix, partition, partitions)
-    assert partition_in(f"{base}:g1:position", "ns", prefix, partitions) == partition
+    base, log = key_base("ns", prefix, partition, partitions), Topic("any", partitions)
+    assert partition_in(f"{base}:g1:position", "ns", prefix, log) == partition
     for other in get_args(Prefix):
         if other != prefix:
-            assert partition_in(f"{base}:g1:position", "ns", other, partitions) is None
-    assert partition_in(f"{base}:g1:position", "another", prefix, partitions) is None
-    assert partition_in(f"ns:{{{partition}}}:g1:position", "ns", prefix, partitions) is None
+            assert partition_in(f"{base}:g1:position", "ns", other, log) is None
+    assert partition_in(f"{base}:g1:position", "another", prefix, log) is None
+    assert partition_in(f"ns:{{{partition}}}:g1:position", "ns", prefix, log) is None
 
 
 def test_slots_are_those_of_valkey() -> None:

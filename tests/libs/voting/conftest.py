@@ -9,7 +9,7 @@ import pytest
 
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import Appended
-from libs.contracts.topics import votes_topic
+from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event
@@ -103,7 +103,7 @@ def service_of(
     async def load_secret(key: str) -> bytes:
         return b"secret"
 
-    contests, topic = ContestCache(load, load_version, load_secret), votes_topic(namespace, 1)
+    contests, topic = ContestCache(load, load_version, load_secret), VotesLog(namespace, 1)
     addresses = AddressCounters(valkey, namespace)
     driver = Driver(topic, partition.views, addresses, contests, log, read_cast)
     return VotingService(topic, contests, driver, Receipts())

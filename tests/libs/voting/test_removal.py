@@ -105,5 +105,5 @@ async def test_a_vote_that_stays_undecided_is_answered_so(
 async def test_a_purchase_that_was_never_cast_uses_up_its_id(
     partition: Partition, service: VotingService, log: Log
 ) -> None:
-    await service.refund(a_vote(source="c-paid", voter="buyer"))
+    await service.refund("account", a_vote(source="c-paid", voter="buyer"))
     assert [(event.reason, event.address) for event in removals(log)] == [("refund", None)]

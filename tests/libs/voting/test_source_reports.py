@@ -14,6 +14,7 @@ from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import source_log_key, votes_topic
+from libs.contracts.votes_log import VotesLog
 from libs.tally.counts import VoteSums
 from libs.tally.errors import AppendUnknown, ContestFinal, NotAppended, NotFound, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
@@ -60,7 +61,7 @@ class Desk:
 
     @property
     def reporter(self) -> SourceReporter:
-        return SourceReporter(votes_topic("any", PARTITIONS), self.log.views, self, self)
+        return SourceReporter(VotesLog("any", PARTITIONS), self.log.views, self, self)
 
     async def contest_config(self, account: str, contest: str) -> ContestConfig:
         return self.config

@@ -88,7 +88,7 @@ async def open_place(addresses: Addresses, objects: Path, **given: Any) -> Async
         open_catalogue(addresses.kafka, addresses.valkey, legacy_test_namespace(namespace)) as test,
         production.folding(),
         test.folding(),
-        open_surface(settings, guard=Unguarded()) as http_module,
+        open_surface(settings, guard=Unguarded(settings)) as http_module,
     ):
         front = HttpMiddleware(build_app("Tallykeeper: catalogue", [http_module]))
         try:

@@ -41,7 +41,7 @@ async def front(
         namespace=catalogue.namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_surface(settings, guard=Unguarded()) as http_module:
+    async with open_surface(settings, guard=Unguarded(settings)) as http_module:
         app = build_app("Tallykeeper: catalogue", [http_module])
 
         @app.get("/broken")

@@ -13,6 +13,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
+from libs.contracts.votes_log import VotesLog
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.topics import create_topics
 from libs.storage.store import open_store
@@ -165,7 +166,7 @@ class ProjectorEnvironment:
 
     @property
     def reopener(self) -> Reopener:
-        return Reopener(self.catalogue.record_service, self.votes, PARTITIONS)
+        return Reopener(self.catalogue.record_service, self.votes, VotesLog(self.settings.namespace, PARTITIONS))
 
 
 @asynccontextmanager
@@ -184,6 +185,8 @@ async def open_environment(
     await create_topics(settings, topics_of(namespace, PARTITIONS))
     async with open_catalogue(kafka, valkey_address, namespace) as catalogue, LogReader(settings) as reader:
         store = open_store(settings.storage_url)
-        voting = await create_voting_service(namespace, PARTITIONS, catalogue.valkey, catalogue.log, reader, store)
+        voting = await create_voting_service(
+            namespace, VotesLog(namespace, PARTITIONS), catalogue.valkey, catalogue.log, reader, store
+        )
         topic, views = votes_topic(namespace, PARTITIONS), VoteViews(catalogue.valkey, namespace, PARTITIONS)
         yield ProjectorEnvironment(settings, topic, catalogue, views, voting, reader)

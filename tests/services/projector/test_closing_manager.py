@@ -9,6 +9,7 @@ from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import OutcomeKind, catalogue_codec
 from libs.contracts.validation import ValidationFailed
+from libs.contracts.votes_log import VotesLog
 from libs.projection import fencing
 from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable
@@ -146,7 +147,7 @@ async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: ProjectorE
 
 async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(own: ProjectorEnvironment) -> None:
     """A vote on its way may be the only one of a participant that is to be deleted."""
-    guard = ClosedContests(own.catalogue.views, own.votes, PARTITIONS).participant_may_go
+    guard = ClosedContests(own.catalogue.views, own.votes, VotesLog("any", PARTITIONS)).participant_may_go
     async with own.projecting(produce_deadline_ms=60_000):
         contest = await own.contest(end=await own.now() + HOUR)
         voted, other = [

@@ -283,7 +283,7 @@ async def open_environment(
     with TemporaryDirectory() as storage:
         wanted: dict[str, Any] = {"partitions": PARTITIONS, "storage_url": storage} | settings
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
-        async with open_surface(given, Unguarded()) as http_module:
+        async with open_surface(given, Unguarded(given)) as http_module:
             app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])
             transport = httpx.ASGITransport(HttpMiddleware(app, http_module.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.contracts.votes_log import VotesLog
 from libs.tally.events import Rating
 from libs.tally.time import timestamp
 from libs.views.reply_types import ContestCounts, SourceCounts
@@ -202,7 +203,9 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(env: QueryE
     views, namespace = env.views, env.settings.namespace
     topic = catalogue_topic(namespace)
     catalogue = env.production.views
-    snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+    snapshots = SnapshotCache(
+        views, PositionWatch(views), catalogue, topic, VotesLog("any", PARTITIONS), interval_s=0.01
+    )
     timeline = Counting(views._valkey, namespace, PARTITIONS)
     past = PastCounts(timeline, PastReads(0), most_figures=12)
 
@@ -252,4 +255,6 @@ async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_
 
 def snapshots_of(env: QueryEnvironment) -> SnapshotCache:
     topic, watch = catalogue_topic(env.settings.namespace), PositionWatch(env.views)
-    return SnapshotCache(env.views, watch, env.production.views, topic, PARTITIONS, interval_s=0.01)
+    return SnapshotCache(
+        env.views, watch, env.production.views, topic, VotesLog("any", PARTITIONS), interval_s=0.01
+    )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.position_token import decode_positions
 from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.contracts.votes_log import VotesLog
 from libs.projection.votes_projection import VotesProjection
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer, connect
@@ -170,7 +171,9 @@ class Shown:
 
     def __init__(self, views: VoteViews, catalogue: CatalogueViews, timeline: Timeline) -> None:
         topic = catalogue_topic(views._namespace)
-        self._snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+        self._snapshots = SnapshotCache(
+            views, PositionWatch(views), catalogue, topic, VotesLog("any", PARTITIONS), interval_s=0.01
+        )
         self._past = PastCounts(timeline, PastReads(0))
         self._timelines = TimelineCache(timeline, PastReads(0))
 
@@ -199,7 +202,9 @@ async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(env:
     views = env.views
     catalogue = env.production.views
     topic = catalogue_topic(env.settings.namespace)
-    snapshots = SnapshotCache(views, PositionWatch(views), catalogue, topic, PARTITIONS, interval_s=0.01)
+    snapshots = SnapshotCache(
+        views, PositionWatch(views), catalogue, topic, VotesLog("any", PARTITIONS), interval_s=0.01
+    )
 
     async def asks(begin: int, until: int) -> tuple[list[int], int]:
         before = timeline.fetched
@@ -259,7 +264,7 @@ async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(e
         PositionWatch(env.views),
         env.production.views,
         catalogue_topic(env.settings.namespace),
-        PARTITIONS,
+        VotesLog("any", PARTITIONS),
         interval_s=0.01,
     )
     present = await snapshots.get("acme", "song", decode_positions(env.head()))

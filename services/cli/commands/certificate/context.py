@@ -33,7 +33,7 @@ class SealableContest:
             await deployment.catalogue.owner_of(contest),
             await deployment.catalogue.record_service(),
         )
-        sealer = SealingService(records, deployment.vote_views, deployment.partitions, account)
+        sealer = SealingService(records, deployment.vote_views, deployment.votes, account)
         return cls(deployment, contest, account, records, sealer)
 
     async def document(self) -> Document:

@@ -8,7 +8,7 @@ from libs.audit.log_fold import SLICE, slices
 from libs.backup.manifest import Manifest, read_manifest
 from libs.backup.ndjson_codec import from_line
 from libs.certificates.builder import Batches
-from libs.contracts.topics import Topic, catalogue_topic
+from libs.contracts.topics import Log, Topic, catalogue_topic
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
 
@@ -21,12 +21,11 @@ class ServedLog:
         self._votes = deployment.votes
         self._catalogue = deployment.catalogue.topic
 
-    @property
-    def partitions(self) -> int:
-        return self._votes.partitions
+    def topic_from(self, first: int) -> Topic:
+        return self._votes.topic_from(first)
 
     async def size(self) -> int:
-        return sum((await self._reader.end_offsets(self._votes.name, range(self.partitions))).values())
+        return sum((await self._reader.end_offsets(self._votes.name, self._votes.numbers)).values())
 
     def catalogue(self, account: str) -> Batches:
         return self._records(self._catalogue, self._catalogue.partition_of(account))
@@ -34,7 +33,7 @@ class ServedLog:
     def votes(self, partition: int) -> Batches:
         return self._records(self._votes, partition)
 
-    async def _records(self, topic: Topic, partition: int) -> Batches:
+    async def _records(self, topic: Log, partition: int) -> Batches:
         ends = await self._reader.end_offsets(topic.name, [partition])
         async with aclosing(slices(self._reader, topic, partition, 0, ends[partition])) as pieces:
             async for records in pieces:
@@ -54,9 +53,8 @@ class ExportedLog:
         self._directory = directory
         self._manifest: Manifest = manifest
 
-    @property
-    def partitions(self) -> int:
-        return self._manifest.partitions
+    def topic_from(self, first: int) -> Topic:
+        return self._manifest.votes.topic_from(first)
 
     async def size(self) -> int:
         return sum(part.end for part in self._manifest.parts if part.kind == "votes")

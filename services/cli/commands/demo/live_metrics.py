@@ -79,7 +79,7 @@ class LiveMetrics:
 
     async def read_lag(self) -> None:
         """Measure the lag. Raises `LogUnavailable` and `ViewsUnavailable`."""
-        partitions = range(self._topic.partitions)
+        partitions = self._topic.numbers
         self._states = await asyncio.gather(*map(self._views.state, partitions))
         self._ends = await self._reader.end_offsets(self._topic.name, partitions)
         self._measured = time.monotonic()

@@ -97,7 +97,7 @@ async def log(
     if contest is None:
         raise typer.BadParameter("Give a contest, or --audit.", param_hint="CONTEST")
     only, named = await _partition_and_voter(deployment, contest, voter, anonymous, partition)
-    partitions = list(range(deployment.partitions)) if only is None else [only]
+    partitions = deployment.votes.numbers if only is None else only
     wanted = EventFilter(contest, partitions, only is None, named, since_ms, until_ms)
     try:
         async for event in _events(deployment, wanted, follow=follow):
@@ -113,7 +113,8 @@ async def _events(
 ) -> AsyncGenerator[LoggedEvent, None]:
     topic, history = deployment.votes.name, History(wanted.contest, wanted.partitions)
     reader, note = deployment.reader, deployment.progress.note
-    scope = "the whole contest" if wanted.whole else f"partition {wanted.partitions[0]} alone"
+    some = ", ".join(map(str, wanted.partitions))
+    scope = "the whole contest" if wanted.whole else f"partition {some} alone"
     titles = await read_titles(deployment, wanted.contest)
     note(f"Contest {titles}. The counts are those of {scope}, by append time.")
     await reader.log_ids(topic, wanted.partitions)
@@ -143,14 +144,14 @@ async def _events(
 
 async def _partition_and_voter(
     deployment: Deployment, contest: str, voter: str | None, anonymous: str | None, partition: int | None
-) -> tuple[int | None, str | None]:
-    """Return the partition to read and the pseudonym of the voter; None for all."""
-    if partition is not None and partition >= deployment.partitions:
+) -> tuple[list[int] | None, str | None]:
+    """Return the partitions to read and the pseudonym of the voter; None for all."""
+    if partition is not None and partition not in deployment.votes.numbers:
         raise typer.BadParameter(
-            f"The votes log has partitions 0 to {deployment.partitions - 1}.", param_hint="--partition"
+            f"The votes log has partitions 0 to {deployment.votes.end - 1}.", param_hint="--partition"
         )
     if voter is None and anonymous is None:
-        return partition, None
+        return None if partition is None else [partition], None
     if partition is not None or None not in (voter, anonymous):
         raise typer.BadParameter("Give one of --voter, --anonymous and --partition.")
     found = await find_voter(deployment, contest, voter, anonymous)
@@ -160,7 +161,7 @@ async def _partition_and_voter(
             f"No secret of contest {contest} is in the object store: it has no votes yet, or "
             "TALLY_STORAGE_URL names another store."
         )
-    return found.partition, found.pseudonym
+    return found.partitions, found.pseudonym
 
 
 def _milliseconds(text: str, option: str) -> int:

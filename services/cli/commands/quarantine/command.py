@@ -127,9 +127,9 @@ async def _read(deployment: Deployment, topic: ProjectionName | None) -> list[Qu
 
 
 async def _find(reader: QuarantineReader, projection: ProjectionName, partition: int, offset: int) -> Quarantined:
-    partitions = reader.projections[projection].topic.partitions
-    if partition >= partitions:
-        raise typer.BadParameter(f"{projection} has partitions 0 to {partitions - 1}.", param_hint="PARTITION")
+    partitions = reader.projections[projection].topic.numbers
+    if partition not in partitions:
+        raise typer.BadParameter(f"{projection} has partitions 0 to {partitions[-1]}.", param_hint="PARTITION")
     found = await reader.find(projection, partition, offset)
     if found is None:
         raise NotFound(

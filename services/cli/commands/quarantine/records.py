@@ -69,7 +69,7 @@ class QuarantineReader:
     """
 
     def __init__(self, deployment: Deployment, reader: LogReader) -> None:
-        self.projections = projections_of(deployment.valkey, deployment.namespace, deployment.partitions)
+        self.projections = projections_of(deployment.valkey, deployment.namespace, deployment.votes)
         self._valkey = deployment.valkey
         self._store = deployment.store
         self._progress = deployment.progress
@@ -83,7 +83,7 @@ class QuarantineReader:
     async def all_of(self, projection: ProjectionName) -> list[Quarantined]:
         """Return all quarantined records, including dropped ones, by partition and offset."""
         found = []
-        for partition in range(self.projections[projection].topic.partitions):
+        for partition in self.projections[projection].topic.numbers:
             found += await self._read(projection, partition, None)
         return found
 
@@ -106,5 +106,5 @@ class QuarantineReader:
 
 @asynccontextmanager
 async def open_quarantine(deployment: Deployment) -> AsyncIterator[QuarantineReader]:
-    async with LogReader(deployment.kafka_settings, fetch_bytes=FETCH_BYTES) as reader:
+    async with LogReader(deployment.kafka_settings, FETCH_BYTES, deployment.votes.place) as reader:
         yield QuarantineReader(deployment, reader)

@@ -132,7 +132,7 @@ async def _fold_side(
 async def _stops(deployment: Deployment, target: Target, until: str | None, token: str | None) -> dict[int, int]:
     """Return the offset at which each partition stops: after the records up to a time, or at a position."""
     topic, reader = target.row.topic(deployment), deployment.reader
-    partitions = range(topic.partitions)
+    partitions = topic.numbers
     if until is not None:
         return await reader.offsets_from(topic.name, partitions, moment(until, "--until") // 1000 + 1)
     try:

@@ -133,7 +133,7 @@ async def keep(
         if execute:
             await record_action(deployment, "generations kept", projection=target.title, hold=hold)
         generations = target.row.generations(deployment)
-        for partition, found in enumerate(await generations.read_all()):
+        for partition, found in (await generations.read_all()).items():
             for one in found.others.values():
                 if one.state is State.KEPT and (contest is None or one.scope == target.scope):
                     if execute:
@@ -161,7 +161,7 @@ async def drop(
         if execute:
             await record_action(deployment, "generations dropped", projection=target.title, generation=generation)
         generations = target.row.generations(deployment)
-        for partition, found in enumerate(await generations.read_all()):
+        for partition, found in (await generations.read_all()).items():
             for one in found.others.values():
                 if generation in (None, one.number):
                     dropped.append(Generation(target.name, partition, one.number))
@@ -185,7 +185,7 @@ async def _roll_back(
     found = await generations.read_all()
     number = latest_read(found, target.scope) if number is None else number
     swaps: dict[int, tuple[int, bool]] = {}
-    for partition, one in enumerate(found):
+    for partition, one in found.items():
         own, before = None if number is None else one.get(number), former(one)
         if own is not None and own.read and own is not one.live:
             swaps[partition] = own.number, False

@@ -36,7 +36,7 @@ class Job:
         self._deployment = deployment
         self._target = target
         self._generations = target.row.generations(deployment)
-        self._partitions = target.of(self._generations.topic.partitions)
+        self._partitions = target.of(self._generations.topic.numbers)
         self._parallel = parallel
 
     async def run(self, *, accept: bool = False) -> Rebuilt:
@@ -73,7 +73,7 @@ class Job:
 
     async def _check_room(self) -> None:
         """Raise `AnotherIsKept` before the work rather than after it."""
-        for partition, found in enumerate(await self._generations.read_all()):
+        for partition, found in (await self._generations.read_all()).items():
             if partition in self._partitions:
                 for one in found.others.values():
                     if one.held:

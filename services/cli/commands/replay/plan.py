@@ -74,7 +74,7 @@ async def make_plan(deployment: Deployment, targets: Sequence[Target], *, outdat
 
 async def _part(deployment: Deployment, target: Target) -> TargetPlan:
     generations = target.row.generations(deployment)
-    partitions = target.of(generations.topic.partitions)
+    partitions = target.of(generations.topic.numbers)
     found = await generations.read_all()
     ends = await deployment.reader.end_offsets(generations.topic.name, partitions)
     live = sorted({found[partition].live.number for partition in partitions})
@@ -86,7 +86,7 @@ async def _part(deployment: Deployment, target: Target) -> TargetPlan:
         processed=0 if resumes is None else sum(found[partition].offset_of(resumes) for partition in partitions),
         memory_bytes=memory,
         schema=min(found[partition].live.schema for partition in partitions),
-        code_schema=found[0].schema,
+        code_schema=max(found[partition].schema for partition in partitions),
         resumes=resumes,
         live=tuple(live),
         kept=len({number for partition in partitions for number in found[partition].others}),
@@ -96,7 +96,7 @@ async def _part(deployment: Deployment, target: Target) -> TargetPlan:
 async def _events_per_s(deployment: Deployment) -> float:
     """Estimate the events per second by decoding a sample of the votes; see `DECODING`."""
     topic, reader = deployment.votes, deployment.reader
-    ends = await reader.end_offsets(topic.name, range(topic.partitions))
+    ends = await reader.end_offsets(topic.name, topic.numbers)
     partition = max(ends, key=lambda one: ends[one])
     values: list[bytes] = []
     ranges = {partition: Extent(0, min(ends[partition], SAMPLE))}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log, Topic
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.projection.catalogue_projection import CatalogueProjection, no_votes
@@ -38,7 +38,7 @@ class ProjectionRow:
     """
 
     prefix: Prefix
-    topic: Callable[[Deployment], Topic]
+    topic: Callable[[Deployment], Log]
     into: Callable[[Deployment, int], Projection]
     environment: Environment = Environment.PRODUCTION
     scope: str = ""
@@ -52,7 +52,7 @@ class ProjectionRow:
 def _votes(deployment: Deployment, number: int) -> Projection:
     return VotesProjection(
         deployment.votes,
-        VoteViews(deployment.valkey, deployment.namespace, deployment.partitions, generation=number),
+        VoteViews(deployment.valkey, deployment.namespace, deployment.votes, generation=number),
         None,
     )
 
@@ -76,7 +76,7 @@ def _catalogue(environment: Environment) -> ProjectionRow:
     return ProjectionRow("catalogue", topic, into, environment, not_compared=not_compared)
 
 
-def _votes_topic(deployment: Deployment) -> Topic:
+def _votes_topic(deployment: Deployment) -> Log:
     return deployment.votes
 
 

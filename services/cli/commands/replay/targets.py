@@ -1,6 +1,6 @@
 """Targets of replays (projections, one contest, some partitions) and the numbers of their generations."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from libs.contracts.dataclass_json import HIDDEN
@@ -30,8 +30,8 @@ class Target:
     def title(self) -> str:
         return f"{self.name} of {named(self.contest, self.contest_title)}" if self.contest else str(self.name)
 
-    def of(self, all_partitions: int) -> list[int]:
-        return list(range(all_partitions)) if self.partitions is None else sorted(self.partitions)
+    def of(self, all_partitions: Iterable[int]) -> list[int]:
+        return list(all_partitions) if self.partitions is None else sorted(self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class OfTarget:
         return self.target.contest_title
 
 
-def unfinished(generations: Sequence[PartitionGenerations], scope: str) -> int | None:
+def unfinished(generations: Mapping[int, PartitionGenerations], scope: str) -> int | None:
     """Return the latest unfinished generation of this scope, or None."""
     numbers: set[int] = set()
     broken: set[int] = set()
-    for partition in generations:
+    for partition in generations.values():
         for one in partition.others.values():
             if one.scope == scope and one.state in (State.BUILDING, State.FOLLOWING):
                 numbers.add(one.number)
@@ -66,9 +66,9 @@ def unfinished(generations: Sequence[PartitionGenerations], scope: str) -> int |
     return max(numbers - broken, default=None)
 
 
-def next_number(generations: Sequence[PartitionGenerations]) -> int:
+def next_number(generations: Mapping[int, PartitionGenerations]) -> int:
     """Return a number that was never used."""
-    return 1 + max(max(partition.last, partition.live.number) for partition in generations)
+    return 1 + max(max(partition.last, partition.live.number) for partition in generations.values())
 
 
 def former(partition: PartitionGenerations) -> int | None:
@@ -77,7 +77,7 @@ def former(partition: PartitionGenerations) -> int | None:
     return max(kept, default=None)
 
 
-def latest_read(generations: Sequence[PartitionGenerations], scope: str) -> int | None:
+def latest_read(generations: Mapping[int, PartitionGenerations], scope: str) -> int | None:
     """Return the generation swapped in last, of those that can be rolled back.
 
     After an interrupted swap or rollback this is the one to resume.
@@ -85,10 +85,10 @@ def latest_read(generations: Sequence[PartitionGenerations], scope: str) -> int 
     if scope:
         read = (
             one.number
-            for partition in generations
+            for partition in generations.values()
             for one in partition.others.values()
             if one.scope == scope and one.read
         )
         return max(read, default=None)
-    live = (one.live.number for one in generations if (former(one) or one.live.number) < one.live.number)
+    live = (one.live.number for one in generations.values() if (former(one) or one.live.number) < one.live.number)
     return max(live, default=None)

@@ -95,7 +95,7 @@ async def changes(
     deployment: Deployment, target: Target, number: int, partitions: Collection[int]
 ) -> list[Change]:
     """Return the counts that would change for readers, summed over partitions, both at the same position."""
-    place = deployment.valkey, deployment.namespace, deployment.partitions
+    place = deployment.valkey, deployment.namespace, deployment.votes
     live, other = deployment.vote_views, VoteViews(*place, generation=number)
     if target.contest is None:
         pages = LedgerScan(*place), LedgerScan(*place, generation=number)

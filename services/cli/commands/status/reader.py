@@ -52,7 +52,7 @@ async def read_status(deployment: Deployment) -> Status:
 
 def collector_of(deployment: Deployment) -> StatusCollector:
     return StatusCollector(
-        deployment.reader, deployment.valkey, deployment.store, deployment.namespace, deployment.partitions
+        deployment.reader, deployment.valkey, deployment.store, deployment.namespace, deployment.votes
     )
 
 

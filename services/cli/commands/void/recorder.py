@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from libs.audit.generation_counts import counts_by_partition
 from libs.audit.recount import Ballots, VoidEvent
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.contracts.codec import vote_codec
@@ -57,8 +58,6 @@ async def read_back(deployment: Deployment, ballots: Ballots, partitions: set[in
                     retry_after_s=1,
                 )
             await asyncio.sleep(POLL_S)
-    key = ballots.contest.key
-    each = await asyncio.gather(*(views.counts(partition, key) for partition in range(topic.partitions)))
-    counts = sum_of([found for found in each if found is not None])
+    counts = sum_of(await counts_by_partition(views, topic, ballots.contest))
     results = results_of(ballots.contest, sources_of(ballots.config), counts)
     return vote_count(ballots.contest, 0, counts, results, sources=False)

@@ -43,7 +43,7 @@ async def client(
         namespace=environments["/legacy"].namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_surface(settings, guard=Unguarded()) as http_module:
+    async with open_surface(settings, guard=Unguarded(settings)) as http_module:
         transport = httpx.ASGITransport(HttpMiddleware(build_app("Tallykeeper: catalogue", [http_module])))
         async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
             yield client

@@ -67,7 +67,7 @@ class Ward:
             items = [FoldInput(not_known, record.offset, record.timestamp_ms) for record in records]
             await self.log.views.apply(0, start, items, end)
         else:
-            views = PurchaseViews(self.valkey, self.stack.namespace, self.folds[fold].topic)
+            views = PurchaseViews(self.valkey, self.stack.namespace, self.folds[fold].topic.topics[0])
             await views.apply(0, start, [(record, not_known) for record in records], end)
 
     async def drop_by_hand(self, offset: int, log_id: str | None = None) -> None:
@@ -98,10 +98,11 @@ class Ward:
         views, namespace = self.folds[fold], self.stack.namespace
         if fold is ProjectionName.VOTES:
             return VotesProjection(views.topic, self.log.views, AddressCounters(self.valkey, namespace))
+        [topic] = views.topic.topics
         if fold is ProjectionName.PURCHASES:
-            return PurchasesProjection(views.topic, PurchaseViews(self.valkey, namespace, views.topic))
-        env = views.topic.name.removesuffix(".catalogue")
-        return CatalogueProjection(views.topic, CatalogueViews(self.valkey, env), no_votes)
+            return PurchasesProjection(topic, PurchaseViews(self.valkey, namespace, topic))
+        env = topic.name.removesuffix(".catalogue")
+        return CatalogueProjection(topic, CatalogueViews(self.valkey, env), no_votes)
 
     async def _unfolded(self, fold: ProjectionName) -> tuple[Position, Sequence[LogRecord]]:
         topic = self.folds[fold].topic.name

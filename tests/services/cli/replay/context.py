@@ -60,7 +60,7 @@ class ReplayContext:
 
     async def live(self, name: Rebuildable = Rebuildable.VOTES) -> int:
         """Return the number of the generation that is live in every partition."""
-        [number] = {one.live.number for one in await self.generations(name).read_all()}
+        [number] = {one.live.number for one in (await self.generations(name).read_all()).values()}
         return number
 
     async def begun(self, contest: Contest | None = None) -> int:

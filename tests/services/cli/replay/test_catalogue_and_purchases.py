@@ -116,4 +116,4 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["verified"]["equal"]) == (True, True, False)
     assert [one["field"] for one in rebuilt["verified"]["differences"]] == [contest.key]
     assert (await api.client.get(contest.path)).json()["title"] == "Final"
-    assert all(one.swaps for one in await generations.read_all())
+    assert all(one.swaps for one in (await generations.read_all()).values())

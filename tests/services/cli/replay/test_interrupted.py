@@ -51,7 +51,7 @@ async def killed_half_way(context: ReplayContext) -> int:
     process = await a_replay(context, "--parallel", "1")
 
     async def half_way() -> int:
-        for partition in await context.generations().read_all():
+        for partition in (await context.generations().read_all()).values():
             for one in partition.others.values():
                 if one.state is State.BUILDING and one.position is not None and one.position.offset > VOTES // 16:
                     return one.number

@@ -51,7 +51,7 @@ async def test_a_plan_says_how_many_events_how_long_and_how_much_memory_and_chan
     assert [without_memory(part) for part in again] == [without_memory(part) for part in planned["parts"]], (
         "without --execute it is a plan"
     )
-    assert not any(one.others for one in await context.generations().read_all())
+    assert not any(one.others for one in (await context.generations().read_all()).values())
     plain = await context.run("replay", "plan", "--projection", "votes")
     assert plain.exit_code == 0
     assert plain.stdout.split()[:2] == ["projection", "events"]

@@ -54,7 +54,7 @@ async def test_they_are_neither_read_nor_folded_further_nor_taken_up_by_the_next
     await voted(contest, "later")
     assert await looked_at(context, contest, number) == 0
     assert await context.live() == live
-    assert {one.others[number].state for one in await context.generations().read_all()} == {State.SIDE}
+    assert {one.others[number].state for one in (await context.generations().read_all()).values()} == {State.SIDE}
     assert (await context.run("replay", "rollback", "--generation", str(number), "--execute")).exit_code == 2
     rebuilt = await context.replay()
     assert (rebuilt["resumed"], rebuilt["generation"]) == (False, number + 1)
@@ -91,7 +91,7 @@ async def test_they_are_previewed_and_what_is_not_there_is_said_so(api: Api, con
     preview = await context.run_json("replay", "run", "--until", "2100-01-01T00:00:00Z")
     assert set(preview["events"]) == {"catalogue", "test", "votes", "purchases"}
     assert preview["events"]["votes"] > 0
-    assert not any(one.others for one in await context.generations().read_all())
+    assert not any(one.others for one in (await context.generations().read_all()).values())
     for command in (["verify"], ["count", contest.key]):
         missing = await context.run(*command, "--generation", "999")
         assert missing.exit_code == 2

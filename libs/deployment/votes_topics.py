@@ -1,0 +1,127 @@
+"""Finds the topics that the votes log grows by, and decides which of them new contests get.
+
+A contest keeps its topic for life, so every process must know a topic before a contest of it is written. Each
+reads Kafka's list of topics every `POLL_S` seconds. A projector reads it before it raises configuration versions,
+if its own is older than `RAISE_S`. A process uses a topic for new contests once it has known it for `SETTLE_S`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from libs.contracts.topics import Topic
+from libs.contracts.votes_log import VotesLog
+from libs.deployment.settings import DeploymentSettings
+from libs.kafka.errors import WrongTopic
+from libs.kafka.reader import LogReader
+from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import create_topics, number_of_partitions
+from libs.tally.errors import TallyError
+
+POLL_S: Final = 2.0
+RAISE_S: Final = 4.0
+SETTLE_S: Final = 10.0
+"""More than `RAISE_S` and the time until all brokers know a new topic."""
+
+logger = logging.getLogger(__name__)
+
+
+async def find_later_topics(settings: KafkaSettings, reader: LogReader, log: VotesLog) -> list[Topic]:
+    """Return the complete topics that `log` lacks, in the order of their partitions.
+
+    A topic is complete once each partition has its first record. Raises `LogUnavailable`, `LogChanged`, and
+    `WrongTopic` if a topic has another number of partitions than it was created with.
+    """
+    known = {topic.name for topic in log.topics}
+    new = {name: first for name in await reader.topics() - known if (first := log.first_in(name)) is not None}
+    found = []
+    for name, partitions in (await number_of_partitions(settings, list(new)) if new else {}).items():
+        begun = await reader.first_records(name, range(partitions))
+        sizes = {first.partitions for first in begun.values()}
+        if sizes - {partitions}:
+            raise WrongTopic(f"topic {name} has {partitions} partitions, and was created with others", topic=name)
+        if len(begun) == partitions:
+            found.append(Topic(name, partitions, new[name]))
+    return sorted(found, key=lambda topic: topic.first)
+
+
+async def create_next_topic(settings: KafkaSettings, log: VotesLog, partitions: int) -> Topic:
+    """Create the log's next topic, write its first records, and wait until new contests get it.
+
+    After an interruption the same call completes the topic. Raises `WrongTopic` if it has another number of
+    partitions, and `LogUnavailable`.
+    """
+    topic = log.next_topic(partitions)
+    await create_topics(settings, [topic])
+    await asyncio.sleep(POLL_S + SETTLE_S)
+    log.add([topic])
+    return topic
+
+
+class VotesTopics:
+    """Extends `log` by the topics found."""
+
+    def __init__(
+        self, settings: KafkaSettings, log: VotesLog, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.log = log
+        self._settings = settings
+        self._clock = clock
+        self._reader = LogReader(settings)
+        self._read_at = float("-inf")
+        self._known_since: dict[int, float] = {}
+
+    async def refresh(self, max_age_s: float = 0.0) -> None:
+        """Read the list of topics, unless it was read in the last `max_age_s`. Raises as `find_later_topics`."""
+        now = self._clock()
+        if now - self._read_at <= max_age_s:
+            return
+        found = await find_later_topics(self._settings, self._reader, self.log)
+        self.log.add(found)
+        self._read_at = now
+        for topic in found:
+            self._known_since[topic.first] = self._clock()
+            logger.info("votes topic %s with %d partitions is in use", topic.name, topic.partitions)
+
+    def for_new_contests(self) -> Topic:
+        """Return the latest topic that every process knows.
+
+        This process may have started just after a growth. But growths are `SETTLE_S` apart, so only the latest
+        topic can be new.
+        """
+        *earlier, latest = self.log.topics
+        is_settled = self._known_since.get(latest.first, self._clock()) <= self._clock() - SETTLE_S
+        return latest if is_settled or not earlier else earlier[-1]
+
+    async def run(self) -> None:
+        """Refresh until cancelled."""
+        while True:
+            try:
+                await self.refresh()
+            except TallyError as error:
+                logger.debug("the list of topics cannot be read: %s", error)
+            except Exception:
+                logger.exception("reading the list of topics failed")
+            await asyncio.sleep(POLL_S)
+
+    async def close(self) -> None:
+        await self._reader.close()
+
+
+@asynccontextmanager
+async def open_votes_log(settings: DeploymentSettings, shared: VotesLog | None = None) -> AsyncIterator[VotesLog]:
+    """Yield `shared`, or a log that grows while the context is open."""
+    if shared is not None:
+        yield shared
+        return
+    topics = VotesTopics(settings, VotesLog(settings.namespace, settings.partitions))
+    watching = asyncio.create_task(topics.run())
+    try:
+        yield topics.log
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+        await topics.close()

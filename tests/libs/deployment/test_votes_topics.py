@@ -1,0 +1,91 @@
+"""Topics that the votes log grows by: complete ones are found, and new contests get those that all know."""
+
+import pytest
+
+from libs.contracts.topics import Topic
+from libs.contracts.votes_log import VotesLog
+from libs.deployment import votes_topics
+from libs.deployment.votes_topics import SETTLE_S, VotesTopics, create_next_topic, find_later_topics
+from libs.kafka.errors import WrongTopic
+from libs.kafka.reader import LogReader
+from libs.kafka.topics import append_first, create_missing
+from libs.tally.errors import LogUnavailable
+from libs.tally.events import LogCreated
+from tests.libs.deployment.conftest import Place
+from tests.support.eventually import eventually
+
+
+def log_of(place: Place) -> VotesLog:
+    return VotesLog(place.namespace, place.partitions)
+
+
+async def found(place: Place, log: VotesLog) -> list[Topic]:
+    async with LogReader(place.settings, place=log.place) as reader:
+        return await find_later_topics(place.settings, reader, log)
+
+
+async def grown(place: Place, log: VotesLog, partitions: int) -> Topic:
+    """Grow as an operator does, who repeats the command while a busy broker does not answer in time."""
+
+    async def created() -> Topic:
+        try:
+            return await create_next_topic(place.settings, log, partitions)
+        except LogUnavailable as error:
+            raise AssertionError(str(error)) from error
+
+    return await eventually(created)
+
+
+async def test_a_topic_counts_once_each_of_its_partitions_has_its_first_record(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # a growth does not wait
+    await place.create()
+    log = log_of(place)
+    topic = log.next_topic(2)
+    await create_missing(place.settings, [topic])
+    await append_first(place.settings, [(topic.name, 0, LogCreated("first", partitions=2))])
+    assert await found(place, log) == []
+    assert await grown(place, log_of(place), 2) == topic
+    assert await found(place, log) == [topic]
+    log.add([topic])
+    assert await found(place, log) == []
+    with pytest.raises(WrongTopic, match="partitions is 2, but must be 3"):
+        await grown(place, log_of(place), 3)
+    await place.check()
+
+
+async def test_a_topic_that_was_given_more_partitions_is_refused(place: Place) -> None:
+    await place.create()
+    log = log_of(place)
+    topic = log.next_topic(2)
+    await create_missing(place.settings, [topic])
+    records = [(topic.name, partition, LogCreated(f"{partition}", partitions=1)) for partition in range(2)]
+    await append_first(place.settings, records)
+    with pytest.raises(WrongTopic, match="was created with others"):
+        await found(place, log)
+
+
+async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_find_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # a growth does not wait
+    await place.create()
+    now = 0.0
+    topics = VotesTopics(place.settings, log_of(place), clock=lambda: now)
+    first = topics.for_new_contests()
+    assert first.first == 0
+    second = await grown(place, log_of(place), 1)
+    await topics.refresh()
+    now = SETTLE_S - 0.1
+    assert topics.for_new_contests() == first
+    now = SETTLE_S
+    assert topics.for_new_contests() == second
+    restarted = VotesTopics(place.settings, log_of(place), clock=lambda: now)
+    third = await grown(place, topics.log, 1)
+    await restarted.refresh()
+    assert restarted.for_new_contests() == second
+    now += SETTLE_S
+    assert restarted.for_new_contests() == third
+    await topics.close()
+    await restarted.close()
