@@ -15,6 +15,8 @@ allow() {
 }
 
 VOTES=(--topic "$NAMESPACE.votes")
+# the topics of `tally topics grow`: <namespace>.votes.<number>
+LATER=(--resource-pattern-type prefixed --topic "$NAMESPACE.votes.")
 PURCHASES=(--topic "$NAMESPACE.purchases")
 CATALOGUE=(--topic "$NAMESPACE.catalogue" --topic "$NAMESPACE-test.catalogue")
 ALL=("${VOTES[@]}" "${PURCHASES[@]}" "${CATALOGUE[@]}")
@@ -23,9 +25,13 @@ READ=(--operation Read --operation DescribeConfigs)
 # Reading, Describe included: every part checks the topics' settings and asks how long the logs are.
 for user in tally-ingestion tally-query tally-catalogue tally-dashboard tally-gateway tally-projector; do
   allow "$user" "${READ[@]}" "${ALL[@]}"
+  allow "$user" "${READ[@]}" "${LATER[@]}"
 done
 
 allow tally-ingestion --operation Write "${VOTES[@]}" "${PURCHASES[@]}"
+for user in tally-ingestion tally-gateway tally-projector; do
+  allow "$user" --operation Write "${LATER[@]}"
+done
 allow tally-catalogue --operation Write "${CATALOGUE[@]}"
 allow tally-gateway --operation Write "${ALL[@]}"
 allow tally-projector --operation Write "${ALL[@]}"
@@ -33,4 +39,5 @@ allow tally-projector --operation Read --resource-pattern-type prefixed --group 
 
 # The tally command: topics are created, checked and, by an import, altered; `tally doctor` reads the brokers' settings.
 allow tally-operator --operation All "${ALL[@]}"
+allow tally-operator --operation All "${LATER[@]}"
 allow tally-operator --operation Describe --operation DescribeConfigs --cluster

@@ -25,7 +25,11 @@ class StackSettings(BaseSettings):
         "auto", description="Start servers natively, in containers, or natively where that is possible."
     )
     namespace: str = Field("tally", description="Prefix of every topic and key.")
-    partitions: int = Field(16, ge=1, description="Partitions of the votes topic, fixed for its life.")
+    partitions: int = Field(
+        16,
+        ge=1,
+        description="Partitions of the votes' first topic, fixed for its life; `tally topics grow` adds topics.",
+    )
     host: str = Field("127.0.0.1", description="Address on which the local stack's HTTP service listens.")
     operations_port: int = Field(
         0,

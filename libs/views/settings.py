@@ -87,4 +87,8 @@ class ValkeySettings(BaseSettings):
 
 class ViewsSettings(ValkeySettings):
     namespace: str = Field("tally", description="Prefix of every topic and key.")
-    partitions: int = Field(16, ge=1, description="Partitions of the votes topic, fixed for its life.")
+    partitions: int = Field(
+        16,
+        ge=1,
+        description="Partitions of the votes' first topic, fixed for its life; `tally topics grow` adds topics.",
+    )

@@ -41,7 +41,7 @@ NAMES = 'echo "CONTEST=$CONTEST"; echo "SINGER=$SINGER"; echo "RECEIPT=$RECEIPT"
 INLINE = re.compile(r"`(tally [^`]+)`")
 HEADINGS = [
     "For the operator", "Daily", "Before a show", "During", "Closing", "Sealing", "A dispute", "A lost server",
-    "Upgrade",
+    "More partitions", "Upgrade",
 ]  # fmt: skip
 NOT_RUN = {
     "tally up": "runs already: the test's own stack",

@@ -2,16 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
+
+import typer
 
 from libs.contracts.topics import topics_of
 from libs.deployment.deployment import Deployment
 from libs.deployment.identity import STORE_WAY_OUT, WrongStore, create_deployment
+from libs.deployment.votes_topics import create_next_topic
 from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.topics import REPLICATION_FACTOR
 from libs.tally.errors import TallyError
 from libs.views.functions import load_functions
-from services.cli.command_decorator import command, command_group
-from services.cli.render import Block
+from services.cli.command_decorator import Execute, command, command_group
+from services.cli.operator_actions import record_action
+from services.cli.render import Block, plural
 
 app = command_group("Kafka topics of the log.")
 
@@ -61,6 +66,46 @@ async def create(deployment: Deployment) -> Topics:
     return await _check(deployment)
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The topic that new contests get, after those in `before`; `executed`: it exists."""
+
+    before: list[str]
+    topic: str
+    partitions: int
+    executed: bool
+
+
+def _growth(result: Growth) -> Iterator[Block]:
+    if not result.executed:
+        yield f"New contests would get topic {result.topic} with {plural(result.partitions, 'partition')}."
+        yield f"Existing contests would stay in {', '.join(result.before)}. Run again with --execute to create it."
+        return
+    yield f"Created topic {result.topic} with {plural(result.partitions, 'partition')}."
+    yield "Contests created from now on get it. No restart is needed."
+
+
+@app.command()
+@command(text=_growth)
+async def grow(
+    deployment: Deployment,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the new topic.")],
+    execute: Execute = False,
+) -> Growth:
+    """Create another topic of the votes, for the contests created from now on.
+
+    Existing contests keep their topic for life, so no vote changes its partition. All services notice the new
+    topic while they run, which takes some seconds. After an interruption the same command completes it. A topic
+    cannot be removed.
+    """
+    await deployment.check()
+    before, topic = deployment.votes.topics, deployment.votes.next_topic(partitions)
+    if execute:
+        await record_action(deployment, "votes topic created", topic=topic.name, partitions=partitions)
+        await create_next_topic(deployment.kafka_settings, deployment.votes, partitions)
+    return Growth([each.name for each in before], topic.name, partitions, execute)
+
+
 @app.command()
 @command(text=_text, is_fine=_is_fine)
 async def check(deployment: Deployment) -> Topics:
@@ -81,7 +126,7 @@ async def _check(deployment: Deployment) -> Topics:
                     if error.data["topic"] == topic.name
                 ],
             )
-            for topic in topics_of(deployment.namespace, deployment.partitions)
+            for topic in [*topics_of(deployment.namespace, deployment.partitions), *deployment.votes.later]
         ]
     )
 
