@@ -1,20 +1,25 @@
 """Counters of the free votes of an address for a participant. They are approximate, and no part of the fold."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import starmap
-from typing import Any, NamedTuple
+from itertools import chain, starmap
+from typing import NamedTuple
+
+from hiredis import ReplyError
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
-from libs.views.function_libraries import call_function
-from libs.views.serialization import digest
+from libs.views.connection import part_error
+from libs.views.function_libraries import call_function, call_together
+from libs.views.serialization import digest, pack
 
 ADDRESS_LIFE_S = 30 * 86_400
 """Lifetime of a counter if the contest has no end."""
 
 MOST_VOTES = 128
 """Maximum number of votes of one `take` or `refill` call: a millisecond of Valkey's time."""
+MOST_COUNTERS = 64
+"""Maximum number of counters of one `take` call, if one server has them all: a millisecond of Valkey's time."""
 
 Counter = tuple[str, str, str]
 """Contest, participant, address."""
@@ -65,25 +70,37 @@ class AddressCounters:
     async def take(self, takes: Sequence[Take]) -> list[AddressAnswer | ViewsUnavailable]:
         """Use votes for many takers, those of one counter in their order. Errors are returned, not raised.
 
-        All are sent together, with one call for each counter: counters lie in slots of their own.
+        All are sent together: in few calls if one server has all counters; in a cluster with one call for each
+        counter, since they lie in slots of their own.
         """
-        calls: list[tuple[list[int], Awaitable[Any]]] = []
-        for (counter, limit, expires_at_s), places in _by_counter(takes).items():
-            for at in range(0, len(places), MOST_VOTES):
-                page = places[at : at + MOST_VOTES]
-                votes = (word for place in page for word in (digest(takes[place].taker), takes[place].votes))
-                args = limit, expires_at_s, *votes
-                calls.append((page, call_function(self._valkey, "address_take", self._key(*counter), *args)))
+        pages = _pages(takes)
+        calls = [
+            (
+                call,
+                call_together(self._valkey, "address_take", [self._argument(takes, page) for page in call]),
+            )
+            for call in _calls(pages, 1 if self._valkey.is_cluster else MOST_COUNTERS)
+        ]
         answers: dict[int, AddressAnswer | ViewsUnavailable] = {}
-        for page, call in calls:
+        for call, replies in calls:
             try:
-                flat = await call
+                replied = await replies
             except ViewsUnavailable as error:
-                answers.update(dict.fromkeys(page, error))
-            else:
-                pairs = zip(map(Taken, flat[::2]), flat[1::2], strict=True)
-                answers.update(zip(page, starmap(AddressAnswer, pairs), strict=True))
+                answers.update(dict.fromkeys(chain.from_iterable(call), error))
+                continue
+            for page, flat in zip(call, replied, strict=True):
+                if isinstance(flat, ReplyError):
+                    answers.update(dict.fromkeys(page, part_error(flat)))
+                else:
+                    pairs = zip(map(Taken, flat[::2]), flat[1::2], strict=True)
+                    answers.update(zip(page, starmap(AddressAnswer, pairs), strict=True))
         return [answers[place] for place in range(len(takes))]
+
+    def _argument(self, takes: Sequence[Take], page: Sequence[int]) -> tuple[str, bytes]:
+        """Return the key of a page's counter, and its packed argument."""
+        counter, _, _, limit, expires_at_s = takes[page[0]]
+        votes = (word for place in page for word in (digest(takes[place].taker), takes[place].votes))
+        return self._key(*counter), pack([limit, expires_at_s, *votes])
 
     async def give(self, contest: str, participant: str, address: str, taker: str) -> None:
         """Give back the votes of a taker whose vote was refused or removed."""
@@ -98,9 +115,25 @@ class AddressCounters:
             await call_function(self._valkey, "address_refill", key, expires_at_s, *counts)
 
 
-def _by_counter(takes: Sequence[Take]) -> dict[tuple[Counter, int, int], list[int]]:
-    """Return the places in `takes` by counter, limit and expiry."""
+def _pages(takes: Sequence[Take]) -> Iterator[Sequence[int]]:
+    """Return the places in `takes` by counter, limit and expiry, each page small enough for a call."""
     places: dict[tuple[Counter, int, int], list[int]] = {}
     for place, take in enumerate(takes):
         places.setdefault((take.counter, take.limit, take.expires_at_s), []).append(place)
-    return places
+    for its in places.values():
+        for at in range(0, len(its), MOST_VOTES):
+            yield its[at : at + MOST_VOTES]
+
+
+def _calls(pages: Iterable[Sequence[int]], most: int) -> Iterator[Sequence[Sequence[int]]]:
+    """Return the pages by calls: at most `most` pages, and `MOST_VOTES` votes, each."""
+    call: list[Sequence[int]] = []
+    votes = 0
+    for page in pages:
+        if call and (len(call) == most or votes + len(page) > MOST_VOTES):
+            yield call
+            call, votes = [], 0
+        call.append(page)
+        votes += len(page)
+    if call:
+        yield call

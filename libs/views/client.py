@@ -34,6 +34,10 @@ SWEEP_S = 0.1
 class Valkey(Protocol):
     """Interface of the client for the views: commands are never sent again automatically."""
 
+    @property
+    def is_cluster(self) -> bool:
+        """True if the keys of one call must be in one slot."""
+
     def call(self, *command: Any) -> Awaitable[Any]:
         """Return the reply as bytes, int, list or None.
 
@@ -123,6 +127,8 @@ class Coalescer:
         self._repairs: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
+        self.is_cluster = False
+        """True after a server that is a cluster by itself has refused a call for its slots."""
 
     def call(self, *command: Any) -> "asyncio.Future[Any]":
         """Send a command with the next batch. Raises `TypeError` for an argument that cannot be encoded."""
@@ -227,6 +233,7 @@ class Coalescer:
     def _handle_error(self, call: Call, error: str) -> bool:
         if error == FUNCTION_MISSING:
             self._repair_functions()
+        self.is_cluster |= error.startswith("CROSSSLOT")
         return self._router is not None and self._router.redirect(call, error)
 
     def _repair_functions(self) -> None:

@@ -45,6 +45,8 @@ class ClusterClient:
     atomically (CLUSTER MIGRATESLOTS) have no such time.
     """
 
+    is_cluster: Final = True
+
     def __init__(
         self,
         seeds: Sequence[Address],

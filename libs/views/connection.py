@@ -145,6 +145,12 @@ class Connection(asyncio.Protocol):
             call.fail(_error_of(code, reply))
 
 
+def part_error(reply: hiredis.ReplyError) -> ViewsUnavailable:
+    """Return the error of one of the keys of a call, whose function may have written before."""
+    text = str(reply)
+    return _error_of(text.partition(" ")[0], text + IN_FUNCTION)
+
+
 def _error_of(code: str, reply: str) -> ViewsUnavailable:
     kind: type[ViewsUnavailable] = OtherLayout if code == OTHER_LAYOUT else ViewsUnavailable
     if IN_FUNCTION not in reply and (code in REFUSALS or reply == FUNCTION_MISSING):

@@ -66,6 +66,15 @@ def call_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaita
     return valkey.call("FCALL", versioned(function), 1, key, *args)
 
 
+def call_together(valkey: Valkey, function: str, pairs: Sequence[tuple[str, Any]]) -> Awaitable[Any]:
+    """Call a function once for several keys, each with an argument. The reply is a list: of each a reply or error.
+
+    Several keys of different slots are allowed only if the server is no cluster (`Valkey.is_cluster`).
+    """
+    keys, args = [key for key, _ in pairs], [argument for _, argument in pairs]
+    return valkey.call("FCALL", versioned(function), len(keys), *keys, *args)
+
+
 def read_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaitable[Any]:
     """Call a read-only function, which Valkey users without write permission may do."""
     return valkey.call("FCALL_RO", versioned(function), 1, key, *args)

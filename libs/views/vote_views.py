@@ -1,7 +1,9 @@
 """The ledger, counts and gate of every votes partition, stored in Valkey (`lua/votes`)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+from hiredis import ReplyError
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
@@ -13,6 +15,7 @@ from libs.tally.events import Fence
 from libs.tally.reservations import Answer, RemovalAnswer, Request, Stale
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey
+from libs.views.connection import part_error
 from libs.views.counts_replies import (
     AFTER,
     LAST,
@@ -25,7 +28,7 @@ from libs.views.counts_replies import (
     joined,
 )
 from libs.views.fold_items import OFFSET, Item, fold_item
-from libs.views.function_libraries import call_function, read_function
+from libs.views.function_libraries import call_function, call_together, read_function
 from libs.views.generations import apply
 from libs.views.hash_tags import base_in
 from libs.views.reply_types import (
@@ -52,6 +55,8 @@ from libs.views.serialization import (
     text,
     unpack,
 )
+
+T = TypeVar("T")
 
 APPLY_ITEMS = 128
 """Records folded by one call: 2 ms at most, so that reservations never wait longer for the fold."""
@@ -99,10 +104,29 @@ class VoteViews:
         """Call a read-only function, which Valkey users without write permission may do."""
         return await read_function(self._valkey, function, self._base(partition), *args)
 
+    async def _together(self, function: str, arguments: Sequence[tuple[int, Any]]) -> Sequence[Any]:
+        """Call a function once for several partitions, each with an argument; return each one's reply or error."""
+        pairs = [(self._base(partition), argument) for partition, argument in arguments]
+        replies = await call_together(self._valkey, function, pairs)
+        return [part_error(reply) if isinstance(reply, ReplyError) else reply for reply in replies]
+
+    def call_group(self, partition: int) -> int:
+        """Return the partition's group: only partitions of the same group may share a call."""
+        return partition if self._valkey.is_cluster else 0
+
     async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
         """Decide `requests` in order, each after the previous ones."""
-        packed = pack([request_item(request) for request in requests])
-        return [answer(reply) for reply in unpack(await self._call("votes_reserve", partition, packed))]
+        return raised((await self.reserve_together([(partition, requests)]))[0])
+
+    async def reserve_together(
+        self, requests: Sequence[tuple[int, Sequence[Request]]]
+    ) -> list[list[Answer] | ViewsUnavailable]:
+        """Decide requests of several partitions of one group; return each partition's answers, or its error."""
+        packed = [(partition, pack([request_item(each) for each in its])) for partition, its in requests]
+        return [
+            reply if isinstance(reply, ViewsUnavailable) else [answer(each) for each in unpack(reply)]
+            for reply in await self._together("votes_reserve", packed)
+        ]
 
     async def remove(
         self, partition: int, contest: Contest, voter: str, vote_id: str, declined: bool
@@ -135,7 +159,12 @@ class VoteViews:
 
     async def confirm(self, partition: int, incarnation: int) -> bool:
         """Return whether the gate is still open under `incarnation`: only then acknowledged votes count."""
-        return bool(await self._call("votes_confirm", partition, incarnation))
+        return raised((await self.confirm_together([(partition, incarnation)]))[0])
+
+    async def confirm_together(self, gates: Sequence[tuple[int, int]]) -> list[bool | ViewsUnavailable]:
+        """Confirm of several partitions of one group as `confirm` does; return each one's answer or error."""
+        replies = await self._together("votes_confirm", gates)
+        return [reply if isinstance(reply, ViewsUnavailable) else bool(reply) for reply in replies]
 
     async def raise_config(self, partition: int, contest: str, version: int) -> None:
         """Raise the configuration version in force; the projector does so before the version can be read.
@@ -319,6 +348,13 @@ class VoteViews:
     async def _closing(self, partition: int, contest: str, cursor: bytes) -> list[Any]:
         args = contest, cursor, PENDING_PAGE
         return list(unpack(await self._read("votes_closing", partition, *args)))
+
+
+def raised(reply: T | ViewsUnavailable) -> T:
+    """Return a reply; raise it if it is an error."""
+    if isinstance(reply, ViewsUnavailable):
+        raise reply
+    return reply
 
 
 def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:

@@ -26,6 +26,8 @@ ADDRESSES = ("home", "office")
 class CountingValkey:
     """A connection that counts the calls of each function."""
 
+    is_cluster = False
+
     def __init__(self, valkey: Coalescer) -> None:
         self.valkey = valkey
         self.calls: Counter[str] = Counter()

@@ -58,6 +58,8 @@ class Measured:
         self._prefix = prefix
         self.worst = defaultdict[str, float](float)
 
+    is_cluster = False
+
     async def shards(self) -> list[Shard]:
         return [Shard(self, [(0, 16_383)])]
 

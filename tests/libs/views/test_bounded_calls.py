@@ -24,8 +24,10 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import PurchaseCast, PurchaseRefused
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.contracts.vote_states import VoteName
+from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, LogCreated, Rating
+from libs.tally.reservations import Granted
 from libs.views.address_counters import AddressCounters, Take
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.function_libraries import libraries
@@ -34,7 +36,8 @@ from libs.views.ledger_scan import LedgerScan
 from libs.views.purchase_views import PurchaseViews
 from libs.views.reply_types import FoldInput, Refund, SourceCounts
 from libs.views.timeline import Timeline
-from libs.views.vote_views import APPLY_ITEMS, VoteViews
+from libs.views.vote_views import APPLY_ITEMS, VoteViews, raised
+from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CONFIRMED_PARTITIONS
 from tests.libs.views.measured import Measured, library_of, measured
 from tests.libs.views.simulation.lua_ledger import request_of
 from tests.support.builders import a_cast, a_contest, a_removal, a_report, a_void, a_vote, content_hash, pseudonym
@@ -156,6 +159,25 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
     await generations_of_votes(its)
     await its.fence(n)
     await addresses(AddressCounters(valkey, namespace), size)
+    await together(VoteViews(valkey, namespace, CALL_PARTITIONS), contest)
+
+
+async def together(views: VoteViews, contest: Contest) -> None:
+    """Decide and confirm for as many partitions as share a call."""
+    gates = []
+    for partition in range(views.partitions):
+        fence = await views.shut(partition, 0)
+        assert fence is not None
+        await views.need(partition, fence, {0: 1})
+        first = [FoldInput(LogCreated("log"), 0, NOW_MS), FoldInput(fence, 1, NOW_MS)]
+        await views.apply(partition, Position("log", 0), first, 2)
+        assert await views.put_in_force(partition, contest, fence.incarnation)
+        gates.append((partition, fence.incarnation))
+    voters = range(CALL_REQUESTS // CALL_PARTITIONS)
+    requests = [request_of(contest, a_vote("p1", voter=f"together {number}")) for number in voters]
+    decided = await views.reserve_together([(partition, requests) for partition, _ in gates])
+    assert {type(answer) for answers in decided for answer in raised(answers)} == {Granted}
+    assert all(await views.confirm_together(gates * (CONFIRMED_PARTITIONS // CALL_PARTITIONS)))
 
 
 async def read(its: Votes, names: Sequence[str]) -> None:
@@ -209,6 +231,7 @@ async def generations_of_votes(its: Votes) -> None:
 async def addresses(counters: AddressCounters, size: int) -> None:
     counter, taken = ("contest", "a", "address"), [(f"vote {at}", 1) for at in range(size)]
     await counters.take([Take(counter, taker, votes, -1, 0) for taker, votes in taken])
+    await counters.take([Take(("contest", "a", f"of {taker}"), taker, 1, 5, NOW_MS) for taker, _ in taken])
     await counters.refill(counter, taken, NOW_MS)
     await counters.give(*counter, "vote 1")
 

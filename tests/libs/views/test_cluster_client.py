@@ -82,6 +82,21 @@ async def test_every_partition_is_served_and_no_shard_holds_two_more_than_anothe
     assert sorted(held.values()) == [5, 5, 6]
 
 
+async def test_partitions_share_no_call_where_a_single_server_is_a_cluster(
+    cluster: Cluster, functions: None, namespace: str
+) -> None:
+    """It refuses the first call for its slots, whichever of them it has."""
+    node = cluster.node_of(slot_of(key_base(namespace, "votes", 0, PARTITIONS).encode()))
+    alone = open_valkey(f"redis://127.0.0.1:{node.port}/0")
+    views = VoteViews(alone, namespace, PARTITIONS)
+    assert views.call_group(0) == views.call_group(1)
+    with pytest.raises(NotExecuted):
+        await views.confirm_together([(0, 1), (1, 1)])
+    assert views.call_group(0) != views.call_group(1)
+    assert await views.confirm_together([(0, 1)]) == [False]
+    await alone.close()
+
+
 async def test_each_primary_has_the_functions(cluster: Cluster, functions: None) -> None:
     names = {library.loaded_name for library in libraries()}
     for node in cluster.nodes:

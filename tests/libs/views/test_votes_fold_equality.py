@@ -45,6 +45,8 @@ async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
 class Small:
     """Calls the functions that keep few participants with a voter, and fold few events in one call."""
 
+    is_cluster = False
+
     def __init__(self, valkey: Coalescer) -> None:
         self._valkey = valkey
 

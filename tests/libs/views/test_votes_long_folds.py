@@ -33,6 +33,8 @@ def slow_functions(servers: Any) -> None:
 class Slow:
     """Calls the functions of that processor."""
 
+    is_cluster = False
+
     def __init__(self, valkey: Coalescer) -> None:
         self._valkey = valkey
 

@@ -267,6 +267,8 @@ async def test_many_timelines_are_exchanged_in_parts_each_of_them_once(valkey: C
 class Watched:
     """Keeps how many arguments each call of a function had; `before` happens before each."""
 
+    is_cluster = False
+
     def __init__(self, valkey: Coalescer) -> None:
         self._valkey = valkey
         self.sizes: list[int] = []

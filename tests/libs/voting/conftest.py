@@ -34,6 +34,8 @@ class Counted:
         self._valkey = valkey
         self.calls: Counter[str] = Counter()
 
+    is_cluster = False
+
     async def shards(self) -> list[Shard]:
         return [Shard(self, [])]
 

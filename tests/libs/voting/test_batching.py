@@ -1,20 +1,28 @@
-"""Reservations with an unresponsive Valkey: no caller waits beyond its deadline."""
+"""Batches of calls: partitions of one server share them, and no caller waits beyond its deadline."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 import pytest
 
+from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.reservations import Answer, GateClosed, Granted, Request
+from libs.tally.events import LogCreated
+from libs.tally.reservations import Answer, GateClosed, Granted, Request, Stale
+from libs.views.client import Coalescer, connect
+from libs.views.functions import load_functions
+from libs.views.reply_types import FoldInput
+from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
-from libs.voting.batching import CALL_REQUESTS, ReservationBatcher
+from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CALLS, ConfirmationBatcher, ReservationBatcher
 from tests.libs.views.simulation.lua_ledger import request_of
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
+
+Requests = Sequence[tuple[int, Sequence[Request]]]
 
 
 class Frozen:
@@ -23,12 +31,13 @@ class Frozen:
     def __init__(self, views: VoteViews) -> None:
         self._views = views
         self.release = views.release
+        self.call_group = views.call_group
         self.thawed = asyncio.Event()
         self.calls: list[int] = []
 
-    async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
-        self.calls.append(len(requests))
-        answers = await self._views.reserve(partition, requests)
+    async def reserve_together(self, requests: Requests) -> list[list[Answer] | ViewsUnavailable]:
+        self.calls.append(sum(len(its) for _, its in requests))
+        answers = await self._views.reserve_together(requests)
         await self.thawed.wait()
         return answers
 
@@ -78,10 +87,10 @@ async def test_all_that_queue_are_answered_by_their_own_deadlines(
     patient = reserved(reservations, ["patient"], 30)
     answers = await outcomes(waiting)
     assert all(isinstance(answer, ViewsUnavailable) for answer in answers)
-    assert frozen.calls == [CALL_REQUESTS]
+    assert frozen.calls == [CALL_REQUESTS] * CALLS
     frozen.thawed.set()
     assert [type(answer) for answer in await outcomes(patient)] == [Granted]
-    assert frozen.calls == [CALL_REQUESTS, 1]
+    assert frozen.calls == [CALL_REQUESTS] * CALLS + [1]
 
 
 async def test_what_is_granted_too_late_is_given_back(
@@ -104,11 +113,83 @@ async def pending_is(partition: Partition, count: int) -> bool:
 async def test_a_failed_call_answers_its_own_requests_and_the_next_goes_on(
     partition: Partition, frozen: Frozen, reservations: ReservationBatcher
 ) -> None:
-    async def too_few(partition: int, requests: Sequence[Request]) -> list[Answer]:
+    async def too_few(requests: Requests) -> list[list[Answer] | ViewsUnavailable]:
         frozen.calls.append(len(requests))
-        return [GateClosed()] if len(frozen.calls) == 1 else [GateClosed()] * len(requests)
+        [(_, its)] = requests
+        return [[GateClosed()] * (1 if len(frozen.calls) == 1 else len(its))]
 
-    frozen.reserve = too_few  # type: ignore[method-assign]
+    frozen.reserve_together = too_few  # type: ignore[method-assign]
     answers = await outcomes(reserved(reservations, [f"v{n}" for n in range(CALL_REQUESTS + 1)], 30))
     assert Counter(map(type, answers[1:-1])) == {ValueError: CALL_REQUESTS - 1}
     assert isinstance(answers[-1], GateClosed)
+
+
+class Together:
+    """Views of many partitions, with the partitions of each call."""
+
+    def __init__(self, views: VoteViews, is_cluster: bool) -> None:
+        self._views = views
+        self._is_cluster = is_cluster
+        self.calls: list[list[int]] = []
+
+    def call_group(self, partition: int) -> int:
+        return partition if self._is_cluster else 0
+
+    async def reserve_together(self, requests: Requests) -> list[list[Answer] | ViewsUnavailable]:
+        self.calls.append([partition for partition, _ in requests])
+        return await self._views.reserve_together(requests)
+
+    async def confirm_together(self, gates: Sequence[tuple[int, int]]) -> list[bool | ViewsUnavailable]:
+        self.calls.append([partition for partition, _ in gates])
+        return await self._views.confirm_together(gates)
+
+
+@pytest.fixture
+async def many(valkey_address: str, namespace: str) -> AsyncIterator[VoteViews]:
+    """More partitions than one call decides for: gate 1 is open, 2 is broken, all others are shut."""
+    valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
+    await load_functions(valkey)
+    views = VoteViews(valkey, namespace, CALL_PARTITIONS + 1)
+    fence = await views.shut(1, 0)
+    assert fence is not None
+    await views.apply(1, Position("log", 0), [FoldInput(LogCreated("log"), 0, 1), FoldInput(fence, 1, 2)], 2)
+    await valkey.call("SET", f"{views._base(2)}:gate", "no hash")
+    yield views
+    await valkey.close()
+
+
+@pytest.mark.parametrize("is_cluster", [False, True])
+async def test_partitions_of_one_server_share_calls_and_each_has_its_own_answer(
+    many: VoteViews, is_cluster: bool
+) -> None:
+    views, loop = Together(many, is_cluster), asyncio.get_running_loop()
+    reservations = ReservationBatcher(views)  # type: ignore[arg-type]
+    partitions = [*range(many.partitions), 1]
+    answers = [loop.create_future() for _ in partitions]
+    for partition, answer in zip(partitions, answers, strict=True):
+        reservations.reserve(partition, request("voter"), loop.time() + 60, answer.set_result)
+    shut, opened, broken, *others, again = await asyncio.wait_for(asyncio.gather(*answers), 60)
+    assert isinstance(broken, ViewsUnavailable)
+    assert isinstance(opened, Stale)
+    assert opened == again
+    assert {type(answer) for answer in (shut, *others)} == {GateClosed}
+    last = CALL_PARTITIONS
+    alone = [[partition] for partition in range(many.partitions)]
+    assert sorted(views.calls) == (alone if is_cluster else [[*range(last)], [last, 1]])
+
+
+@pytest.mark.parametrize("is_cluster", [False, True])
+async def test_confirmations_of_one_server_share_a_call_and_each_has_its_own_answer(
+    many: VoteViews, is_cluster: bool
+) -> None:
+    views, loop = Together(many, is_cluster), asyncio.get_running_loop()
+    confirmations = ConfirmationBatcher(views)  # type: ignore[arg-type]
+    n = (await many.state(1)).incarnation
+    gates = [(0, n), (1, n), (1, n), (1, n + 1), (2, n)]
+    answers = [loop.create_future() for _ in gates]
+    for gate, answer in zip(gates, answers, strict=True):
+        confirmations.confirm(*gate, answer.set_result)
+    *known, broken = await asyncio.wait_for(asyncio.gather(*answers), 60)
+    assert known == [False, True, True, False]
+    assert isinstance(broken, ViewsUnavailable)
+    assert sorted(views.calls) == ([[0], [1, 1], [2]] if is_cluster else [[0, 1, 1, 2]])

@@ -1,13 +1,14 @@
 """Votes through the service: at a closed gate, and with unknown appends, on a real ledger."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from libs.contracts.log_records import Appended
-from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, LedgerCatchingUp
+from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, LedgerCatchingUp, ViewsUnavailable
 from libs.tally.events import Fence, VoteCast
 from libs.voting import protocol_driver
 from libs.voting.batching import CALL_REQUESTS
@@ -103,14 +104,14 @@ async def test_an_acknowledged_record_that_a_fence_overtook_is_reserved_again(
     partition: Partition, service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await service.cast("account", [a_vote(voter="first")])  # puts the configuration in force
-    confirm = partition.views.confirm
+    confirm = partition.views.confirm_together
 
-    async def behind_a_fence(*of: int) -> bool:
+    async def behind_a_fence(gates: Sequence[tuple[int, int]]) -> list[bool | ViewsUnavailable]:
         if len(log.events) == 2:
             await partition.fence()
-        return await confirm(*of)
+        return await confirm(gates)
 
-    monkeypatch.setattr(partition.views, "confirm", behind_a_fence)
+    monkeypatch.setattr(partition.views, "confirm_together", behind_a_fence)
     [outcome] = await service.cast("account", [a_vote()])
     assert isinstance(outcome, Accepted)
     epochs = [event.incarnation for event in log.events if isinstance(event, VoteCast)]

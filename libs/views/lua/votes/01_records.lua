@@ -84,15 +84,27 @@ end
 -- identify reservations, also while it waits for a server clock that was set back.
 local function next_moment(gate) return math.max(microseconds(), gate.clock + 1) end
 
-local function load_gate(base)
+-- run: that of this server, if it was read before in the same call
+local function load_gate(base, run)
   local v = call('HMGET', base .. ':gate', 'state', 'run', 'n', 'asked', 'asked_run', 'clock',
     'asked_after', 'forget_clock')
-  local run = run_id()
+  run = run or run_id()
   return {
     open = v[1] == 'open' and v[2] == run, same_run = v[2] == run, run = run, n = tonumber(v[3] or 0),
     asked = tonumber(v[4] or 0), asked_run = v[5], clock = tonumber(v[6] or 0),
     asked_after = tonumber(v[7] or 0), forget_clock = v[8] == '1',
   }
+end
+
+-- Returns decide(key, this server's run, argument) of each key, or the error that it raised: one does not stop the others.
+function library.each_key(keys, args, decide)
+  local run, replies = run_id(), {}
+  for i = 1, #keys do
+    local done, reply = pcall(decide, keys[i], run, args[i])
+    if not done and type(reply) ~= 'table' then reply = { err = 'ERR ' .. tostring(reply) } end
+    replies[i] = reply
+  end
+  return replies
 end
 
 -- Eight members, for which Lua makes room at once: a ninth would move them all.

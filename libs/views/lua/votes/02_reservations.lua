@@ -307,35 +307,40 @@ local function reserve_one(gate, now, r, c, pending, views)
   return granted(R_RESERVED, gate.n, p)
 end
 
--- ARGV[1]: packed list of requests; the packed list of replies, in order. Each is decided after those before it.
-library.register('votes_reserve', function(keys, args)
-  local base = keys[1]
-  local gate = load_gate(base)
-  local requests, replies = unpack_one(args[1]), {}
-  if not gate.open then
-    for i = 1, #requests do replies[i] = { R_SHUT } end
+do
+  -- Decides a partition's packed list of requests, each after those before it; the packed list of replies.
+  local function reserve_in(base, run, packed)
+    local gate = load_gate(base, run)
+    local requests, replies = unpack_one(packed), {}
+    if not gate.open then
+      for i = 1, #requests do replies[i] = { R_SHUT } end
+      return pack(replies)
+    end
+    local now = next_moment(gate)
+    local views = view(base)
+    local fields, voters, contests = {}, {}, {}
+    for i = 1, #requests do
+      local contest, voter = requests[i][1], requests[i][2]
+      fields[i] = pending_field(contest, voter)
+      voters[contest] = voters[contest] or {}
+      table.insert(voters[contest], voter)
+    end
+    for contest, list in pairs(voters) do contests[contest] = contest_view(base, views, contest, list) end
+    local pending = open_pending(base, fields)
+    local given = false
+    for i = 1, #requests do
+      replies[i] = reserve_one(gate, now, requests[i], contests[requests[i][1]], pending, views)
+      given = given or replies[i][1] == R_RESERVED
+    end
+    pending.close()
+    call('HSET', base .. ':gate', 'clock', string.format('%.0f', given and now or now - 1))
     return pack(replies)
   end
-  local now = next_moment(gate)
-  local views = view(base)
-  local fields, voters, contests = {}, {}, {}
-  for i = 1, #requests do
-    local contest, voter = requests[i][1], requests[i][2]
-    fields[i] = pending_field(contest, voter)
-    voters[contest] = voters[contest] or {}
-    table.insert(voters[contest], voter)
-  end
-  for contest, list in pairs(voters) do contests[contest] = contest_view(base, views, contest, list) end
-  local pending = open_pending(base, fields)
-  local given = false
-  for i = 1, #requests do
-    replies[i] = reserve_one(gate, now, requests[i], contests[requests[i][1]], pending, views)
-    given = given or replies[i][1] == R_RESERVED
-  end
-  pending.close()
-  call('HSET', base .. ':gate', 'clock', string.format('%.0f', given and now or now - 1))
-  return pack(replies)
-end)
+
+  -- KEYS: partitions, several only where one server has them all. ARGV: of each its packed list of requests. The packed list
+  -- of replies of each, or its error.
+  library.register('votes_reserve', function(keys, args) return library.each_key(keys, args, reserve_in) end)
+end
 
 -- ARGV: contest, voter, digest, incarnation. Takes back one attempt that the log definitely refused; the
 -- reservation goes with its last attempt. Under another incarnation it is gone already: that one is another's.

@@ -1,13 +1,18 @@
 -- The gate: while it is open, acknowledged reservations are sure to count. A fence ends doubt and opens it again.
 
--- ARGV[1]: incarnation. 1 while the gate is still open under it for this very server. A write on purpose: a
--- primary that was cut off from its replicas cannot answer it.
-library.register('votes_confirm', function(keys, args)
-  local gate = load_gate(keys[1])
-  if not gate.open or gate.n ~= tonumber(args[1]) then return 0 end
-  call('HINCRBY', keys[1] .. ':gate', 'confirmed', 1)
-  return 1
-end)
+do
+  local function confirm_in(base, run, incarnation)
+    local gate = load_gate(base, run)
+    if not gate.open or gate.n ~= tonumber(incarnation) then return 0 end
+    call('HINCRBY', base .. ':gate', 'confirmed', 1)
+    return 1
+  end
+
+  -- KEYS: partitions, several only where one server has them all; ARGV: of each an incarnation. 1 for each whose gate is
+  -- still open under it for this very server, else 0, or its error. A write on purpose: a primary that was cut off from its
+  -- replicas cannot answer it.
+  library.register('votes_confirm', function(keys, args) return library.each_key(keys, args, confirm_in) end)
+end
 
 -- ARGV: contest, version; and of a worker the incarnation it loaded under, the contest's catalogue partition, the offset
 -- that its view had reached. Raises the configuration version in force: 1 done, 0 moot, -1 read too early.

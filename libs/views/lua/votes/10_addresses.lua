@@ -1,5 +1,5 @@
 -- Counters of the free votes of an address for a participant.
--- KEYS[1]: counter of one contest, participant and address, in a slot of its own; "" holds the sum. Advisory.
+-- A key: counter of one contest, participant and address, in a slot of its own; "" holds the sum. Advisory.
 
 do
   local function take_from(key, digest, count) call('HSET', key, digest, count, '', (call('HGET', key, '') or 0) + count) end
@@ -13,15 +13,14 @@ do
     return count
   end
 
-  -- ARGV: limit, expiry (seconds since 1970, 0: none), digest, count, ... Each is decided after those before it:
-  -- {1 taken, 2 had it already, 0 full; used before, ...}
-  library.register('address_take', function(keys, args)
-    local key, limit, fields = keys[1], tonumber(args[1]), { '' }
+  local function take(key, _, packed)
+    local args, fields = unpack_one(packed), { '' }
+    local limit, expiry = args[1], args[2]
     for i = 3, #args, 2 do fields[#fields + 1] = args[i] end
     local taken = read_fields(key, fields)
     local sum, replies, written = tonumber(taken[''] or 0), {}, {}
     for i = 3, #args, 2 do
-      local digest, count, state = args[i], tonumber(args[i + 1]), 1
+      local digest, count, state = args[i], args[i + 1], 1
       if taken[digest] then
         state = 2
       elseif limit ~= UNLIMITED and sum + count > limit then
@@ -35,10 +34,15 @@ do
     end
     if #written > 0 then
       call('HSET', key, '', sum, unpack(written))
-      if args[2] ~= '0' then call('EXPIREAT', key, args[2]) end
+      if expiry ~= 0 then call('EXPIREAT', key, expiry) end
     end
     return replies
-  end)
+  end
+
+  -- KEYS: counters, several only where one server has them all. ARGV: of each, packed, limit, expiry (seconds since 1970,
+  -- 0: none), digest, count, ... Each vote is decided after those before it: of each counter {1 taken, 2 had it already,
+  -- 0 full; used before, ...}, or its error.
+  library.register('address_take', function(keys, args) return library.each_key(keys, args, take) end)
 
   -- ARGV: digest. Gives back its votes.
   library.register('address_give', function(keys, args) return give_to(keys[1], args[1]) end)

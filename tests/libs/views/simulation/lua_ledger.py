@@ -72,6 +72,8 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
 class Direct:
     """A `Valkey` that answers within the call. `prefix` picks an altered copy of the functions."""
 
+    is_cluster = False
+
     def __init__(self, redis: Redis, prefix: str = "") -> None:
         self._redis = redis
         self._prefix = prefix

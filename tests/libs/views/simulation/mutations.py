@@ -207,7 +207,10 @@ LUA_MUTATIONS = {
         )
     ],
     "confirm whatever the gate": [
-        ("if not gate.open or gate.n ~= tonumber(args[1]) then return 0 end\n  call('HINCRBY'", "call('HINCRBY'")
+        (
+            "if not gate.open or gate.n ~= tonumber(incarnation) then return 0 end\n    call('HINCRBY'",
+            "call('HINCRBY'",
+        )
     ],
 }
 """Mutations that faults reveal."""
