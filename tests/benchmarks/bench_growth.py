@@ -1,7 +1,8 @@
 """Cost of an event as contests, participants, votes and renewals grow: `python -m tests.benchmarks.bench_growth`.
 
 The same number of votes is folded twice, by a projector in this process into a Valkey of its own; only their
-spread differs. The figure is CPU time, of the projector, Valkey and the broker, so another load changes it little.
+spread differs. Votes before them are not measured: then many rows exist already. The figure is CPU time, of the
+projector, Valkey and the broker, so another load changes it little.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.local_stack.servers import Addresses
 from tests.benchmarks.alone import alone
-from tests.benchmarks.bench_projector import fold_all
+from tests.benchmarks.bench_projector import ends_of, fold_all
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import own_servers
 from tests.benchmarks.votes_log import Spread, produce
@@ -24,7 +25,7 @@ FLAT = 1.15
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Two spreads of the same number of votes; the large one has `times` as many."""
+    """Two spreads of votes; before the measured ones the large one has `times` as many."""
 
     name: str
     small: tuple[str, Spread]
@@ -43,19 +44,19 @@ GROWTHS = (
 
 
 async def measure(scale: Scale) -> list[Measurement]:
-    votes = scale.pick(10_000, 40_000)
+    votes = scale.pick(10_000, 30_000)
     rounds = min(2, scale.rounds)
     found = []
     async with own_servers() as addresses:
         runs = Runs(addresses, iter(range(1_000)))
-        await runs.cost(Spread(), votes)  # warms up
+        await runs.cost(Spread(), votes, votes)  # warms up
         for growth in GROWTHS:
             small: list[Run] = []
             large: list[Run] = []
             for round_ in range(rounds):
                 turns = (small, growth.small[1], votes), (large, growth.large[1], votes * growth.times)
-                for costs, spread, number in turns[:: -1 if round_ % 2 else 1]:
-                    costs.append(await runs.cost(spread, number))
+                for costs, spread, before in turns[:: -1 if round_ % 2 else 1]:
+                    costs.append(await runs.cost(spread, votes, before))
             found.append(measurement(growth, small, large))
     return found
 
@@ -67,14 +68,17 @@ class Runs:
     addresses: Addresses
     numbers: Iterator[int]
 
-    async def cost(self, spread: Spread, votes: int) -> Run:
-        """Return the CPU time per vote, of all processes together."""
+    async def cost(self, spread: Spread, votes: int, before: int) -> Run:
+        """Return the CPU time per vote, of all processes together, after so many votes before."""
         number = next(self.numbers)
         topic: Topic = votes_topic(f"growth{number}", PARTITIONS)
         settings = KafkaSettings(kafka_bootstrap_servers=self.addresses.kafka)
         await create_topics(settings, [topic])
-        await produce(settings, topic, votes, spread)
-        run = await fold_all(self.addresses, topic, number, with_start=True)
+        await produce(settings, topic, before, spread)
+        await fold_all(self.addresses, topic, number)
+        folded = sum((await ends_of(settings, topic)).values())
+        await produce(settings, topic, votes, spread, before)
+        run = await fold_all(self.addresses, topic, number, folded=folded)
         return Run(sum(run.cpu_us.values()), run.cpu_us)
 
 

@@ -62,12 +62,12 @@ async def fold(
     ends: dict[int, int],
     group: str,
     *,
-    with_start: bool = False,
+    folded: int | None = None,
 ) -> Run:
     """Fold all events by a projector in this process; measured from its first fold to its last.
 
-    With `with_start` it is measured from its start. What it reads before its first fold is the larger part of a
-    small log, and costs as much as in a large one.
+    With `folded`, so many events are in the views already, and the rest is measured from the projector's start: of
+    few events it reads most before its first fold.
     """
     before = CpuMeter(own="projector")
     projector = Projector(projection, settings, ProjectorSettings(), VOTES, group=group)
@@ -83,8 +83,8 @@ async def fold(
                 await task
             await asyncio.sleep(0.01)
 
-    first = 0 if with_start else await until(1)
-    meter, begun = before if with_start else CpuMeter(own="projector"), time.perf_counter()
+    first = await until(1) if folded is None else folded
+    meter, begun = CpuMeter(own="projector") if folded is None else before, time.perf_counter()
     await until(events)
     took_s, cpu_us = time.perf_counter() - begun, meter.each_us(events - first, PARTS)
     task.cancel()
@@ -93,7 +93,7 @@ async def fold(
     return Run((events - first) / took_s, cpu_us)
 
 
-async def fold_all(addresses: Addresses, topic: Topic, again: int = 0, *, with_start: bool = False) -> Run:
+async def fold_all(addresses: Addresses, topic: Topic, again: int = 0, *, folded: int | None = None) -> Run:
     """Fold the topic into views, as the projector does; each `again` into views of its own. See `fold`."""
     settings = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
     namespace, valkey = f"{NAMESPACE}{again}", open_valkey(addresses.valkey)
@@ -103,7 +103,7 @@ async def fold_all(addresses: Addresses, topic: Topic, again: int = 0, *, with_s
     projection = VotesProjection(topic, views, counters)
     try:
         ends = await ends_of(settings, topic)
-        return await fold(settings, topic, projection, ends, f"votes{again}", with_start=with_start)
+        return await fold(settings, topic, projection, ends, f"votes{again}", folded=folded)
     finally:
         await valkey.close()
 

@@ -108,9 +108,10 @@ LIMITS: Final = (
     Limit(
         "streams",
         "",
-        "A subscriber costs a write to its socket, as in the ceiling, and what ASGI puts before it: a "
-        "message, chunked encoding, the buffer's limit. Tried: one rendered event for all, no task for a "
-        "subscriber whose buffer takes it.",
+        "An event to a subscriber takes 13.4 µs, measured without votes, against 10.0 of a bare write of "
+        "the same bytes: ASGI's message, chunked encoding and the buffer's limit. The rest is the votes, "
+        "and the views that are read for them. Tried: one rendered event for all, no task for a subscriber "
+        "whose buffer takes it.",
     ),
     Limit(
         "memory",

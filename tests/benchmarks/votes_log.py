@@ -37,13 +37,15 @@ def contest_name(number: int) -> str:
     return f"contest{number}"
 
 
-async def produce(settings: KafkaSettings, topic: Topic, votes: int, spread: Spread | None = None) -> None:
-    """Append a fence to each partition, then the votes."""
+async def produce(
+    settings: KafkaSettings, topic: Topic, votes: int, spread: Spread | None = None, after: int = 0
+) -> None:
+    """Append a fence to each partition, then the votes; those that come `after` so many need no fence."""
     writer = LogWriter(settings)
     await writer.start()
-    for partition in range(topic.partitions):
+    for partition in range(0 if after else topic.partitions):
         await writer.append(topic.name, partition, vote_codec.encode(Fence(INCARNATION)), deadline_s=30)
-    casts = islice(all_casts(spread or Spread()), votes)
+    casts = islice(all_casts(spread or Spread()), after, after + votes)
     while chunk := list(islice(casts, CHUNK)):
         await asyncio.gather(
             *(
