@@ -165,7 +165,7 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
 async def together(views: VoteViews, contest: Contest) -> None:
     """Decide and confirm for as many partitions as share a call."""
     gates = []
-    for partition in range(views.partitions):
+    for partition in range(CALL_PARTITIONS):
         fence = await views.shut(partition, 0)
         assert fence is not None
         await views.need(partition, fence, {0: 1})

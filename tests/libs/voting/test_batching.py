@@ -164,7 +164,7 @@ async def test_partitions_of_one_server_share_calls_and_each_has_its_own_answer(
 ) -> None:
     views, loop = Together(many, is_cluster), asyncio.get_running_loop()
     reservations = ReservationBatcher(views)  # type: ignore[arg-type]
-    partitions = [*range(many.partitions), 1]
+    partitions = [*range(CALL_PARTITIONS + 1), 1]
     answers = [loop.create_future() for _ in partitions]
     for partition, answer in zip(partitions, answers, strict=True):
         reservations.reserve(partition, request("voter"), loop.time() + 60, answer.set_result)
@@ -174,7 +174,7 @@ async def test_partitions_of_one_server_share_calls_and_each_has_its_own_answer(
     assert opened == again
     assert {type(answer) for answer in (shut, *others)} == {GateClosed}
     last = CALL_PARTITIONS
-    alone = [[partition] for partition in range(many.partitions)]
+    alone = [[partition] for partition in range(CALL_PARTITIONS + 1)]
     assert sorted(views.calls) == (alone if is_cluster else [[*range(last)], [last, 1]])
 
 
