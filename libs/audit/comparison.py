@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 
-from libs.audit.balances import UNKNOWN, SourceRow, source_rows
+from libs.audit.balance_equations import UNKNOWN, SourceRow, source_rows
 from libs.audit.difference import Difference
 from libs.audit.log_fold import LogFold, Stop, fold_past, without_gc
 from libs.audit.report import ContestTotals, Report

@@ -152,8 +152,8 @@ def _former(contest: ContestTally, event: ContestEvent) -> FoldedVote | None:
     """Return the vote that the event would replace, remove, void or restore."""
     if not isinstance(event, VoteEvent):
         return None
-    standing = contest.voters.get(event.voter, VoterLedger())
-    return standing.holder(event) if isinstance(event, VoteCast) else standing.votes.get(event.vote_id)
+    ledger = contest.voters.get(event.voter, VoterLedger())
+    return ledger.holder(event) if isinstance(event, VoteCast) else ledger.votes.get(event.vote_id)
 
 
 def _names(contest: ContestTally, event: ContestEvent, former: FoldedVote | None) -> list[str]:

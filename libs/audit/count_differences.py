@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from libs.audit.balances import OUTCOMES
+from libs.audit.balance_equations import OUTCOMES
 from libs.audit.difference import Difference
 from libs.audit.hash_fields import tally_of
 from libs.audit.log_fold import LogFold

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from itertools import islice
 
-from libs.audit.balances import VoteIds
+from libs.audit.balance_equations import VoteIds
 from libs.audit.timeline_fold import TimelineFold
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord
@@ -65,11 +65,11 @@ class LogFold:
     def vote(self, contest: str, voter: str, name: bytes) -> tuple[int, FoldedVote] | None:
         """Return the vote with this digest of its id, and its index among the voter's votes, in log order."""
         tally = self.tally.contests.get(contest)
-        standing = tally.voters.get(voter) if tally is not None else None
-        if standing is None:
+        ledger = tally.voters.get(voter) if tally is not None else None
+        if ledger is None:
             return None
         votes = self._votes.setdefault((contest, voter), {})
-        for vote_id, vote in islice(standing.votes.items(), len(votes), None):
+        for vote_id, vote in islice(ledger.votes.items(), len(votes), None):
             votes[digest(vote_id)] = len(votes), vote
             self._ids.setdefault((contest, voter), []).append(vote_id)
         return votes.get(name)

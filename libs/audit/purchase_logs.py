@@ -45,8 +45,8 @@ class PaidVotes:
     def add(self, tally: PartitionTally) -> None:
         for contest, of_contest in tally.contests.items():
             self.removal_waits |= {VoteName(contest, *name) for name in of_contest.waiting}
-            for voter, standing in of_contest.voters.items():
-                for vote_id, vote in standing.votes.items():
+            for voter, ledger in of_contest.voters.items():
+                for vote_id, vote in ledger.votes.items():
                     name = VoteName(contest, voter, vote_id)
                     if vote.cast.source != "c-paid":
                         continue

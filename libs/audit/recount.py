@@ -64,8 +64,8 @@ class Ballots:
 
     def __iter__(self) -> Iterator[Ballot]:
         for fold in self.folds:
-            for voter, standing in self._tally(fold).voters.items():
-                for vote in standing.votes.values():
+            for voter, ledger in self._tally(fold).voters.items():
+                for vote in ledger.votes.values():
                     yield Ballot(fold.partition, voter, vote)
 
     def record(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.audit.balances import OUTCOMES, Rows, SourceRow, VotesRow, add_votes
+from libs.audit.balance_equations import OUTCOMES, Rows, SourceRow, VotesRow, add_votes
 from libs.audit.difference import Difference
 from libs.audit.log_fold import LogFold
 from libs.contracts.dataclass_json import HIDDEN, json_form
@@ -163,7 +163,7 @@ def counted_casts(fold: LogFold, contest: str) -> list[VoteCast]:
     tally = fold.tally.contests.get(contest, ContestTally())
     return [
         vote.cast
-        for standing in tally.voters.values()
-        for vote in standing.votes.values()
+        for ledger in tally.voters.values()
+        for vote in ledger.votes.values()
         if vote.status is VoteStatus.COUNTED
     ]

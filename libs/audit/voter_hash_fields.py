@@ -56,26 +56,26 @@ class _VoterFields:
         return map(raw, tally_of(self.fold, self.contest).voters)
 
     def get(self, field: bytes) -> Any:
-        standing = tally_of(self.fold, self.contest).voters.get(text(field))
-        if standing is None:
+        ledger = tally_of(self.fold, self.contest).voters.get(text(field))
+        if ledger is None:
             return None
-        votes, indexes = list(standing.votes.values()), self.fold.indexes.get(self.contest, {})
-        older, own = votes[:-INLINE], {"", *_own_participants(standing)}
+        votes, indexes = list(ledger.votes.values()), self.fold.indexes.get(self.contest, {})
+        older, own = votes[:-INLINE], {"", *_own_participants(ledger)}
         return VoterRow(
             records=[record_of(vote, _index_of(self.fold, self.contest, vote)) for vote in votes[-INLINE:]],
             spilled=len(older),
             last_spilled=digest(older[-1].cast.vote_id) if older else b"",
             used={
                 (indexes.get(participant, 0), source, epoch): (sums.votes, sums.limit or 0, sums.active)
-                for (participant, source, epoch), sums in standing.used.items()
+                for (participant, source, epoch), sums in ledger.used.items()
                 if participant in own
             },
-            anonymous=standing.anonymous,
-            epoch=standing.epoch,
-            latest=standing.latest,
+            anonymous=ledger.anonymous,
+            epoch=ledger.epoch,
+            latest=ledger.latest,
             slots={
                 (indexes.get(participant, 0), source): digest(vote_id)
-                for (participant, source), vote_id in standing.slots.items()
+                for (participant, source), vote_id in ledger.slots.items()
                 if participant in own
             },
             names={digest(vote.cast.vote_id): vote.cast.vote_id for vote in votes},
@@ -158,9 +158,9 @@ def _voids(_: LogFold, __: str, ___: _Place, vote: FoldedVote) -> Any:
     return [its.void.encode() for its in vote.voids] or None
 
 
-def _own_participants(standing: VoterLedger) -> set[str]:
+def _own_participants(ledger: VoterLedger) -> set[str]:
     """Return the participants whose sums and slots the views store with the voter, not in shares."""
-    return set(islice(dict.fromkeys(participant for participant, *_ in standing.used if participant), OWN))
+    return set(islice(dict.fromkeys(participant for participant, *_ in ledger.used if participant), OWN))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,30 +186,30 @@ class _ShareFields:
     known: dict[str, dict[int, Share]] = member(default_factory=dict)
 
     def __iter__(self) -> Iterator[bytes]:
-        for voter, standing in tally_of(self.fold, self.contest).voters.items():
-            if len(standing.used) > OWN:
-                for number in self._shares(standing):
+        for voter, ledger in tally_of(self.fold, self.contest).voters.items():
+            if len(ledger.used) > OWN:
+                for number in self._shares(ledger):
                     yield raw(voter) + number.to_bytes(SHARE_NUMBER_SIZE, "big")
 
     def get(self, field: bytes) -> Any:
         voter = text(field[:-SHARE_NUMBER_SIZE])
-        standing = tally_of(self.fold, self.contest).voters.get(voter)
-        if standing is None:
+        ledger = tally_of(self.fold, self.contest).voters.get(voter)
+        if ledger is None:
             return None
         if voter not in self.known:
-            self.known[voter] = self._shares(standing)
+            self.known[voter] = self._shares(ledger)
         share = self.known[voter].get(int.from_bytes(field[-SHARE_NUMBER_SIZE:], "big"))
-        return None if share is None else _ExpectedShare(standing.epoch, share)
+        return None if share is None else _ExpectedShare(ledger.epoch, share)
 
-    def _shares(self, standing: VoterLedger) -> dict[int, Share]:
-        own, indexes = {"", *_own_participants(standing)}, self.fold.indexes.get(self.contest, {})
+    def _shares(self, ledger: VoterLedger) -> dict[int, Share]:
+        own, indexes = {"", *_own_participants(ledger)}, self.fold.indexes.get(self.contest, {})
         shares = defaultdict[int, Share](lambda: Share({}, {}))
-        for (participant, source, epoch), sums in standing.used.items():
+        for (participant, source, epoch), sums in ledger.used.items():
             if participant not in own:
                 index = indexes[participant]
                 figures = sums.votes, sums.limit or 0, sums.active
                 shares[(index - 1) // SHARE].used[index, source, epoch] = figures
-        for (participant, source), vote_id in standing.slots.items():
+        for (participant, source), vote_id in ledger.slots.items():
             if participant not in own:
                 index = indexes[participant]
                 shares[(index - 1) // SHARE].slots[index, source] = digest(vote_id)

@@ -21,7 +21,7 @@ ORIGINAL: Final = "original"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredPicture:
     """A record's data of its picture; `object` is a part of its name in the store, `size` is in bytes."""
 
     object: str
@@ -32,7 +32,7 @@ class Kept:
     sha256: str
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "Kept":
+    def of(cls, document: Mapping[str, Any]) -> "StoredPicture":
         return cls(**document["picture"])
 
     def members(self) -> dict[str, Any]:
@@ -50,10 +50,10 @@ class ImageStore:
 
     async def add(
         self, account: str, image: str, file: IO[bytes], formats: Collection[str] = tuple(FORMATS)
-    ) -> Kept:
+    ) -> StoredPicture:
         """Store the picture in `file`. Raises `NotAPicture`, `Overloaded` and `StorageUnavailable`."""
         picture, digest = await self._decoders.take_in(account, await asyncio.to_thread(file.read), formats)
-        kept = Kept(
+        kept = StoredPicture(
             object=secrets.token_hex(8),
             format=picture.format,
             width=picture.width,
@@ -64,7 +64,7 @@ class ImageStore:
         await self._store.replace(f"{self._folder(account, image)}/{kept.object}/{ORIGINAL}", picture.data)
         return kept
 
-    async def show(self, account: str, image: str, kept: Kept, size: str) -> bytes | None:
+    async def show(self, account: str, image: str, kept: StoredPicture, size: str) -> bytes | None:
         """Return a rendition, None if the picture was deleted. Raises `Overloaded` and `StorageUnavailable`."""
         longest = SIZES[size]
         folder = f"{self._folder(account, image)}/{kept.object}"
@@ -81,7 +81,7 @@ class ImageStore:
                 await self._store.replace(name, found)
             return found
 
-    async def remove(self, account: str, image: str, kept: Kept | None = None) -> None:
+    async def remove(self, account: str, image: str, kept: StoredPicture | None = None) -> None:
         """Delete all objects of an image, or only the picture `kept`. Raises `StorageUnavailable`."""
         folder = self._folder(account, image)
         for name in await self._store.names(folder if kept is None else f"{folder}/{kept.object}"):

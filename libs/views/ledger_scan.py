@@ -66,9 +66,9 @@ class Share:
 
     def merged(self, epoch: int) -> "Share":
         """Return the share with all periods merged that are over in the allowance period `epoch`."""
-        standing, used = VoterLedger(epoch=epoch), dict[SumKey, tuple[int, int, int]]()
+        ledger, used = VoterLedger(epoch=epoch), dict[SumKey, tuple[int, int, int]]()
         for (index, source, its), (votes, limit, active) in self.used.items():
-            key = index, source, standing.kept_epoch(source, its)
+            key = index, source, ledger.kept_epoch(source, its)
             before, bound, counted = used.get(key, (0, None, 0))
             used[key] = before + votes, largest(bound, limit), counted + active
         return Share(used, self.slots)

@@ -315,7 +315,7 @@ class LingeringTransport(asyncio.Transport):
             self._inner.close()
 
     def release(self) -> None:
-        """Break the reference cycle of a lost connection: the garbage collector seldom runs."""
+        """Break the reference cycle of a lost connection: the garbage collector runs rarely."""
         self._protocol = None
 
     def abort(self) -> None:

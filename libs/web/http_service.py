@@ -174,7 +174,7 @@ class Server(uvicorn.Server):
 
 
 def tune_garbage_collector() -> None:
-    """Exclude loaded modules from garbage collection and run it seldom: scanning thousands of requests in flight
+    """Exclude loaded modules from garbage collection and run it rarely: scanning thousands of requests in flight
     took half the time of a large batch."""
     gc.collect()
     gc.freeze()

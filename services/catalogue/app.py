@@ -112,7 +112,7 @@ def members_of_new(topics: VotesTopics) -> Document:
 
 
 @asynccontextmanager
-async def open_surface(
+async def open_module(
     settings: Settings,
     enrichers: Mapping[str, Complete] | None = None,
     tracing: Tracing | None = None,

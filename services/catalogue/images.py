@@ -21,7 +21,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner
 from libs.media.fetcher import Fetcher, NotFetched
-from libs.media.image_store import ImageStore, Kept
+from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.picture_encoding import FORMATS, NotAPicture
 from libs.storage.store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
@@ -105,7 +105,7 @@ class Images:
         except TallyError:
             await self._forget(account, key, kept)
             raise
-        await self._forget(account, key, Kept.of(before))
+        await self._forget(account, key, StoredPicture.of(before))
         return changed
 
     async def delete(self, account: str, key: str, fits: Fits | None) -> None:
@@ -125,7 +125,7 @@ class Images:
 
     async def _kept(
         self, account: str, key: str, file: IO[bytes], body: Document, where: str, formats: Collection[str]
-    ) -> Kept:
+    ) -> StoredPicture:
         """Scan, decode and store the picture of an image with the members `body`."""
         if self._scanner is not None:
             await self._scanner.scan(_chunks(file), where)
@@ -159,7 +159,7 @@ class Images:
             await self._forget(account, key)
         return written
 
-    async def _forget(self, account: str, key: str, kept: Kept | None = None) -> None:
+    async def _forget(self, account: str, key: str, kept: StoredPicture | None = None) -> None:
         """Remove pictures that no record names; those that cannot be removed now are left over."""
         try:
             await self._image_store.remove(account, key, kept)

@@ -11,7 +11,7 @@ from libs.catalogue.picture_urls import SIZES, picture_version
 from libs.catalogue.resource_table import ACCOUNTS, CONTESTS, IMAGES, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.media.image_store import ImageStore, Kept
+from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.picture_encoding import FORMATS
 from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
@@ -109,7 +109,7 @@ def media_router(environments: Sequence[MediaEnvironment]) -> APIRouter:
         is_public = image.document["access"]["access"] == "public"
         if not is_public:
             await _admit(request, environment, account, image.key)
-        kept, is_current = Kept.of(image.document), v == picture_version(image.document)
+        kept, is_current = StoredPicture.of(image.document), v == picture_version(image.document)
         tag = etag(f"{kept.object}-{size}")
         headers = {
             **SAFE,

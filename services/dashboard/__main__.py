@@ -1,9 +1,9 @@
 """`python -m services.dashboard`: the pages as a process of its own, behind one origin with the API."""
 
 from libs.web.http_service import run_alone
-from services.dashboard.app import open_surface
+from services.dashboard.app import open_module
 from services.dashboard.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings()
-    run_alone("dashboard", settings, lambda _: open_surface(settings))
+    run_alone("dashboard", settings, lambda _: open_module(settings))

@@ -29,7 +29,7 @@ from services.dashboard.status_routes import status_router
 
 
 @asynccontextmanager
-async def open_surface(
+async def open_module(
     settings: Settings, checks: Mapping[str, Check] | None = None, votes: VotesLog | None = None
 ) -> AsyncIterator[HttpModule]:
     """Open the pages, their assets, and log-in; the pages read their data from the API.

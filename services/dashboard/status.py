@@ -18,7 +18,7 @@ APART_S: Final = 1.0
 """Least time between two reads, which only requests start."""
 PATIENCE_S: Final = 4.0
 """Time that a request waits for a read; then it returns the last status, and the read continues."""
-WAY_OUT: Final = "the rest was read before that; `tally doctor` shows more"
+REMEDY: Final = "the rest was read before that; `tally doctor` shows more"
 NOTHING_READ: Final[dict[str, Any]] = {
     "at": None, "projections": {}, "totals": {}, "generations": [], "sealed": [], "problems": [], "notes": [],
 }  # fmt: skip
@@ -54,7 +54,7 @@ class StatusCache:
         if error:
             away["status"] = error
         shown = self._shown(account)
-        problems = [asdict(Problem("away", name, reason, WAY_OUT)) for name, reason in away.items()]
+        problems = [asdict(Problem("away", name, reason, REMEDY)) for name, reason in away.items()]
         return {
             "now": moment(time.time_ns() // 1_000_000),
             "version": self._version,

@@ -10,13 +10,13 @@ from fastapi import FastAPI
 from libs.deployment.identity_guard import open_guard
 from libs.telemetry.tracing import Tracing
 from libs.web.http_service import HttpModule, build_app
-from services.catalogue.app import open_surface as open_catalogue
-from services.dashboard.app import open_surface as open_dashboard
+from services.catalogue.app import open_module as open_catalogue
+from services.dashboard.app import open_module as open_dashboard
 from services.gateway.asyncapi_page import asyncapi_module
 from services.gateway.index_page import index_module
 from services.gateway.settings import Settings
-from services.ingestion.app import open_surface as open_ingestion
-from services.query.app import open_surface as open_query
+from services.ingestion.app import open_module as open_ingestion
+from services.query.app import open_module as open_query
 
 TITLE = "Tallykeeper"
 TAGS: Final = {

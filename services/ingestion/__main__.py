@@ -1,9 +1,9 @@
 """`python -m services.ingestion`: ingestion as a process of its own."""
 
 from libs.web.http_service import run_alone
-from services.ingestion.app import open_surface
+from services.ingestion.app import open_module
 from services.ingestion.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings()
-    run_alone("ingestion", settings, lambda tracing: open_surface(settings, tracing))
+    run_alone("ingestion", settings, lambda tracing: open_module(settings, tracing))

@@ -43,7 +43,7 @@ from services.ingestion.voter_reads import VoterReads
 
 
 @asynccontextmanager
-async def open_surface(
+async def open_module(
     settings: Settings, tracing: Tracing | None = None, guard: ServiceGuard | None = None
 ) -> AsyncIterator[HttpModule]:
     """Open the service's routes and their dependencies. On exit, accepted votes are recorded first.

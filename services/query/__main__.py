@@ -1,9 +1,9 @@
 """`python -m services.query`: the query service as a process of its own."""
 
 from libs.web.http_service import run_alone
-from services.query.app import open_surface
+from services.query.app import open_module
 from services.query.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings()
-    run_alone("query", settings, lambda _: open_surface(settings))
+    run_alone("query", settings, lambda _: open_module(settings))

@@ -63,7 +63,7 @@ class Environment(NamedTuple):
 
 
 @asynccontextmanager
-async def open_surface(settings: Settings, guard: ServiceGuard | None = None) -> AsyncIterator[HttpModule]:
+async def open_module(settings: Settings, guard: ServiceGuard | None = None) -> AsyncIterator[HttpModule]:
     """Open the service's routes and their dependencies.
 
     Opens a guard of its own unless given that of a process with several services.

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from libs.backup.concat import PARTS, join
 from libs.backup.errors import ExportRefused
 from libs.backup.exporter import export_logs
+from libs.backup.file_concatenation import PARTS, join
 from libs.backup.manifest import Format, Request
 from libs.contracts.dataclass_json import HIDDEN
 from libs.deployment.deployment import Deployment

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from libs.audit.balances import SourceRow, VotesRow
+from libs.audit.balance_equations import SourceRow, VotesRow
 from libs.audit.comparison import compare
 from libs.audit.difference import Difference
 from libs.audit.generation_counts import scope_of

@@ -17,7 +17,7 @@ from libs.media.image_store import ImageStore
 from libs.storage.store import Store, environment_files, open_store
 from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
-from services.catalogue.app import open_surface
+from services.catalogue.app import open_module
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.permissive_guard import Unguarded
@@ -88,7 +88,7 @@ async def open_place(addresses: Addresses, objects: Path, **given: Any) -> Async
         open_catalogue(addresses.kafka, addresses.valkey, legacy_test_namespace(namespace)) as test,
         production.folding(),
         test.folding(),
-        open_surface(settings, guard=Unguarded(settings)) as http_module,
+        open_module(settings, guard=Unguarded(settings)) as http_module,
     ):
         front = HttpMiddleware(build_app("Tallykeeper: catalogue", [http_module]))
         try:

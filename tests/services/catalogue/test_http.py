@@ -13,7 +13,7 @@ from libs.local_stack.servers import Servers
 from libs.web.errors import TABLE
 from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
-from services.catalogue.app import open_surface
+from services.catalogue.app import open_module
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.permissive_guard import Unguarded
@@ -41,7 +41,7 @@ async def front(
         namespace=catalogue.namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_surface(settings, guard=Unguarded(settings)) as http_module:
+    async with open_module(settings, guard=Unguarded(settings)) as http_module:
         app = build_app("Tallykeeper: catalogue", [http_module])
 
         @app.get("/broken")

@@ -9,7 +9,7 @@ from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import IMAGES, RESOURCES
 from libs.local_stack.servers import Servers
-from libs.media.image_store import Kept
+from libs.media.image_store import StoredPicture
 from libs.storage.store import environment_files
 from libs.tally.errors import AppendUnknown, ViewsUnavailable
 from services.catalogue.images import Images
@@ -155,7 +155,7 @@ async def test_a_picture_stays_where_its_record_may_yet_come(
         async with unfolded.folding():
             key = name.split("/")[-3]
             assert (await eventually(lambda: unfolded.views.get("a", "images", key))) is not None
-            kept = Kept.of((await unfolded.record_service.get(IMAGES, "a", key)).document)
+            kept = StoredPicture.of((await unfolded.record_service.get(IMAGES, "a", key)).document)
             assert await place.image_store("unfolded").show("a", key, kept, "thumb") is not None
 
 

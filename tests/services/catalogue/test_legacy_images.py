@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.media.image_store import ImageStore, Kept
+from libs.media.image_store import ImageStore, StoredPicture
 from tests.services.catalogue.conftest import MAX_BYTES, Place
 from tests.support.pictures import opened, picture
 from tests.support.voting import code
@@ -99,7 +99,7 @@ async def test_who_reads_a_picture_while_it_is_replaced_gets_the_new_one(
     show = ImageStore.show
 
     async def after_an_update(
-        image_store: ImageStore, account: str, image: str, kept: Kept, size: str
+        image_store: ImageStore, account: str, image: str, kept: StoredPicture, size: str
     ) -> bytes | None:
         monkeypatch.setattr(ImageStore, "show", show)
         assert (await client.post(f"/legacy/images/{key}", data={"url": url})).status_code == 200

@@ -16,7 +16,7 @@ from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.storage.store import open_store
 from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
-from services.dashboard.app import open_surface
+from services.dashboard.app import open_module
 from services.dashboard.settings import Settings
 from services.dashboard.status_models import OperationsStatus
 from tests.services.query.query_environment import PUBLISHED, Catalogue
@@ -58,7 +58,7 @@ async def served(log: FoldedLog, catalogue: Catalogue, **changes: Any) -> AsyncI
         "storage_url": stack.storage_url,
     }
     key = await catalogue.key(permissions=("operations",))
-    async with open_surface(Settings(**(wanted | changes))) as http_module:
+    async with open_module(Settings(**(wanted | changes))) as http_module:
         transport = httpx.ASGITransport(HttpMiddleware(build_app("dashboard", [http_module])))
         headers = {"authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:

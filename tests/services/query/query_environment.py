@@ -47,7 +47,7 @@ from libs.web.http_service import HttpModule, build_app
 from services.catalogue.app import environment_of
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings as CatalogueSettings
-from services.query.app import open_surface
+from services.query.app import open_module
 from services.query.settings import Settings
 from tests.support.builders import a_cast, a_report
 from tests.support.freshness import make_fresh
@@ -283,7 +283,7 @@ async def open_environment(
     with TemporaryDirectory() as storage:
         wanted: dict[str, Any] = {"partitions": PARTITIONS, "storage_url": storage} | settings
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
-        async with open_surface(given, Unguarded(given)) as http_module:
+        async with open_module(given, Unguarded(given)) as http_module:
             app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])
             transport = httpx.ASGITransport(HttpMiddleware(app, http_module.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:

@@ -43,7 +43,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptGenerations:
     """Generations kept until they are dropped (`hold`), or for the usual time."""
 
     kept: list[Generation]
@@ -103,7 +103,7 @@ async def rollback(
     return Rollback(undone, execute)
 
 
-def _kept(result: Kept) -> Iterator[Block]:
+def _kept(result: KeptGenerations) -> Iterator[Block]:
     yield from _numbers(result.kept)
     until = "until they are dropped" if result.hold else "for the usual time"
     if not result.kept:
@@ -121,7 +121,7 @@ async def keep(
         bool, typer.Option("--hold/--no-hold", help="Keep until dropped, or for one more day.")
     ] = True,
     execute: Execute = False,
-) -> Kept:
+) -> KeptGenerations:
     """Keep the former views until they are dropped; otherwise projectors drop them a day after the replay.
 
     Meanwhile each batch is processed twice, `tally replay rollback` restores the former views at once, and the
@@ -139,7 +139,7 @@ async def keep(
                     if execute:
                         await generations.hold(partition, one.number, hold)
                     kept.append(Generation(target.name, partition, one.number))
-    return Kept(kept, hold, execute)
+    return KeptGenerations(kept, hold, execute)
 
 
 def _dropped(result: Dropped) -> Iterator[Block]:

@@ -13,7 +13,7 @@ from libs.contracts.topics import legacy_test_namespace
 from libs.local_stack.servers import Servers
 from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
-from services.catalogue.app import open_surface
+from services.catalogue.app import open_module
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.permissive_guard import Unguarded
@@ -43,7 +43,7 @@ async def client(
         namespace=environments["/legacy"].namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_surface(settings, guard=Unguarded(settings)) as http_module:
+    async with open_module(settings, guard=Unguarded(settings)) as http_module:
         transport = httpx.ASGITransport(HttpMiddleware(build_app("Tallykeeper: catalogue", [http_module])))
         async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
             yield client

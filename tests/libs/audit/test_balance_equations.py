@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from libs.audit.balances import source_rows
+from libs.audit.balance_equations import source_rows
 from libs.audit.log_fold import LogFold
 from libs.audit.report import Report
 from libs.catalogue.contests.vote_sources import SourceConfig

@@ -104,8 +104,8 @@ def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> in
         distinct += 1
         for participant in participants:
             rows[participant, used.source].ids += 1
-    for standing in tally.voters.values():
-        for vote in standing.votes.values():
+    for ledger in tally.voters.values():
+        for vote in ledger.votes.values():
             for participant, _ in vote.cast.choices or ((UNNAMED, 0),):
                 rows[participant, vote.cast.source].outcomes[OUTCOMES[vote.status]] += 1
     return distinct
