@@ -18,7 +18,7 @@ from libs.deployment.settings import DeploymentSettings
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import create_topics, number_of_partitions
+from libs.kafka.topics import create_missing, create_topics, number_of_partitions, wrong_partitions
 from libs.tally.errors import TallyError
 
 POLL_S: Final = 2.0
@@ -55,6 +55,10 @@ async def create_next_topic(settings: KafkaSettings, log: VotesLog, partitions: 
     partitions, and `LogUnavailable`.
     """
     topic = log.next_topic(partitions)
+    await create_missing(settings, [topic])
+    existing = (await number_of_partitions(settings, [topic.name]))[topic.name]
+    if existing != partitions:
+        raise wrong_partitions(topic, existing)
     await create_topics(settings, [topic])
     await asyncio.sleep(POLL_S + SETTLE_S)
     log.add([topic])

@@ -34,6 +34,7 @@ REQUIRED = {
     "secrets rotate": "sessions",
     "sources list": "contest",
     "sources release": "contest source",
+    "topics grow": "--partitions 1",
     "unseal": "contest",
     "void run": "contest --all",
     "void undo": "contest void",
