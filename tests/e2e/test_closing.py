@@ -19,6 +19,7 @@ from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import client_with
+from tests.support.retried import final_answer
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
 
@@ -30,7 +31,7 @@ def in_seconds(seconds: float) -> str:
 
 
 async def finality(contest: Contest) -> str:
-    answer = await contest.client.get(f"{contest.path}/vote_updates/")
+    answer = await final_answer(lambda: contest.client.get(f"{contest.path}/vote_updates/"))
     found: str = answer.headers["tally-final"]
     return found
 
@@ -51,13 +52,18 @@ async def reopen(contest: Contest, end: str, **headers: str) -> httpx.Response:
 
 
 async def vote_over_the_end(contest: Contest) -> list[httpx.Response]:
-    """Voters without a pause until all are refused."""
+    """Voters without a pause until all are refused; a vote that is answered with 503 is sent again."""
     answers: list[httpx.Response] = []
     while True:
-        votes = await asyncio.gather(*(contest.vote(0, voter=new_id()) for _ in range(8)))
+        votes = await asyncio.gather(*(vote_insistently(contest) for _ in range(8)))
         answers += votes
         if all(vote.status_code == 409 for vote in votes):
             return answers
+
+
+async def vote_insistently(contest: Contest) -> httpx.Response:
+    voter, vote_id = new_id(), new_id()
+    return await final_answer(lambda: contest.vote(0, voter=voter, vote_id=vote_id))
 
 
 async def left_alone(stack: Supervisor, is_over: asyncio.Event) -> None:
@@ -95,22 +101,23 @@ async def test_exactly_what_was_received_before_the_end_counts(
     api: Api, stack: Supervisor, fault: Callable[[Supervisor, asyncio.Event], Coroutine[Any, Any, None]]
 ) -> None:
     contest = await api.contest()
-    first = await contest.vote(0)
+    first = await vote_insistently(contest)
     assert (await contest.change(end=in_seconds(1.5))).status_code == 200
-    end = moment((await api.client.get(contest.path)).json()["contest_config"]["end"])
+    record = await final_answer(lambda: api.client.get(contest.path))
+    end = moment(record.json()["contest_config"]["end"])
     suffering = asyncio.create_task(fault(stack, is_over := asyncio.Event()))
     try:
         answers = [first, *await vote_over_the_end(contest)]
     finally:
         is_over.set()
-    accepted = [answer.json() for answer in answers if answer.status_code == 201]
+    accepted = [answer.json() for answer in answers if answer.is_success]
     assert accepted
     assert all(moment(vote["accepted_at"]) < end for vote in accepted)
-    assert {code(answer) for answer in answers if answer.status_code != 201} == {(409, "contest_not_running")}
+    assert {code(answer) for answer in answers if not answer.is_success} == {(409, "contest_not_running")}
     await suffering
-    record = await becomes_final(contest)
-    assert record["count"] == len(accepted)
-    assert record["unique_voter_count"] == len(accepted)
+    counted = await becomes_final(contest)
+    assert counted["count"] == len(accepted)
+    assert counted["unique_voter_count"] == len(accepted)
     report = await compare(find_addresses(stack.data_dir), contest.key)
     assert report.equal, report.differences
 

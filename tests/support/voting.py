@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
-from tests.support.eventually import eventually
+from tests.support.retried import final_answer
 
 
 def hours_from_now(hours: float) -> str:
@@ -89,13 +89,7 @@ class Contest:
 
     async def change(self, **config: Any) -> httpx.Response:
         """Change members of `contest_config`; sent again while a busy machine has not folded it in time."""
-
-        async def patched() -> httpx.Response:
-            answer = await self.client.patch(self.path, json={"contest_config": config})
-            assert answer.status_code != 503, answer.text
-            return answer
-
-        return await eventually(patched)
+        return await final_answer(lambda: self.client.patch(self.path, json={"contest_config": config}))
 
 
 @dataclass(frozen=True)
@@ -115,13 +109,7 @@ class Api:
     async def _create(self, path: str, body: dict[str, Any]) -> str:
         """Create a record and return its key; sent again while a busy machine has not folded it in time."""
         headers = {"Idempotency-Key": new_id()}
-
-        async def created() -> httpx.Response:
-            answer = await self.client.post(path, json=body, headers=headers)
-            assert answer.status_code != 503, answer.text
-            return answer
-
-        answer = await eventually(created)
+        answer = await final_answer(lambda: self.client.post(path, json=body, headers=headers))
         assert answer.status_code in (200, 201), answer.text
         key: str = answer.json()["key"]
         return key
