@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # (support/hypothesis_examples.py).
 hypothesis.register_profile("short", deadline=None, max_examples=20)
 hypothesis.register_profile("long", deadline=None, max_examples=100)
-hypothesis.load_profile(os.environ.get("TALLY_HYPOTHESIS_PROFILE", "short"))
+hypothesis.load_profile(os.environ.get("TALLY_TESTS_PROFILE", "short"))
 
 CLUSTERED = {"TALLY_KAFKA_REPLICATION_FACTOR": "3", "TALLY_PRODUCE_DEADLINE_MS": "30000"}
 """Settings of processes that use three brokers, on a busy machine."""

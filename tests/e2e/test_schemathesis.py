@@ -1,6 +1,6 @@
 """The whole API against its own description, by schemathesis: examples, borders, random and stateful requests.
 
-TALLY_SCHEMATHESIS_S gives random requests and stateful ones other seconds each than the Hypothesis profile does,
+TALLY_SCHEMATHESIS_S gives random requests and stateful ones other seconds each than the run's profile does,
 and border cases five times as many; TALLY_SCHEMATHESIS_SEED another seed.
 """
 
@@ -16,7 +16,7 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.local_stack.supervisor import Supervisor
 from tests.support.catalogue import open_catalogue
-from tests.support.hypothesis_examples import is_long
+from tests.support.run_profile import is_long
 
 pytestmark = pytest.mark.slow
 

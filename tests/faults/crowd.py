@@ -11,9 +11,11 @@ from itertools import count
 import httpx
 
 from tests.support.eventually import eventually
+from tests.support.retried import final_answer
 from tests.support.voting import Contest, new_id
 
-RETRIED = {500, 502, 503}
+PAUSE_S = 0.05
+"""Between two votes of a voter, so that the voters do not take all the CPU time."""
 
 
 @dataclass
@@ -25,11 +27,10 @@ class Crowd:
     accepted: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     refused: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    answers: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     acceptances: list[tuple[float, str]] = field(default_factory=list)
     """Times (of the monotonic clock) of the answers that accepted a vote, with their voters."""
     unavailable: list[tuple[float, str]] = field(default_factory=list)
-    """Times of the votes that were answered with 503, with their voters."""
+    """Times of the answers with 503, with their voters."""
 
     async def vote(self, seat: int) -> None:
         """In the name of one voter after another, each until the limits refuse them."""
@@ -44,41 +45,24 @@ class Crowd:
             await asyncio.gather(*(self._insist(voter, vote_id, participant) for _ in range(copies)))
             if vote_id in self.accepted[voter] and random.random() < 0.2:
                 await asyncio.gather(*(self._insist_on_removal(voter, vote_id) for _ in range(copies)))
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(PAUSE_S)
 
     async def _insist(self, voter: str, vote_id: str, participant: int) -> None:
-        while True:
-            try:
-                answer = await self.contest.vote(participant, voter, vote_id=vote_id)
-            except httpx.TransportError:
-                await asyncio.sleep(0.1)
-                continue
-            self.answers[answer.status_code] += 1
-            if answer.status_code in RETRIED:
-                assert answer.status_code == 503, answer.text
-                self.unavailable.append((time.monotonic(), voter))
-                await asyncio.sleep(0.1)
-                continue
-            known = self.accepted if answer.status_code in (200, 201) else self.refused
-            assert answer.status_code in (200, 201, 409), answer.text
-            known[voter].add(vote_id)
-            if known is self.accepted:
-                self.acceptances.append((time.monotonic(), voter))
+        answer = await final_answer(
+            lambda: self.contest.vote(participant, voter, vote_id=vote_id),
+            lambda _: self.unavailable.append((time.monotonic(), voter)),
+        )
+        assert answer.status_code in (200, 201, 409), answer.text
+        if answer.status_code == 409:
+            self.refused[voter].add(vote_id)
             return
+        self.accepted[voter].add(vote_id)
+        self.acceptances.append((time.monotonic(), voter))
 
     async def _insist_on_removal(self, voter: str, vote_id: str) -> None:
-        while True:
-            try:
-                answer = await self.contest.remove(vote_id, voter)
-            except httpx.TransportError:
-                await asyncio.sleep(0.1)
-                continue
-            if answer.status_code == 503:
-                await asyncio.sleep(0.1)
-                continue
-            assert answer.status_code == 204, answer.text
-            self.removed[voter].add(vote_id)
-            return
+        answer = await final_answer(lambda: self.contest.remove(vote_id, voter))
+        assert answer.status_code == 204, answer.text
+        self.removed[voter].add(vote_id)
 
     def left(self, voter: str) -> int:
         """Votes that were accepted and not taken back."""

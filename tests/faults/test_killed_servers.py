@@ -1,10 +1,10 @@
-"""Every part is killed or frozen while voters vote and take votes back: nothing that was answered is lost, doubled
-or over a limit."""
+"""Every part is killed or frozen while voters vote and take votes back, and buyers buy and are refunded: nothing
+that was answered is lost, doubled or over a limit."""
 
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,15 +13,21 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
+from tests.faults.buyers import Buyers
 from tests.faults.crowd import Crowd, settled
-from tests.support.deployments import compare
+from tests.support.deployments import compare, reconcile_logs
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.run_profile import by_profile
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.slow
 
-VOTERS = 12
+VOTERS, BUYERS = 12, 4
+VOTES, PURCHASES = 50, 6
+"""Taken before and after each fault, at least."""
+ROUNDS = by_profile(short=1, long=2)
+"""Faults in one test."""
 LIMIT = 20
 SEND_DEADLINE_S = 2.0
 FROZEN_S = 4.0
@@ -32,13 +38,19 @@ FROZEN_S = 4.0
 async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
     """Servers of its own, which the other tests do not miss while they are down."""
     settings = StackSettings(
-        data_dir=Path(tmp_path_factory.mktemp("faults")), kafka_bootstrap_servers=None, valkey_url=None
+        data_dir=Path(tmp_path_factory.mktemp("faults")),
+        kafka_bootstrap_servers=None,
+        valkey_url=None,
+        stack_start_timeout_s=180,
     )
     with pytest.MonkeyPatch.context() as environment:
         for name in ("TALLY_PRODUCE_DEADLINE_MS", "TALLY_KAFKA_REQUEST_TIMEOUT_MS"):
             environment.setenv(name, f"{1000 * SEND_DEADLINE_S:.0f}")
         async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
             yield supervisor
+
+
+Fault = Callable[[Supervisor, str], Awaitable[None]]
 
 
 async def kill(stack: Supervisor, name: str) -> None:
@@ -63,28 +75,45 @@ async def freeze(stack: Supervisor, name: str) -> None:
         (kill, "kafka"),
         (freeze, "kafka"),
         (freeze, "valkey"),
-        (freeze, "projector"),
+        *by_profile(short=[], long=[(freeze, "projector")]),
     ],
 )
-async def test_votes_outlive(own_stack: Supervisor, fault: object, name: str) -> None:
+async def test_votes_and_purchases_outlive(own_stack: Supervisor, fault: Fault, name: str) -> None:
     description = own_stack.stack
     headers = {"Authorization": f"Bearer {description['api_key']}"}
     async with http_client(base_url=description["base_url"], headers=headers, timeout=20) as client:
         contest = await Api(client).contest(
             participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT}
         )
-        crowd = Crowd(contest)
-        async with asyncio.TaskGroup() as voters:
+        crowd, buyers = Crowd(contest), Buyers(await Api(client).contest())
+        async with asyncio.TaskGroup() as people:
             for number in range(VOTERS):
-                voters.create_task(crowd.vote(number))
-            await eventually(lambda: crowd.total > 100)
-            await fault(own_stack, name)  # type: ignore[operator]
-            before = crowd.total
-            await eventually(lambda: crowd.total > before + 100)
+                people.create_task(crowd.vote(number))
+            for _ in range(BUYERS):
+                people.create_task(buyers.buy())
+            for _ in range(ROUNDS):
+                await more(crowd, buyers)
+                await fault(own_stack, name)
+            await more(crowd, buyers)
             crowd.stop.set()
+            buyers.stop.set()
         await settled(client, contest, crowd)
+        await buyers.settled()
         report = await compare(find_addresses(own_stack.data_dir), contest.key)
         assert report.equal, report.differences
         for voter, ids in crowd.accepted.items():
             assert crowd.left(voter) <= 2 * LIMIT
             assert ids.isdisjoint(crowd.refused[voter])
+
+        async def fits() -> bool:
+            found = await reconcile_logs(find_addresses(own_stack.data_dir))
+            assert found.fits, found
+            return True
+
+        await eventually(fits, every_s=1)
+
+
+async def more(crowd: Crowd, buyers: Buyers) -> None:
+    before = crowd.total
+    await eventually(lambda: crowd.total > before + VOTES)
+    await buyers.buy_more(PURCHASES)

@@ -1,11 +1,10 @@
-"""A replay while voters vote and readers read: killed, gone on with, swapped, rolled back and swapped again, and
-the projector killed meanwhile. No vote is lost, doubled or refused for it, no count fails or goes backwards."""
+"""A replay while voters vote and readers read: killed, gone on with and swapped, and the projector killed then;
+in the long form also rolled back and swapped again. No vote is lost, doubled or refused for it, no count fails
+or goes backwards."""
 
 import asyncio
 import json
 import sys
-import uuid
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -15,39 +14,29 @@ import orjson
 import pytest
 
 from libs.deployment.deployment import Deployment
-from libs.local_stack.servers import Servers
-from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.views.generations import State
-from services.cli import bootstrap
 from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
 from services.cli.deployment_discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.run_profile import is_long
 from tests.support.voting import Api, Contest
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PARTITIONS = 4
 FILLED = 3_000
 BATCH = 1_000
 VOTERS = 6
-PAUSE_S = 0.02
+PAUSE_S = 0.1
 
 
-@pytest.fixture
-async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
-    settings = StackSettings(
-        kafka_bootstrap_servers=servers.addresses.kafka,
-        valkey_url=servers.addresses.valkey,
-        namespace=f"f{uuid.uuid4().hex[:8]}",
-        partitions=PARTITIONS,
-        data_dir=tmp_path,
-    )
-    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
-        yield supervisor
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let votes wait for the killed projector, also on a busy machine: their partitions are not fenced then."""
+    monkeypatch.setenv("TALLY_PRODUCE_DEADLINE_MS", "60000")
 
 
 @dataclass
@@ -113,6 +102,15 @@ class Operator:
             process.kill()
             assert await process.wait() == -9
 
+    async def rolls_back_and_swaps_again(self, generation: int) -> None:
+        partitions = self.stack.stack["partitions"]
+        whole = {"projection": "votes", "contest": None, "contest_title": "", "partitions": partitions}
+        undone = (await self.replay("rollback"))["rolled_back"]
+        assert undone == [whole | {"generation": generation}]
+        assert await self.is_clean()
+        [again] = (await self.replay("run"))["rebuilt"]
+        assert (again["swapped"], again["generation"], again["verified"]["changes"]) == (True, generation + 1, [])
+
     async def is_clean(self) -> bool:
         report = await compare(find_addresses(self.stack.data_dir))
         assert report.equal, report.differences
@@ -146,18 +144,13 @@ async def test_nobody_is_the_worse_for_a_replay(stack: Supervisor) -> None:
             await operator.kill_half_way()
             assert await operator.is_clean()
             [first] = (await operator.replay("run"))["rebuilt"]
+            assert (first["resumed"], first["swapped"], first["verified"]["changes"]) == (True, True, [])
             await stack.kill("projector")
-            undone = (await operator.replay("rollback"))["rolled_back"]
-            assert await operator.is_clean()
-            [second] = (await operator.replay("run"))["rebuilt"]
+            if is_long():
+                await operator.rolls_back_and_swaps_again(first["generation"])
             before = public.accepted
             await eventually(lambda: public.accepted > before + 20)
             public.stop.set()
-        assert (first["resumed"], first["swapped"], second["swapped"]) == (True, True, True)
-        assert (first["verified"]["changes"], second["verified"]["changes"]) == ([], [])
-        whole = {"projection": "votes", "contest": None, "contest_title": "", "partitions": PARTITIONS}
-        assert undone == [whole | {"generation": first["generation"]}]
-        assert second["generation"] == first["generation"] + 1
         assert public.other_answers == []
 
         async def all_counted() -> bool:

@@ -4,7 +4,6 @@ each 503."""
 import asyncio
 import random
 import sys
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,44 +14,27 @@ import pytest
 
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import free_ports
-from libs.local_stack.servers import Servers
-from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.views import function_libraries
-from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from tests.faults.crowd import Crowd, settled
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.run_profile import by_profile
 from tests.support.versions import changed_copy, functions_of_another_version
 from tests.support.voting import Api
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PARTITIONS = 4
 VOTERS = 8
 LIMIT = 20
-RESTARTS = {"gateway": 15, "projector": 35}
+RESTARTS = by_profile(short={"gateway": 3, "projector": 7}, long={"gateway": 15, "projector": 35})
 OTHER_LAYOUT = [("local SCHEMA = 9", "local SCHEMA = 99")]
 
 Restart = Callable[[bool], Awaitable[None]]
 """Stops a process, by SIGKILL if the argument is true, and starts it again."""
-
-
-@pytest.fixture
-async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
-    """Gateway and projector of the former version."""
-    settings = StackSettings(
-        kafka_bootstrap_servers=servers.addresses.kafka,
-        valkey_url=servers.addresses.valkey,
-        namespace=f"f{uuid.uuid4().hex[:8]}",
-        partitions=PARTITIONS,
-        data_dir=tmp_path,
-    )
-    async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
-        yield supervisor
 
 
 class Gateways(httpx.AsyncHTTPTransport):
@@ -99,7 +81,7 @@ async def newer_version(stack: Supervisor, sources: Path) -> AsyncIterator[Newer
         "TALLY_KAFKA_BOOTSTRAP_SERVERS": stack.addresses.kafka,
         "TALLY_VALKEY_URL": stack.addresses.valkey,
         "TALLY_NAMESPACE": described["namespace"],
-        "TALLY_PARTITIONS": str(PARTITIONS),
+        "TALLY_PARTITIONS": str(described["partitions"]),
         "TALLY_STORAGE_URL": described["storage_url"],
         "TALLY_PORT": str(port),
         "TALLY_METRICS_PORT": str(metrics_port),
@@ -140,12 +122,12 @@ async def voting(stack: Supervisor, newer: Newer) -> AsyncIterator[Crowd]:
         async with asyncio.TaskGroup() as voters:
             for number in range(VOTERS):
                 voters.create_task(crowd.vote(number))
-            await eventually(lambda: crowd.total > 20, 60)
+            await eventually(lambda: crowd.total > 20)
             yield crowd
             before = crowd.total
-            await eventually(lambda: crowd.total > before + 20, 60)
+            await eventually(lambda: crowd.total > before + 20)
             crowd.stop.set()
-    assert await eventually(lambda: is_ready(newer.base_url), 60)
+    assert await eventually(lambda: is_ready(newer.base_url))
     async with http_client(base_url=newer.base_url, headers=headers, timeout=30) as client:
         await settled(client, type(made)(client, made.key, made.participants), crowd)
     for voter, ids in crowd.accepted.items():
@@ -153,7 +135,7 @@ async def voting(stack: Supervisor, newer: Newer) -> AsyncIterator[Crowd]:
         assert ids.isdisjoint(crowd.refused[voter])
 
 
-async def test_votes_outlive_fifty_restarts_among_two_versions(stack: Supervisor, tmp_path: Path) -> None:
+async def test_votes_outlive_restarts_among_two_versions(stack: Supervisor, tmp_path: Path) -> None:
     sources = changed_copy(function_libraries.SOURCES, tmp_path / "newer", [])
 
     def restart_former(name: str) -> Restart:
@@ -172,10 +154,10 @@ async def test_votes_outlive_fifty_restarts_among_two_versions(stack: Supervisor
             version = random.choice(list(restarts))
             await restarts[version](random.random() < 0.5)
             if version in base_urls:
-                assert await eventually(lambda: is_ready(base_urls[version]), 60)  # noqa: B023
+                assert await eventually(lambda: is_ready(base_urls[version]))  # noqa: B023
 
     async with newer_version(stack, sources) as newer:
-        assert await eventually(lambda: is_ready(newer.base_url), 60)
+        assert await eventually(lambda: is_ready(newer.base_url))
         urls = {"former": stack.base_url, "newer": newer.base_url}
         async with voting(stack, newer), asyncio.TaskGroup() as lanes:
             for name, base_urls in (("gateway", urls), ("projector", {})):
@@ -192,13 +174,13 @@ async def test_views_of_another_layout_are_built_while_the_former_version_serves
     async with newer_version(stack, sources) as newer, voting(stack, newer) as crowd:
         assert not await is_ready(newer.base_url)
         log = newer.processes["projector"].log
-        await eventually(lambda: "have layout 9, this version has 99" in log.read_text(), 60)
+        await eventually(lambda: "have layout 9, this version has 99" in log.read_text())
         where = "--data-dir", str(stack.data_dir)
         assert " 99 " in await newer.tally("replay", "plan", "--outdated", *where)
         before = crowd.total
         await newer.tally("replay", "run", "--outdated", "--execute", *where)
         assert crowd.total > before
-        assert await eventually(lambda: is_ready(newer.base_url), 60)
+        assert await eventually(lambda: is_ready(newer.base_url))
         assert not await is_ready(stack.base_url)
         for name in ("gateway", "projector"):
             await stack.kill(name, restart=False)

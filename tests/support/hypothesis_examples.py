@@ -1,14 +1,8 @@
-"""Numbers of examples of property tests, which the Hypothesis profile scales."""
+"""Numbers of examples of property tests, which the run's profile scales."""
 
 from hypothesis import settings
 
-WHOLE = 100
-"""Examples of a property without a number of its own under the profile `long`."""
-
-
-def is_long() -> bool:
-    """Return whether the profile runs all examples."""
-    return settings().max_examples >= WHOLE
+from tests.support.run_profile import WHOLE
 
 
 def examples(whole: int) -> int:

@@ -15,6 +15,8 @@ import pytest
 from libs.local_stack.reaper import start_time
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.retried import final_answer
+from tests.support.voting import new_id
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +52,7 @@ class Demo:
         async with http_client(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
 
             async def counted() -> bool:
-                contests = (await client.get("/contests")).json()["data"]
+                contests = (await client.get("/contests")).json().get("data")
                 if not contests:
                     return False
                 answer = await client.get(f"/contests/{contests[0]['key']}/vote_updates/")
@@ -83,12 +85,13 @@ async def start(kafka: str, valkey_address: str, namespace: str, tmp_path: Path)
         await demo.ended()
 
 
-async def test_counts_equal_the_fold_though_the_projector_is_killed(start: Any) -> None:
+async def test_after_ctrl_c_counts_equal_the_fold_though_the_projector_was_killed(start: Any) -> None:
     demo = start("--seconds", "0")
     stack = await demo.stack()
     await demo.votes_come_in(stack)
     os.kill(stack["pids"]["projector"], signal.SIGKILL)
     await demo.votes_come_in(stack, atleast=200)
+    running = (await demo.stack())["pids"].values()
     demo.process.send_signal(signal.SIGINT)
     code, result, errors = await demo.ended()
     assert code == 0, errors
@@ -102,17 +105,7 @@ async def test_counts_equal_the_fold_though_the_projector_is_killed(start: Any) 
     assert "curl -X POST" in errors
     assert "Traceback" not in errors
     assert "\x1b" not in errors
-
-
-async def test_ctrl_c_goes_to_the_check_and_leaves_nobody_behind(start: Any) -> None:
-    demo = start("--seconds", "0")
-    stack = await demo.stack()
-    await demo.votes_come_in(stack)
-    demo.process.send_signal(signal.SIGINT)
-    code, result, errors = await demo.ended()
-    assert code == 0, errors
-    assert result["check"]["equal"]
-    assert not [name for name, pid in stack["pids"].items() if start_time(pid) is not None]
+    assert not [pid for pid in running if start_time(pid) is not None]
 
 
 async def test_votes_of_others_are_no_difference(start: Any) -> None:
@@ -123,8 +116,9 @@ async def test_votes_of_others_are_no_difference(start: Any) -> None:
     async with http_client(base_url=stack["base_url"], headers=headers, trust_env=False) as client:
         contest = (await client.get("/contests")).json()["data"][0]["key"]
         participants = (await client.get(f"/contests/{contest}/participants")).json()["data"]
-        vote = {"participant_key": participants[0]["key"], "voter_id": "me"}
-        assert (await client.post(f"/contests/{contest}/votes", json=vote)).status_code == 201
+        vote = {"participant_key": participants[0]["key"], "voter_id": "me", "vote_id": new_id()}
+        answer = await final_answer(lambda: client.post(f"/contests/{contest}/votes", json=vote))
+        assert answer.status_code in (200, 201), answer.text
     demo.process.send_signal(signal.SIGTERM)
     code, result, errors = await demo.ended()
     assert code == 0, errors
