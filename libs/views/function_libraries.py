@@ -71,8 +71,17 @@ def call_together(valkey: Valkey, function: str, pairs: Sequence[tuple[str, Any]
 
     Several keys of different slots are allowed only if the server is no cluster (`Valkey.is_cluster`).
     """
+    return _together(valkey, "FCALL", function, pairs)
+
+
+def read_together(valkey: Valkey, function: str, pairs: Sequence[tuple[str, Any]]) -> Awaitable[Any]:
+    """Call a read-only function once for several keys, as `call_together` does."""
+    return _together(valkey, "FCALL_RO", function, pairs)
+
+
+def _together(valkey: Valkey, command: str, function: str, pairs: Sequence[tuple[str, Any]]) -> Awaitable[Any]:
     keys, args = [key for key, _ in pairs], [argument for _, argument in pairs]
-    return valkey.call("FCALL", versioned(function), len(keys), *keys, *args)
+    return valkey.call(command, versioned(function), len(keys), *keys, *args)
 
 
 def read_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaitable[Any]:

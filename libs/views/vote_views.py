@@ -28,7 +28,7 @@ from libs.views.counts_replies import (
     joined,
 )
 from libs.views.fold_items import OFFSET, Item, fold_item
-from libs.views.function_libraries import call_function, call_together, read_function
+from libs.views.function_libraries import call_function, call_together, read_function, read_together
 from libs.views.generations import apply
 from libs.views.hash_tags import base_in
 from libs.views.reply_types import (
@@ -67,6 +67,8 @@ PENDING_PAGE = 500
 """Approximate number of reservations read by one call."""
 CHANGES_PAGE = 250
 """Numbered changes of participants and external figures read by one call: some 0.3 ms."""
+CHANGED_PARTITIONS = 64
+"""Partitions asked by one call if their counts have changed: less than 1 ms of Valkey's time."""
 ATTEMPTS = 3
 """Attempts to read counts whose view is swapped during the read."""
 ALLOWANCE_ROWS, ALLOWANCE_NEXT, ALLOWANCE_STANDING = 3, 7, 8
@@ -249,6 +251,25 @@ class VoteViews:
                 read = joined(pages, pages[-1])
                 return contest_counts(read, known if known is not None and pages[0][AFTER] > 0 else NO_COUNTS)
         raise ViewsUnavailable("The counts were replaced while they were read; retry shortly.", retry_after_s=1)
+
+    async def changed(self, contest: str, known: Mapping[int, ContestCounts | None]) -> list[int]:
+        """Return the partitions whose counts may differ from those `known`.
+
+        One server that has all partitions is asked by few short calls; of a cluster all partitions are returned.
+        """
+        if self._valkey.is_cluster:
+            return list(known)
+        pairs = [
+            (self._base(partition), pack([contest, held.changed, held.swaps, self._named]))
+            for partition, held in known.items()
+            if held is not None
+        ]
+        calls = [
+            read_together(self._valkey, "votes_changed", pairs[at : at + CHANGED_PARTITIONS])
+            for at in range(0, len(pairs), CHANGED_PARTITIONS)
+        ]
+        replies = iter([reply for call in calls for reply in await call])
+        return [partition for partition, held in known.items() if held is None or next(replies) != 0]
 
     async def _counts(
         self, partition: int, contest: str, since: tuple[int, int], after: int, lineage: str | bytes

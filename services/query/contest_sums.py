@@ -12,6 +12,8 @@ from libs.views.reply_types import ContestCounts
 class CountViews(Protocol):
     """Interface of the vote views."""
 
+    async def changed(self, contest: str, known: Mapping[int, ContestCounts | None]) -> list[int]: ...
+
     async def counts(
         self, partition: int, contest: str, known: ContestCounts | None = None
     ) -> ContestCounts | None: ...
@@ -29,12 +31,13 @@ class ContestSums:
 
     async def refresh(self) -> bool:
         """Read changed partitions in one pipeline; return whether there were any. Raises `ViewsUnavailable`."""
+        stale = await self._views.changed(self._contest, self._parts)
         fetched = await asyncio.gather(
-            *(self._views.counts(partition, self._contest, part) for partition, part in self._parts.items())
+            *(self._views.counts(partition, self._contest, self._parts[partition]) for partition in stale)
         )
         changed = [
             (partition, part)
-            for partition, part in zip(self._parts, fetched, strict=True)
+            for partition, part in zip(stale, fetched, strict=True)
             if part is not None and not _went_back(self._parts[partition], part)
         ]
         if changed:

@@ -21,7 +21,7 @@ from services.query.position_wait import PositionWatch
 from services.query.snapshot import Snapshot
 
 MOST_CONTESTS: Final = 1_000
-LEAST_INTERVAL_S: Final = 0.01
+LEAST_INTERVAL_S: Final = 0.005
 LOAD: Final = 20
 """After a read that took t, votes are read again after LOAD * t: a contest takes 5 % of a process."""
 LOOK_APART_S: Final = 0.001

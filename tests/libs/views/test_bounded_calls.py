@@ -184,6 +184,7 @@ async def read(its: Votes, names: Sequence[str]) -> None:
     views = its.views
     known = await views.counts(0, "contest")
     await views.counts(0, "contest", known)
+    await VoteViews(its.valkey, its.namespace, 64).changed("contest", dict.fromkeys(range(64), known))
     assert known is not None
     await views.state(0)
     await views.source(0, "contest", "sms", [f"id {number}" for number in range(len(names))])

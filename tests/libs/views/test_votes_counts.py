@@ -16,7 +16,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Rating
 from libs.tally.fold import PartitionTally
-from libs.views.reply_types import ContestCounts
+from libs.views.reply_types import ContestCounts, FoldInput
 from libs.views.vote_views import CHANGES_PAGE, VoteViews
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.recorded_replies import CountCalls
@@ -130,6 +130,22 @@ async def test_a_contest_of_few_participants_numbers_no_changes(counted: Counted
     counted.assert_equal(await views.counts(0, "contest"))
 
 
+async def test_one_call_finds_the_partitions_whose_counts_changed(partition: Partition) -> None:
+    valkey, namespace = partition.views._valkey, partition.views._namespace
+    views = VoteViews(valkey, namespace, 4)
+    for number in range(4):
+        await views.apply(number, Position("log", 0), [FoldInput(a_cast(), 0, 1_000)], 1)
+    known = {number: await views.counts(number, "contest") for number in range(4)}
+    assert await views.changed("contest", known) == []
+    assert await views.changed("contest", known | {1: None}) == [1]
+    await views.apply(1, Position("log", 1), [FoldInput(a_cast(contest="other"), 1, 1_000)], 2)
+    await views.apply(2, Position("log", 1), [FoldInput(a_cast(voter="new"), 1, 1_000)], 2)
+    await valkey.call("HSET", f"{views._base(3)}:generations", "swaps", 1)
+    assert await views.changed("contest", known) == [2, 3]
+    await valkey.call("SET", f"{views._base(0)}:g1:counts:other", "broken")
+    assert 0 in await views.changed("other", known)
+
+
 PREFIX = "few_rows_"
 
 
@@ -163,7 +179,10 @@ async def test_reading_what_changed_gives_the_same_as_reading_all(
         await projection.fold(0, start, batch)
         at, start = at + len(batch), Position("log", batch[-1].offset + 1)
         if data.draw(st.booleans()):
-            known = await views.counts(0, "one", known) or known
+            changed = await views.changed("one", {0: known})
+            found = await views.counts(0, "one", known)
+            assert changed == ([] if found is None else [0])
+            known = found or known
             whole = await views.counts(0, "one")
             assert known is not None
             assert whole is not None

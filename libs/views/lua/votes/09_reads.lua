@@ -104,6 +104,19 @@ do
   end)
 end
 
+do
+  local function changed_in(base, _, packed)
+    local contest, offset, swaps, generation = unpack(unpack_one(packed))
+    local row = call('HGET', view(base, generation) .. ':counts:' .. contest, '')
+    local changed = row and unpack_one(row)[ROW_OFFSET] or UNLIMITED
+    return (changed ~= offset or generations.swaps(base) ~= swaps) and 1 or 0
+  end
+
+  -- KEYS: partitions, several only where one server has them all. ARGV: of each, packed, contest, offset of the last change
+  -- that the caller holds, swaps as of then, generation (as of votes_counts). 1 for each with other counts, else 0, or its error.
+  library.register_read('votes_changed', function(keys, args) return library.each_key(keys, args, changed_in) end)
+end
+
 -- ARGV: contest, external source, ids (some thousands at most). {closing in force for it, ids that it reported, those of the given that
 -- it did not}.
 library.register_read('votes_source', function(keys, args)
