@@ -26,6 +26,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.browser_types import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
+from tests.support.deployments import FEW_PARTITIONS
 from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
@@ -40,6 +41,7 @@ async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=None,
         namespace=f"browser{uuid.uuid4().hex[:8]}",
+        partitions=FEW_PARTITIONS,
         data_dir=Path(tmp_path_factory.mktemp("browser")),
     )
     async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
@@ -87,6 +89,7 @@ async def chromium() -> AsyncIterator[Browser]:
 async def visit(stack: Supervisor, chromium: Browser) -> AsyncIterator[Visit]:
     """Opens a path in a browser of its own, logged in with a key; `key=""` for nobody.
 
+    Motion is reduced unless a test wants it: an animation that never ends takes a tenth of a processor.
     At the end no page has run into its own security policy, thrown an error, or asked another origin for anything.
     """
     base = stack.stack["base_url"]
@@ -109,6 +112,7 @@ async def visit(stack: Supervisor, chromium: Browser) -> AsyncIterator[Visit]:
 
         async def visit(path: str, key: str | None = None, size: tuple[int, int] = LAPTOP, **options: Any) -> Page:
             viewport = ViewportSize(width=size[0], height=size[1])
+            options = {"reduced_motion": "reduce"} | options
             context: BrowserContext = await chromium.new_context(base_url=base, viewport=viewport, **options)
             opened.push_async_callback(context.close)
             key = stack.stack["api_key"] if key is None else key

@@ -126,7 +126,7 @@ async def test_the_wall_follows_what_another_window_of_the_browser_holds_and_rev
 async def test_changed_places_have_arrows_and_the_lead_has_a_name(api: Api, visit: Visit) -> None:
     contest = await api.contest(2)
     await lead(contest, 0, 3)
-    page = await visit(page_of(contest))
+    page = await visit(page_of(contest), reduced_motion="no-preference")
     await expect(page.locator("#leader")).to_have_text("Participant 0")
     await lead(contest, 1, 8)
     await expect(page.locator("#ranking .moved")).to_have_text(["▲1", "▼1"])
@@ -167,7 +167,7 @@ async def test_the_wall_fits_every_screen_and_turns_its_pages(api: Api, visit: V
     for number in range(24):
         await api.participant(contest, title=f"{number} {NAMES[number % 3]}")
     for size in ((1920, 1080), (1080, 1920)):
-        page = await visit(page_of(contest) + "?view=wall", size=size, reduced_motion="reduce")
+        page = await visit(page_of(contest) + "?view=wall", size=size)
         await expect(page.locator("#ranking li").first).to_be_visible()
         await expect(page.locator("#chart canvas")).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollHeight <= innerHeight"), size

@@ -16,6 +16,7 @@ from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
+from tests.support.deployments import FEW_PARTITIONS
 from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
@@ -33,11 +34,13 @@ async def stack(
     if secured is not None:
         secured.allow(namespace)
         parts = secured.parts(PARTS)
-    copies = 2 if os.environ.get("TALLY_TESTS_CLUSTERED") else 1
+    clustered = bool(os.environ.get("TALLY_TESTS_CLUSTERED"))
+    copies = 2 if clustered else 1
     settings = StackSettings(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
         namespace=namespace,
+        partitions=16 if clustered else FEW_PARTITIONS,
         data_dir=Path(tmp_path_factory.mktemp("stack")),
         gateways=copies,
         projectors=copies,

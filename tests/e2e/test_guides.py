@@ -24,6 +24,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.__main__ import app
+from tests.support.deployments import FEW_PARTITIONS
 
 if TYPE_CHECKING:
     from tests.support.secured import Secured
@@ -116,6 +117,7 @@ async def own_stack(
         kafka_bootstrap_servers=servers.addresses.kafka,
         valkey_url=servers.addresses.valkey,
         namespace=namespace,
+        partitions=FEW_PARTITIONS,
         data_dir=Path(tmp_path_factory.mktemp("guide")),
     )
     parts = PARTS if secured is None else secured.parts(PARTS)

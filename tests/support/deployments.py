@@ -1,7 +1,7 @@
-"""Libraries' functions on a deployment that is opened for one call."""
+"""A test deployment's partitions, and libraries' functions on a deployment that is opened for one call."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from libs.audit import comparison, purchase_reconciliation
 from libs.audit.purchase_reconciliation import Reconciliation
@@ -11,6 +11,9 @@ from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.monitoring.status import Status
 from services.cli.commands.status import reader
+
+FEW_PARTITIONS: Final = 4
+"""Partitions of the whole service's topics: it polls each several times a second, and every read asks each."""
 
 
 async def compare(addresses: DeploymentAddresses, contest: str | None = None, **options: Any) -> Report:
