@@ -4,8 +4,6 @@ import pytest
 
 from tests.support.voting import Api, code, running
 
-pytestmark = pytest.mark.secured
-
 ADDRESS = "198.51.100.20"
 
 
@@ -20,6 +18,7 @@ async def test_a_rating_that_replaces_takes_nothing_more_from_the_address(api: A
     assert (await contest.rate(0, 1, "cleo", ip=ADDRESS)).status_code == 201
 
 
+@pytest.mark.secured
 async def test_a_ballot_is_one_vote_for_each_of_its_participants_or_for_none(api: Api) -> None:
     positions = {"positions": [{"id": "1", "votes": 12}, {"id": "2", "votes": 10}]}
     body = running(ip_restriction_per_participant=1, ordering=positions) | {"contest_type": "ordering"}
@@ -31,6 +30,7 @@ async def test_a_ballot_is_one_vote_for_each_of_its_participants_or_for_none(api
     assert (await contest.ballot(1, 0, voter="anna", ip=ADDRESS)).status_code == 201
 
 
+@pytest.mark.secured
 async def test_a_contest_without_an_end_has_an_address_limit_too(api: Api) -> None:
     contest = await api.contest(ip_restriction_per_participant=1, end=None)
     assert (await contest.vote(0, "anna", ip=ADDRESS)).status_code == 201

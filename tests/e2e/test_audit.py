@@ -16,8 +16,6 @@ from tests.support.purchases_over_http import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
 from tests.support.voting import Api
 
-pytestmark = pytest.mark.secured
-
 HOST = socket.gethostname()
 
 
@@ -62,6 +60,7 @@ async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(
     assert secret not in text
 
 
+@pytest.mark.secured
 async def test_legacy_writes_sessions_and_upload_addresses_name_their_caller(
     stack: Supervisor,
 ) -> None:
@@ -91,6 +90,7 @@ async def test_legacy_writes_sessions_and_upload_addresses_name_their_caller(
     assert last["actor"] == {"kind": "upload_url", "name": file.json()["key"], "origin": "127.0.0.1"}
 
 
+@pytest.mark.secured
 async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_from_another(
     api: Api, stack: Supervisor
 ) -> None:
@@ -137,6 +137,7 @@ async def test_reports_purchases_and_removals_name_their_key_and_are_the_same_fr
     assert verified.exit_code == 0, verified.output
 
 
+@pytest.mark.secured
 async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_them(
     api: Api, stack: Supervisor, tmp_path: Path
 ) -> None:

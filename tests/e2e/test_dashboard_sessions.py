@@ -20,8 +20,6 @@ from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
-pytestmark = pytest.mark.secured
-
 SESSION = "/dashboard/session"
 Issue = Callable[..., Awaitable[IssuedKey]]
 
@@ -71,6 +69,7 @@ def signed(secret: bytes, salt: bytes, text: str, seconds_ago: float) -> str:
     return Signer(secret, salt=salt, digest_method=sha256).sign(text).decode()
 
 
+@pytest.mark.secured
 async def test_a_session_reads_what_its_key_reads(api: Api, browser: httpx.AsyncClient, issue: Issue) -> None:
     contest = await api.contest()
     key = await issue("results:read", "content:read")
@@ -165,6 +164,7 @@ async def test_a_forged_or_expired_cookie_is_no_session(
         assert answer.status_code == status, (value, answer.text)
 
 
+@pytest.mark.secured
 async def test_revoking_the_key_ends_its_sessions(
     browser: httpx.AsyncClient, issue: Issue, catalogue: Catalogue
 ) -> None:
@@ -189,6 +189,7 @@ async def test_logging_out_takes_the_cookie_away(browser: httpx.AsyncClient, iss
     assert (await browser.delete(SESSION)).status_code == 204
 
 
+@pytest.mark.secured
 async def test_a_ticket_opens_one_session_within_a_minute(
     browser: httpx.AsyncClient, api: Api, stack: Supervisor, signing: SecretRing
 ) -> None:

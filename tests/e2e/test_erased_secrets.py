@@ -21,8 +21,6 @@ from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now
 
-pytestmark = pytest.mark.secured
-
 GONE = (410, "gone")
 
 
@@ -81,6 +79,7 @@ async def test_only_a_sealed_contest_loses_its_secret_and_a_preview_destroys_not
     assert (await tally(stack, "erase-contest-secret", "none")).exit_code == 2
 
 
+@pytest.mark.secured
 async def test_every_look_up_by_voter_is_gone_and_the_counts_stay(api: Api, stack: Supervisor) -> None:
     contest, vote = await a_voted_contest(api)
     before = await contest.counts()

@@ -19,8 +19,6 @@ from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.voting import Api, code
 
-pytestmark = pytest.mark.secured
-
 MIB = 1 << 20
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
 BODY = {"filename": "Füße.txt", "file_type": "text/plain", "file_extension": "txt"}
@@ -82,6 +80,7 @@ async def test_every_answer_says_where_the_bytes_are_handled(api: Api, stack: Su
     assert sent_back.json() | {"updated": ""} == answers[3].json() | {"updated": ""}
 
 
+@pytest.mark.secured
 async def test_bytes_come_back_as_they_were_sent_under_their_name(api: Api, anybody: httpx.AsyncClient) -> None:
     data = "Füße\n".encode() * 100_000
     record = await file(api, data)
@@ -156,6 +155,7 @@ async def test_before_and_after_there_are_no_bytes(
     assert (await api.client.get(f"/files/{record['key']}")).json()["upload_url"] == url
 
 
+@pytest.mark.secured
 async def test_deleting_the_record_takes_the_bytes_and_the_address(
     api: Api, anybody: httpx.AsyncClient, stack: Supervisor
 ) -> None:
@@ -197,6 +197,7 @@ async def test_an_address_with_any_one_letter_changed_opens_nothing(api: Api, an
     assert (await anybody.get(url)).content == b"x"
 
 
+@pytest.mark.secured
 async def test_private_bytes_need_the_address_or_a_key_that_may(
     api: Api, anybody: httpx.AsyncClient, stack: Supervisor
 ) -> None:

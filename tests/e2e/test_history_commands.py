@@ -16,8 +16,6 @@ from tests.support.eventually import eventually
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now
 
-pytestmark = [pytest.mark.secured, pytest.mark.clustered]
-
 
 async def counted(stack: Supervisor, contest: Contest, *arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = await tally_json(stack, "count", contest.key, "--sources", *arguments)
@@ -63,6 +61,8 @@ async def test_a_count_of_now_is_the_very_record_that_the_api_serves(api: Api, s
     assert found["last_event"] >= found["record"]["updated"]
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_at_the_time_of_each_event_the_count_is_what_the_log_tells(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
     told = await steps(stack, contest)
@@ -114,6 +114,8 @@ async def test_people_get_a_ranking_and_mistakes_are_named(api: Api, stack: Supe
         assert (await tally(stack, *arguments)).exit_code == 2, arguments
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_voters_are_all_who_voted_and_it_is_said_wherever_they_are_counted(
     api: Api, stack: Supervisor
 ) -> None:
@@ -159,6 +161,7 @@ async def test_asking_for_a_voter_makes_no_secret(api: Api, stack: Supervisor) -
     assert not list(stack.data_dir.rglob(contest.key))
 
 
+@pytest.mark.clustered
 async def test_times_cut_the_log_where_they_stand_and_counts_go_on_from_there(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
     told = await steps(stack, contest)
@@ -173,6 +176,7 @@ async def test_times_cut_the_log_where_they_stand_and_counts_go_on_from_there(ap
     assert number == "5 of 5 events."
 
 
+@pytest.mark.secured
 async def test_who_follows_sees_a_vote_that_is_cast_later_until_interrupted(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
     words = ["log", contest.key, "--follow", "--json", "--data-dir", str(stack.data_dir)]

@@ -10,8 +10,6 @@ from tests.support.purchases_over_http import PURCHASES, purchase, send
 from tests.support.sources import a_source
 from tests.support.voting import Api, code, new_id
 
-pytestmark = pytest.mark.secured
-
 Prepared = tuple[str, dict[str, Any], dict[str, Any]]
 """A path, a body, and another one that would be taken at the same path."""
 
@@ -32,6 +30,7 @@ async def reports(api: Api) -> Prepared:
 
 
 @pytest.mark.parametrize("prepare", [purchases, refunds, reports])
+@pytest.mark.secured
 async def test_a_key_stands_for_one_request(api: Api, prepare: Callable[[Api], Awaitable[Prepared]]) -> None:
     path, body, other = await prepare(api)
 

@@ -14,8 +14,6 @@ from tests.support.pictures import picture
 from tests.support.purchases_over_http import client_with
 from tests.support.voting import Api, hours_from_now
 
-pytestmark = pytest.mark.secured
-
 
 @pytest.fixture
 async def legacy(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
@@ -35,6 +33,7 @@ def ok(answer: httpx.Response) -> dict[str, Any]:
 RUNNING = {"published": True, "start": hours_from_now(-1), "end": hours_from_now(1)}
 
 
+@pytest.mark.secured
 async def test_a_contest_made_by_legacy_is_voted_in_through_the_current_api_and_shown_by_both(
     api: Api, legacy: httpx.AsyncClient
 ) -> None:
@@ -108,6 +107,7 @@ async def test_many_participants_are_added_at_once_in_their_order(api: Api, lega
     assert [entry["title"] for entry in shape["participants"]] == names
 
 
+@pytest.mark.secured
 async def test_concurrent_legacy_and_current_writes_lose_nothing(api: Api, legacy: httpx.AsyncClient) -> None:
     made = await api.contest(0, {"title": "Song"})
     for number in range(5):
@@ -125,6 +125,7 @@ async def test_concurrent_legacy_and_current_writes_lose_nothing(api: Api, legac
         )
 
 
+@pytest.mark.secured
 async def test_images_are_shown_where_contests_and_participants_have_them(
     api: Api, legacy: httpx.AsyncClient
 ) -> None:

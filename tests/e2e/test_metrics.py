@@ -13,8 +13,6 @@ from tests.support.http_clients import http_client
 from tests.support.metrics import OPENMETRICS, Scrape, scrape
 from tests.support.voting import Api, code, new_id, running
 
-pytestmark = pytest.mark.secured
-
 FOLDED = ("counted", "overruled", "removed", "replaced", "voided", "late")
 
 
@@ -42,6 +40,7 @@ class Difference:
         return self.after.shared_total(name, **labels) - self.before.shared_total(name, **labels)
 
 
+@pytest.mark.secured
 async def test_what_was_answered_and_what_is_folded_agree_with_what_was_cast(api: Api, stack: Supervisor) -> None:
     ratings = await api.contest(1, running(rating={"max_rating": 5}) | {"contest_type": "rating"})
     contest = await api.contest(is_vote_removal_allowed=True)
@@ -97,6 +96,7 @@ async def test_what_was_answered_and_what_is_folded_agree_with_what_was_cast(api
     assert its.total("tally_reserve_duration_seconds_count") >= 6
 
 
+@pytest.mark.secured
 async def test_every_metric_of_the_table_is_told_by_a_running_stack_and_no_other(
     api: Api, stack: Supervisor
 ) -> None:

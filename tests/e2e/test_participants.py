@@ -7,8 +7,6 @@ import pytest
 
 from tests.support.voting import Api, Contest, code, running
 
-pytestmark = pytest.mark.secured
-
 
 async def set_status(contest: Contest, participant: int, status: str) -> httpx.Response:
     path = f"/participants/{contest.participants[participant]}"
@@ -65,6 +63,7 @@ async def test_the_contest_says_what_new_participants_are(api: Api) -> None:
     )
 
 
+@pytest.mark.secured
 async def test_only_approved_participants_take_votes_from_the_answer_to_the_patch_on(api: Api) -> None:
     contest = await api.contest(1)
     for status, taken in (("rejected", False), ("approved", True), ("rejected", False)):
@@ -74,6 +73,7 @@ async def test_only_approved_participants_take_votes_from_the_answer_to_the_patc
     assert code(await contest.vote("nobody")) == (404, "not_found")
 
 
+@pytest.mark.secured
 async def test_a_rejected_participants_votes_leave_the_results_and_come_back(api: Api) -> None:
     contest = await api.contest(2)
     votes = await contest.vote(0, "anna"), await contest.vote(1, "bert")

@@ -11,8 +11,6 @@ from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.voting import Api, Contest, code
 
-pytestmark = [pytest.mark.secured, pytest.mark.clustered]
-
 
 async def votes(contest: Contest, *voters: str) -> None:
     """One vote of each for the first participant, counted."""
@@ -26,6 +24,8 @@ async def read(contest: Contest, **headers: str) -> httpx.Response:
     return await contest.client.get(f"/participants/{contest.participants[0]}", headers=headers)
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_reads_of_participants_show_their_votes(api: Api) -> None:
     contest = await api.contest()
     assert (await read(contest)).json()["vote_count"] == 0
@@ -46,6 +46,7 @@ async def test_a_new_participant_is_answered_as_it_is_read(api: Api) -> None:
     assert (found.json(), found.headers["etag"]) == (made.json(), made.headers["etag"])
 
 
+@pytest.mark.clustered
 async def test_a_vote_changes_the_tag_of_a_read_and_does_not_stand_in_the_way_of_a_write(api: Api) -> None:
     contest = await api.contest()
     first = await read(contest)
@@ -80,6 +81,8 @@ async def test_counts_beside_records_obey_the_key_and_the_visibility(api: Api, s
     assert patched.json()["vote_count"] is None
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_a_voters_receipt_opens_the_public_results(api: Api) -> None:
     contest = await api.contest(vote_visibility="hidden_until_vote")
     other = await api.contest(vote_visibility="hidden_until_vote")

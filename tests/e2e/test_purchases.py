@@ -18,9 +18,9 @@ from tests.support.purchases_over_http import (
 )
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id, running
 
-pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
-
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_a_purchase_casts_its_votes_once_however_often_it_is_sent(api: Api) -> None:
     contest = await api.contest()
     body = purchase(contest)
@@ -74,6 +74,8 @@ async def test_the_same_token_with_other_content_is_refused(api: Api) -> None:
     await wait_for_paid_votes(contest, 50)
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_what_would_exceed_a_limit_is_cast_not_even_in_part(api: Api) -> None:
     contest = await api.contest(paid={"max_contest": 70, "max_participant": -1})
     await becomes(api.client, await send(api.client, purchase(contest, 50)), "cast")
@@ -151,6 +153,8 @@ async def test_a_refused_purchase_is_not_cast_later_when_the_limit_would_allow_i
     await wait_for_paid_votes(contest, 7)
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_a_refund_takes_back_the_votes_and_may_be_repeated(api: Api) -> None:
     contest = await api.contest(paid={"max_contest": 50, "max_participant": -1})
     record = await becomes(api.client, await send(api.client, purchase(contest)), "cast")
@@ -164,6 +168,8 @@ async def test_a_refund_takes_back_the_votes_and_may_be_repeated(api: Api) -> No
     await wait_for_paid_votes(contest, 50)
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_a_refund_that_comes_first_lets_nothing_be_cast(api: Api) -> None:
     contest = await api.contest()
     body = purchase(contest)
@@ -179,6 +185,7 @@ async def test_a_refund_that_comes_first_lets_nothing_be_cast(api: Api) -> None:
     await wait_for_paid_votes(contest, 7)
 
 
+@pytest.mark.clustered
 async def test_a_refund_while_the_votes_are_being_cast_leaves_none_of_them(api: Api) -> None:
     contest = await api.contest()
 
@@ -201,6 +208,8 @@ async def test_a_purchase_of_something_else_is_kept_and_casts_nothing(api: Api) 
     assert (await refund(api.client, record))["status"] == "refunded"
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_a_users_purchases_come_in_pages_newest_first(api: Api) -> None:
     contest = await api.contest()
     user = f"{new_id()}/ü?"
@@ -225,6 +234,7 @@ async def test_a_users_purchases_come_in_pages_newest_first(api: Api) -> None:
     assert nobody.json() == {"data": [], "has_more": False, "next": None}
 
 
+@pytest.mark.secured
 async def test_who_may_read_sees_masked_tokens_and_only_the_own_accounts_purchases(
     api: Api, stack: Supervisor
 ) -> None:

@@ -8,9 +8,9 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.voting import Api, code, hours_from_now
 
-pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
-
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_a_removed_vote_counts_no_more_and_its_allowance_is_back(api: Api) -> None:
     contest = await api.contest()
     vote = await contest.vote(0, "anna")
@@ -26,6 +26,7 @@ async def test_a_removed_vote_counts_no_more_and_its_allowance_is_back(api: Api)
     assert (counts["count"], counts["unique_voter_count"]) == (1, 1)
 
 
+@pytest.mark.secured
 async def test_a_removed_id_stays_used_and_removing_it_again_is_fine(api: Api) -> None:
     contest = await api.contest()
     vote = await contest.vote(vote_id="once")
@@ -36,6 +37,7 @@ async def test_a_removed_id_stays_used_and_removing_it_again_is_fine(api: Api) -
     assert (await contest.counts(removed.headers["tally-position"]))["count"] == 0
 
 
+@pytest.mark.clustered
 async def test_uniques_follow_the_votes_that_are_left(api: Api) -> None:
     contest = await api.contest(
         2, free={"max_participant": 2}, is_anonymous_voting_enabled=True, paid={"is_anonymous": True}
@@ -78,6 +80,7 @@ async def test_what_cannot_be_removed_says_why(api: Api) -> None:
     assert counts["count"] == 2
 
 
+@pytest.mark.clustered
 async def test_the_same_removal_many_times_at_once_removes_once(api: Api) -> None:
     contest = await api.contest(free={"max_participant": 3})
     kept = await contest.vote(0)
@@ -91,6 +94,7 @@ async def test_the_same_removal_many_times_at_once_removes_once(api: Api) -> Non
     assert (await contest.status(kept))["status"] == "counted"
 
 
+@pytest.mark.clustered
 async def test_removals_and_votes_racing_each_other_never_exceed_the_limit(api: Api) -> None:
     contest = await api.contest(1, free={"max_participant": 2})
     votes = [await contest.vote(0) for _ in range(2)]
@@ -124,6 +128,8 @@ async def test_a_vote_may_be_removed_at_once_after_it_was_accepted(api: Api) -> 
     assert (await contest.counts_with(*removals))["count"] == 0
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_a_removed_vote_makes_room_for_its_address(api: Api) -> None:
     contest = await api.contest(ip_restriction_per_participant=1)
     vote = await contest.vote(0, "anna", ip="198.51.100.1")

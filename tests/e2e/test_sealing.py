@@ -23,8 +23,6 @@ from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running
 
-pytestmark = pytest.mark.secured
-
 FIGURES = ("count", "unique_voter_count", "anonymous_voter_count")
 Tally = Callable[..., Awaitable[Result]]
 
@@ -83,6 +81,7 @@ async def all_kinds(api: Api) -> Contest:
     return contest
 
 
+@pytest.mark.secured
 async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_anew(
     api: Api, tally: Tally, tmp_path: Path
 ) -> None:
@@ -126,6 +125,7 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
         assert checked.exit_code == 0, checked.output
 
 
+@pytest.mark.secured
 async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
     api: Api, stack: Supervisor, tally: Tally, tmp_path: Path
 ) -> None:

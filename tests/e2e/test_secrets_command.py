@@ -12,8 +12,6 @@ from tests.support.commands import tally, tally_json
 from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
-pytestmark = pytest.mark.secured
-
 PURPOSES = {"sessions": "sessions", "receipts": "receipts", "uploads": "upload addresses"}
 
 
@@ -23,6 +21,7 @@ async def listed(stack: Supervisor) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("purpose", PURPOSES)
+@pytest.mark.secured
 async def test_a_rotation_ends_nothing_and_prints_no_secret(api: Api, stack: Supervisor, purpose: str) -> None:
     contest = await api.contest()
     voted = await contest.vote(0, vote_id="v", voter_id="ann")

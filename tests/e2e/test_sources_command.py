@@ -7,8 +7,6 @@ from tests.support.commands import tally, tally_json
 from tests.support.sources import Source, a_source
 from tests.support.voting import Api
 
-pytestmark = pytest.mark.secured
-
 
 async def held(api: Api) -> Source:
     """A source with an id that went down and one that is not mapped."""
@@ -18,6 +16,7 @@ async def held(api: Api) -> Source:
     return sms
 
 
+@pytest.mark.secured
 async def test_the_list_says_what_counts_and_what_is_held_and_why(api: Api, stack: Supervisor) -> None:
     sms = await held(api)
     key = sms.contest.key
@@ -46,6 +45,7 @@ async def test_the_list_says_what_counts_and_what_is_held_and_why(api: Api, stac
     ]
 
 
+@pytest.mark.secured
 async def test_a_release_previews_first_and_acts_when_told_to(api: Api, stack: Supervisor) -> None:
     sms = await held(api)
     preview = await tally(stack, "sources", "release", sms.contest.key, "sms")

@@ -10,9 +10,8 @@ from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 
-pytestmark = pytest.mark.secured
 
-
+@pytest.mark.secured
 async def test_a_service_that_keeps_up_has_no_problem_and_its_sealed_contests_are_named(
     api: Api, stack: Supervisor
 ) -> None:
@@ -36,6 +35,7 @@ async def test_a_service_that_keeps_up_has_no_problem_and_its_sealed_contests_ar
     assert contest.key in (await tally(stack, "status", "--all")).stdout
 
 
+@pytest.mark.secured
 async def test_operations_status_says_the_same_over_http_with_what_readyz_says(
     api: Api, stack: Supervisor
 ) -> None:

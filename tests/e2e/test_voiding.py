@@ -21,8 +21,6 @@ from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, Contest, code, hours_from_now
 
-pytestmark = pytest.mark.secured
-
 BOTS = "203.0.113.7"
 
 
@@ -108,6 +106,7 @@ async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_
     assert early["accepted_at"] < bots[0]["accepted_at"]
 
 
+@pytest.mark.secured
 async def test_a_voided_voter_has_no_vote_left_and_is_told_so(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann")
@@ -187,6 +186,7 @@ async def test_what_is_recorded_twice_voids_once(api: Api, stack: Supervisor) ->
     assert await is_clean(stack, contest)
 
 
+@pytest.mark.secured
 async def test_a_replay_keeps_what_is_voided_and_what_can_be_undone(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann", "bob", "cid")
@@ -273,6 +273,7 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
     assert await is_clean(stack, contest)
 
 
+@pytest.mark.secured
 async def test_a_voided_purchase_fits_and_is_refunded_for_good(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     record = await send(contest.client, purchase(contest, count=3))

@@ -8,9 +8,9 @@ import pytest
 from tests.support.sources import Source, a_source
 from tests.support.voting import Api, code
 
-pytestmark = [pytest.mark.secured, pytest.mark.clustered]
 
-
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_a_registration_from_its_making_to_its_end(api: Api) -> None:
     contest = await api.contest()
     sms = Source(contest, "sms.de_1-X")
@@ -73,6 +73,7 @@ async def test_the_list_holds_those_in_use(api: Api) -> None:
     assert code(await api.client.get("/contests/none/vote_sources")) == (404, "not_found")
 
 
+@pytest.mark.clustered
 async def test_conditions_guard_reads_and_writes(api: Api) -> None:
     sms = await a_source(api, "A")
     tag = (await api.client.get(sms.path)).headers["etag"]
@@ -90,6 +91,8 @@ async def test_conditions_guard_reads_and_writes(api: Api) -> None:
     assert code(anew) == (412, "version_conflict")
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_of_many_registrations_at_once_one_is_the_first(api: Api) -> None:
     contest = await api.contest()
     answers = await asyncio.gather(*(Source(contest, "sms").put(title=str(number)) for number in range(12)))
@@ -146,6 +149,8 @@ async def test_a_participant_of_another_contest_is_a_stranger(api: Api) -> None:
     assert [error["pointer"] for error in answer.json()["errors"]] == ["/mapping/B"]
 
 
+@pytest.mark.secured
+@pytest.mark.clustered
 async def test_sources_go_with_their_contest(api: Api) -> None:
     sms = await a_source(api, "A")
     assert (await api.client.delete(sms.contest.path)).status_code == 204

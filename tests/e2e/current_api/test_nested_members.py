@@ -6,8 +6,6 @@ import pytest
 
 from tests.e2e.current_api.records import Records
 
-pytestmark = pytest.mark.secured
-
 TEN: dict[str, Any] = {"title": "Ten votes", "vote_count": 10}
 LONG_AGO = "2001-01-01T00:00:00.000000Z"
 
@@ -19,6 +17,7 @@ async def packages(records: Records, key: str, sent: list[dict[str, Any]]) -> li
     return found
 
 
+@pytest.mark.secured
 async def test_packages_keep_keys_and_times_as_long_as_they_are_what_they_were(records: Records) -> None:
     shop = await records.made("shops", {"packages": [TEN, TEN | {"title": "Twelve"}]})
     ten, twelve = shop["packages"]

@@ -10,8 +10,6 @@ from tests.e2e.current_api.records import Records, leaves
 from tests.e2e.current_api.specification import FIELDS
 from tests.support.voting import code
 
-pytestmark = pytest.mark.secured
-
 FIRM = [
     (resource, path, key)
     for resource in FIELDS
@@ -82,6 +80,7 @@ async def test_a_day_of_another_schedule_is_none(records: Records) -> None:
         assert [error["pointer"] for error in answer.json()["errors"]] == ["/day_id"]
 
 
+@pytest.mark.secured
 async def test_a_schedule_goes_with_its_timeslots(records: Records) -> None:
     article = await records.made("articles", {})
     schedule = await records.made("conventions", {"days": [{"id": "one"}]})
@@ -95,6 +94,7 @@ async def test_a_schedule_goes_with_its_timeslots(records: Records) -> None:
     assert (await records.client.delete(f"/articles/{article['key']}")).status_code == 204
 
 
+@pytest.mark.secured
 async def test_every_reference_to_nothing_is_named(records: Records) -> None:
     body = {"article": "nothing", "image": {"key": "nowhere"}}
     answer = await records.create("shops", body)
