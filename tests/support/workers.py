@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 MOST_WORKERS = 4
 """Workers at most: each runs its own services, whose processes need CPU time, too."""
@@ -14,6 +15,8 @@ FOLDERS_WITH_A_SERVICE = ("tests/browser/", "tests/services/cli/replay/")
 """Folders whose tests share a service; one worker runs all tests of a folder."""
 E2E = "tests/e2e/"
 """Each worker that runs tests of this folder starts a service for them, which ends with the last one."""
+E2E_WORKERS = frozenset({"gw0", "gw1"})
+"""The workers that run `E2E`; others do only when nothing else is left, as each starts one more service."""
 
 
 def number_of_workers(config: pytest.Config) -> int:
@@ -38,6 +41,14 @@ class FileScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return _scope(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Assign the next file, to a worker without a service the next one that needs none."""
+        if node.gateway.id not in E2E_WORKERS:
+            others = (scope for scope in self.workqueue if not scope.startswith(E2E))
+            if chosen := next(others, None):
+                self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
 
 
 def slow_files_first(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from tests.support.hypothesis_examples import examples
 pytestmark = pytest.mark.slow
 
 MODEL_SEEDS = examples(1_000)
-LUA_SEEDS = 60
+LUA_SEEDS = examples(150)
 
 
 @pytest.mark.parametrize("part", range(10))
