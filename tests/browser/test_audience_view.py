@@ -1,6 +1,7 @@
 """The page of a contest before an audience: wall, hold, reveal, exports, languages."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.support.browser_types import Visit
+from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, hours_from_now, running
 
 pytestmark = pytest.mark.slow
@@ -170,14 +172,14 @@ async def test_the_wall_fits_every_screen_and_turns_its_pages(api: Api, visit: V
         page = await visit(page_of(contest) + "?view=wall", size=size)
         await expect(page.locator("#ranking li").first).to_be_visible()
         await expect(page.locator("#chart canvas")).to_be_visible()
-        assert await page.evaluate("document.documentElement.scrollHeight <= innerHeight"), size
-        assert await page.locator("#ranking li").evaluate_all(IN_SIGHT), size
+        await eventually(partial(page.evaluate, "document.documentElement.scrollHeight <= innerHeight"))
+        await eventually(partial(page.locator("#ranking li").evaluate_all, IN_SIGHT))
     laptop = await visit(page_of(contest) + "?view=wall")
     await expect(laptop.locator("#page")).to_contain_text(" of ")
     for size in ((683, 384), (390, 844)):
         page = await visit(page_of(contest) + "?view=wall", size=size)
         await expect(page.locator("#ranking li")).to_have_count(24)
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), size
+        await eventually(partial(page.evaluate, "document.documentElement.scrollWidth <= innerWidth"))
     await page.keyboard.press("f")
     await expect(page.locator("#wall")).to_be_hidden()
 
