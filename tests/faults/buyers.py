@@ -26,7 +26,7 @@ class Buyers:
     contest: Contest
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     refunded: dict[str, bool] = field(default_factory=dict)
-    """Whether each purchase was refunded, by its key."""
+    """True for a purchase that was refunded, by its key."""
 
     async def buy(self) -> None:
         """One purchase after the other, some sent twice and some refunded."""
