@@ -8,7 +8,7 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.projection.newer_event_version import until_newer
-from libs.projection.projection_interface import FreshViews
+from libs.projection.projection_interface import FreshViews, LiveViews
 from libs.projection.quarantine_log import log_undecodable
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
@@ -25,6 +25,8 @@ class CatalogueViewWriter(Protocol):
 
     @property
     def fresh(self) -> FreshViews: ...
+    @property
+    def live(self) -> LiveViews: ...
 
     async def position(self, partition: int) -> Position | None: ...
     async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None: ...
@@ -40,6 +42,7 @@ class CatalogueProjection:
     def __init__(self, topic: Topic, views: CatalogueViewWriter, raise_config: RaiseConfig) -> None:
         self.topic = topic
         self.fresh = views.fresh
+        self.live = views.live
         self._views = views
         self._raise_config = raise_config
 

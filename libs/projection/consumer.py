@@ -28,6 +28,7 @@ from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.projection.tracing import FoldTraces
+from libs.projection.view_checker import ViewChecker
 from libs.telemetry.tracing import Tracing
 
 JOIN_S = 60.0
@@ -78,14 +79,16 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         self._closing = False
         self.watch = ConsumerHealth(self._topic, self._reader, self._origins, membership.settings)
         self._starting: asyncio.Task[None] | None = None
-        self._freshness: asyncio.Task[None] | None = None
+        self._checks: list[asyncio.Task[None]] = []
         self._broker, self._subscriber = self._build()
 
     async def run(self) -> None:
         """Join, then monitor the consumer. Ends only by raising: `LogChanged`, or the reason to restart."""
         if (fresh := self._membership.projection.fresh) is not None:
             keeper = FreshnessKeeper(self._topic, fresh, self._reader, self.folds)
-            self._freshness = asyncio.create_task(keeper.run())
+            self._checks.append(asyncio.create_task(keeper.run()))
+        checker = ViewChecker(self._membership.projection.live, self.folds)
+        self._checks.append(asyncio.create_task(checker.run()))
         self._starting = asyncio.create_task(self._broker.start())
         await asyncio.wait({self._starting, self._failure}, timeout=JOIN_S, return_when=asyncio.FIRST_COMPLETED)
         if self._starting.done():
@@ -108,9 +111,10 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             )
             await self.watch.commit(self._consumer(), self.folds)
         self._drop(frozenset(self.folds))
-        if self._freshness is not None:
-            self._freshness.cancel()
-            await asyncio.wait([self._freshness])
+        for check in self._checks:
+            check.cancel()
+        if self._checks:
+            await asyncio.wait(self._checks)
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait([self._starting])

@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from libs.concurrency.keyed_tasks import KeyedTasks
@@ -24,7 +25,8 @@ from libs.contracts.topics import Log
 from libs.metrics.table import FENCES, GATE_SHUT_SECONDS
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
-from libs.views.reply_types import PartitionState
+from libs.views.partition_reads import Group
+from libs.views.reply_types import Doubt, PartitionState
 from libs.views.vote_views import VoteViews
 
 POLL_S = 0.1
@@ -93,13 +95,26 @@ class Fencer:
         A partition whose server hangs delays no other: each is checked again once its own check has ended.
         """
         checks = KeyedTasks(self._check)
+        looks = KeyedTasks(partial(self._look, checks))
         try:
             while True:
-                for partition in self._assigned():
-                    checks.start(partition)
+                for group in self._views.live.groups(self._assigned()):
+                    looks.start(group)
                 await asyncio.sleep(POLL_S)
         finally:
+            await looks.cancel()
             await checks.cancel()
+
+    async def _look(self, checks: KeyedTasks[int], group: Group) -> None:
+        """Start the checks of those of a server's partitions that need one, or cannot be read with the others."""
+        try:
+            doubts = await self._views.doubts(group)
+        except Exception:
+            logger.exception("partitions cannot be checked")
+            return
+        for partition, doubt in doubts.items():
+            if not isinstance(doubt, Doubt) or doubt.is_sure or self._is_overdue(partition, doubt.oldest_pending):
+                checks.start(partition)
 
     async def _check(self, partition: int) -> None:
         try:
@@ -117,16 +132,23 @@ class Fencer:
 
     async def _in_doubt(self, partition: int, state: PartitionState) -> bool:
         """Return whether to fence. A lagging fold is no doubt: it first reaches the log's end of that moment."""
-        oldest, now = state.oldest_pending, time.monotonic()
-        suspicion = self._suspicions.get(partition)
+        if not self._is_overdue(partition, state.oldest_pending):
+            return False
+        suspicion = self._suspicions[partition]
+        if suspicion.end is not None:
+            return state.position.offset >= suspicion.end
+        suspicion.end = await self._end_offset(partition)
+        return False
+
+    def _is_overdue(self, partition: int, oldest: int | None) -> bool:
+        """Note the oldest pending reservation; return whether it has been the oldest for too long."""
+        now, suspicion = time.monotonic(), self._suspicions.get(partition)
         if oldest is None:
             self._suspicions.pop(partition, None)
         elif suspicion is None or suspicion.oldest != oldest:
             self._suspicions[partition] = _Suspicion(oldest, now)
-        elif suspicion.end is not None:
-            return state.position.offset >= suspicion.end
-        elif now - suspicion.since > self._patience_s:
-            suspicion.end = await self._end_offset(partition)
+        else:
+            return suspicion.end is not None or now - suspicion.since > self._patience_s
         return False
 
     async def _fence(self, partition: int, state: PartitionState, clock_is_wrong: bool) -> None:

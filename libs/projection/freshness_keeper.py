@@ -13,6 +13,7 @@ from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import FreshViews
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.fresh_reader import Freshness
+from libs.views.partition_reads import Group
 
 POLL_S = 0.2
 """Seconds until a restarted or emptied server is noticed."""
@@ -50,17 +51,23 @@ class FreshnessKeeper:
 
         A partition whose server hangs delays no other.
         """
-        checks = KeyedTasks(self._try_check)
+        checks = KeyedTasks(self._check_group)
         try:
             while True:
-                for partition in self._folds:
-                    checks.start(partition)
+                for group in self._views.groups(self._folds):
+                    checks.start(group)
                 await asyncio.sleep(FOLDING_POLL_S if self._goals else POLL_S)
                 self._goals = {
                     partition: goal for partition, goal in self._goals.items() if partition in self._folds
                 }
         finally:
             await checks.cancel()
+
+    async def _check_group(self, group: Group) -> None:
+        stale = await self._views.stale(group)
+        for partition in {*group}.difference(stale):
+            self._goals.pop(partition, None)
+        await asyncio.gather(*map(self._try_check, stale))
 
     async def _try_check(self, partition: int) -> None:
         try:

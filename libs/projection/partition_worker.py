@@ -21,8 +21,6 @@ from libs.views.connection import OtherLayout
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 2.0
-IDLE_CHECK_S = 1.0
-"""Seconds between checks of an idle partition's view."""
 FOLD_RECORDS = 2_000
 """Maximum records per `fold` call."""
 GAPS_TOLERATED = 2
@@ -110,14 +108,20 @@ class PartitionWorker:
         """Fold until cancelled. Raises `LogChanged`, and nothing else."""
         await self._retry(self._load_position)
         while True:
-            try:
-                async with asyncio.timeout(IDLE_CHECK_S):
-                    await self._arrived.wait()
-            except TimeoutError:
+            await self._arrived.wait()
+            if self._inbox:
+                await self._retry(partial(self._fold, self._take()))
+                self._on_room()
+            else:
+                self._arrived.clear()
                 await self._retry(self._check_view)
-                continue
-            await self._retry(partial(self._fold, self._take()))
-            self._on_room()
+
+    def check_view(self) -> None:
+        """Compare the view with the folded records soon: it may have been emptied or restored to an older state.
+
+        A fold does so anyway.
+        """
+        self._arrived.set()
 
     async def drained(self) -> None:
         """Wait until all queued records are folded."""
@@ -172,7 +176,7 @@ class PartitionWorker:
         self.last_fold_at = time.time()
 
     async def _check_view(self) -> None:
-        """Check the view of an idle partition: it may be emptied or restored to an older state.
+        """Continue at the view's position if that is another.
 
         A view that has not begun has no position; another seek would discard the fetch of its first records.
         """

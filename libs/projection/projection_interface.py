@@ -1,26 +1,37 @@
 """Projection interface: the fold of one topic into views, partition by partition."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Log
+from libs.tally.errors import ViewsUnavailable
 from libs.views.fresh_reader import Freshness
+from libs.views.partition_reads import Group, Mark
 
 
 class FreshViews(Protocol):
     """Reads and declares the freshness of views (`libs.views.fresh_reader`)."""
 
+    def groups(self, partitions: Iterable[int]) -> list[Group]: ...
+    async def stale(self, group: Group) -> list[int]: ...
     async def freshness(self, partition: int) -> Freshness: ...
     async def declare(self, partition: int, run: str, end: Position) -> bool: ...
+
+
+class LiveViews(Protocol):
+    """Reads the positions of many live views by one call for each server (`libs.views.partition_reads`)."""
+
+    def groups(self, partitions: Iterable[int]) -> list[Group]: ...
+    async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]: ...
 
 
 class Projection(Protocol):
     """Folds a log; live projectors, which fold one topic each, and replays drive the same object.
 
-    Both methods raise the Valkey client's errors if the server is unavailable; the caller retries until they
-    succeed. `fold` quarantines records that cannot be decoded or folded, in the same atomic step. It
-    raises `NewerEvent` at an event of a newer version, after all before that are folded.
+    `position` and `fold` raise the Valkey client's errors if the server is unavailable; the caller retries until
+    they succeed. `fold` quarantines records that cannot be decoded or folded, in the same atomic step. It raises
+    `NewerEvent` at an event of a newer version, after all before that are folded.
     """
 
     @property
@@ -29,6 +40,10 @@ class Projection(Protocol):
     @property
     def fresh(self) -> FreshViews | None:
         """Freshness of the views for readers; None if the views have a gate of their own."""
+
+    @property
+    def live(self) -> LiveViews:
+        """The live views of all partitions."""
 
     async def position(self, partition: int) -> Position | None:
         """Return the position of the partition's view; None before the first fold."""

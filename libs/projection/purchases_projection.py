@@ -19,6 +19,7 @@ class PurchasesProjection:
     def __init__(self, topic: Topic, views: PurchaseViews) -> None:
         self.topic = topic
         self.fresh = views.fresh
+        self.live = views.live
         self._views = views
 
     async def position(self, partition: int) -> Position | None:

@@ -35,6 +35,7 @@ class VotesProjection:
     def __init__(self, topic: Log, views: VoteViews, addresses: AddressCounters | None) -> None:
         """Without `addresses`, as in a replay, address counters do not change."""
         self.topic = topic
+        self.live = views.live
         self._views = views
         self._addresses = addresses
 

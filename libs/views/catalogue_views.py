@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, assert_never
 
 import msgpack
 import orjson
@@ -37,16 +37,10 @@ from libs.views.fresh_reader import FreshReader
 from libs.views.function_libraries import call_function, read_function
 from libs.views.generations import apply
 from libs.views.hash_tags import key_base
+from libs.views.partition_reads import Mark, PartitionReads
 
 Order = Literal["created", "updated", "running_number", "sort_key"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
-
-
-class Mark(NamedTuple):
-    """A view's position, and the number of its swaps for another generation."""
-
-    position: Position | None
-    swaps: int
 
 
 ANY_VERSION = -1
@@ -112,6 +106,7 @@ class CatalogueViews:
         self._generation = generation
         self._topic = catalogue_topic(namespace)
         self.fresh = FreshReader(valkey, "catalogue", self._base)
+        self.live = PartitionReads(valkey, "catalogue", self._base)
 
     async def position(self, partition: int) -> Position | None:
         """Return the position up to which `partition` is folded; None if nothing is."""

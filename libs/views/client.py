@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextvars import Context
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
@@ -47,6 +47,9 @@ class Valkey(Protocol):
 
     async def shards(self) -> "Sequence[Shard]":
         """Return the servers that together hold all keys, for commands without a key. Raises as `call`."""
+
+    def server_of(self, key: str, /) -> Hashable:
+        """Return what identifies the server that a call with this key is now sent to."""
 
 
 class ValkeyClient(Valkey, Protocol):
@@ -169,6 +172,10 @@ class Coalescer:
     async def shards(self) -> Sequence[Shard]:
         """Return this server: it holds all keys."""
         return [Shard(self, [(0, SLOTS - 1)])]
+
+    def server_of(self, _: str, /) -> Hashable:
+        """Return this client: its server holds all keys."""
+        return self
 
     async def close(self) -> None:
         """Wait for queued calls and those in flight, then close the connections; later calls fail."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextvars import Context
 from functools import lru_cache, partial
 from itertools import groupby
@@ -81,6 +81,10 @@ class ClusterClient:
         if not self._map.owners:
             raise not_sent("no server of the cluster responds")
         return [Shard(self._node(address), ranges) for address, ranges in sorted(self._map.owners.items())]
+
+    def server_of(self, key: str) -> Hashable:
+        """Return the address of the primary that holds the key, as far as known."""
+        return self._owners[_slot(key)]
 
     async def close(self) -> None:
         """Wait for queued calls and those in flight, then close the connections; later calls fail."""

@@ -5,7 +5,7 @@ ones. A projector declares a view fresh once its server has, in its current run,
 (`lua/shared/reads.lua`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from libs.contracts.log_records import Position
@@ -13,6 +13,7 @@ from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.client import Valkey
 from libs.views.function_libraries import call_function, read_function
 from libs.views.hash_tags import Prefix
+from libs.views.partition_reads import Group, PartitionReads
 
 
 class Freshness(NamedTuple):
@@ -36,6 +37,7 @@ class FreshReader:
         self._valkey = valkey
         self._prefix = prefix
         self._base = base
+        self._each = PartitionReads(valkey, prefix, base)
         self._seen: dict[int, Position] = {}
 
     async def read(self, function: str, partition: int, *args: Any) -> Any:
@@ -53,6 +55,13 @@ class FreshReader:
         if not is_behind(position, self._seen.get(partition)):
             self._seen[partition] = position
         return position, reply[0]
+
+    def groups(self, partitions: Iterable[int]) -> list[Group]:
+        return self._each.groups(partitions)
+
+    async def stale(self, group: Group) -> list[int]:
+        """Return the group's views that are not fresh, or cannot be read together with the others."""
+        return [partition for partition, reply in (await self._each.read("fresh", group)).items() if reply != 1]
 
     async def freshness(self, partition: int) -> Freshness:
         run, is_fresh, log, offset = await read_function(

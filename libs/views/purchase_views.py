@@ -1,7 +1,7 @@
 """Views of the purchases: written by one atomic Valkey function, read by one call per partition."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from heapq import nlargest
 from typing import Any, Final, Literal, NamedTuple, assert_never
@@ -37,6 +37,7 @@ from libs.views.fresh_reader import FreshReader
 from libs.views.function_libraries import read_function
 from libs.views.generations import apply
 from libs.views.hash_tags import key_base
+from libs.views.partition_reads import PartitionReads
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
@@ -97,6 +98,7 @@ class PurchaseViews:
         self._namespace = namespace
         self._topic = topic
         self.fresh = FreshReader(valkey, "purchases", self._base)
+        self.live = PartitionReads(valkey, "purchases", self._base)
 
     async def position(self, partition: int) -> Position | None:
         """Return the position up to which `partition` is folded; None if nothing is."""
@@ -128,6 +130,13 @@ class PurchaseViews:
             Todo(int(offset), _readable(account.decode(), key.decode(), packed))
             for offset, account, key, packed in zip(*(flat[at::4] for at in range(4)), strict=True)
         ]
+
+    async def with_open(self, partitions: Collection[int]) -> set[int]:
+        """Return the partitions with open purchases, and those that cannot be read together with others."""
+        found = await asyncio.gather(
+            *(self.live.read("with_open", group) for group in self.live.groups(partitions))
+        )
+        return {partition for replies in found for partition, reply in replies.items() if reply != 0}
 
     async def choices(self, partition: int) -> list[Bought]:
         """Return the participants for whom the partition's purchases were cast, each once; read in short calls."""

@@ -20,6 +20,18 @@ class FoldInput(NamedTuple):
     time_ms: int
 
 
+class Doubt(NamedTuple):
+    """Signs of doubt about a partition.
+
+    `open`: its gate is. `is_sure`: the gate is closed, or the partition's clock is ahead of the server's. Else
+    `oldest_pending` is when the oldest pending reservation was accepted (us), None if nothing is pending.
+    """
+
+    open: bool
+    is_sure: bool
+    oldest_pending: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """Gate, position and open reservations of one partition. Times are microseconds since 1970 UTC.

@@ -31,9 +31,11 @@ from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.function_libraries import call_function, call_together, read_function, read_together
 from libs.views.generations import apply
 from libs.views.hash_tags import base_in
+from libs.views.partition_reads import Group, PartitionReads
 from libs.views.reply_types import (
     ClosingState,
     ContestCounts,
+    Doubt,
     FoldInput,
     PartitionState,
     Refund,
@@ -73,6 +75,8 @@ ATTEMPTS = 3
 """Attempts to read counts whose view is swapped during the read."""
 ALLOWANCE_ROWS, ALLOWANCE_NEXT, ALLOWANCE_STANDING = 3, 7, 8
 """Indexes in a reply of an allowance: used votes, beginning of the next page, hash of all that it depends on."""
+GATE_SHUT = -1
+"""Reply of a partition's doubts."""
 NOTHING_KNOWN = -2, 0
 """Offset of the latest known change, and swaps, if the caller has no counts."""
 
@@ -91,6 +95,7 @@ class VoteViews:
         self._log = votes_log(namespace, partitions)
         self._bases: dict[int, str] = {}
         self.generation = generation
+        self.live = PartitionReads(valkey, "votes", self._base)
         self._named = "" if generation is None else generation
 
     def _base(self, partition: int) -> str:
@@ -227,6 +232,11 @@ class VoteViews:
         position, (n, now, fence, pending, oldest) = Position(r[0].decode(), r[1]), r[3:8]
         rest = *r[8:13], r[13] == 1
         return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *rest)
+
+    async def doubts(self, group: Group) -> Mapping[int, Doubt | ViewsUnavailable]:
+        """Return signs of doubt about the group's partitions, by one call."""
+        replies = await self.live.read("doubts", group)
+        return {partition: _doubt(reply) for partition, reply in replies.items()}
 
     async def counts(
         self, partition: int, contest: str, known: ContestCounts | None = None
@@ -376,6 +386,12 @@ def raised(reply: T | ViewsUnavailable) -> T:
     if isinstance(reply, ViewsUnavailable):
         raise reply
     return reply
+
+
+def _doubt(reply: Any) -> Doubt | ViewsUnavailable:
+    if isinstance(reply, ViewsUnavailable):
+        return reply
+    return Doubt(reply != GATE_SHUT, reply < 0, max(reply, 0) or None)
 
 
 def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:

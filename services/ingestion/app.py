@@ -17,13 +17,15 @@ from libs.purchases.service import PurchaseService
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets
 from libs.storage.store import open_store
-from libs.tally.errors import LedgerCatchingUp
+from libs.tally.errors import LedgerCatchingUp, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.functions import open_valkey
 from libs.views.idempotency_keys import RequestKeys
+from libs.views.partition_reads import Group
 from libs.views.purchase_views import PurchaseViews
+from libs.views.reply_types import Doubt
 from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
 from libs.voting.cast_vote_cache import CastCache
@@ -83,7 +85,7 @@ async def _open_guarded(
     voting = Voting(auth, votes, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
 
     async def check_ledger() -> None:
-        await first_success(_check_gate(views, partition) for partition in guard.votes.numbers)
+        await first_success(_check_gates(views, group) for group in views.live.groups(guard.votes.numbers))
 
     try:
         async with (
@@ -116,6 +118,9 @@ async def _open_guarded(
         await valkey.close()
 
 
-async def _check_gate(views: VoteViews, partition: int) -> None:
-    if not (await views.state(partition)).open:
+async def _check_gates(views: VoteViews, group: Group) -> None:
+    doubts = [*(await views.doubts(group)).values()]
+    if not any(isinstance(doubt, Doubt) and doubt.open for doubt in doubts):
+        if isinstance(doubts[0], ViewsUnavailable):
+            raise doubts[0]
         raise LedgerCatchingUp("No partition accepts votes yet; `tally status` shows why.")

@@ -73,11 +73,16 @@ class PurchaseManager:
                 self._rests = {work: rest for work, rest in self._rests.items() if rest.until + rest.pause_s > now}
                 assigned = self._assigned()
                 self._forget_all_but(assigned)
-                more = await asyncio.gather(*(self._look(partition) for partition in assigned))
+                with_work = await self._views.with_open(assigned) | self._unfinished()
+                more = await asyncio.gather(*(self._look(each) for each in with_work.intersection(assigned)))
                 await asyncio.sleep(0 if any(more) else POLL_S)
         finally:
             if self._tasks:
                 await asyncio.wait(self._tasks.values(), timeout=DRAIN_S)
+
+    def _unfinished(self) -> set[int]:
+        """Return the partitions in the middle of a pass, and those to count again: some were set aside."""
+        return {partition for partition, cursor in self._cursors.items() if cursor >= 0} | self._aside.keys()
 
     def _forget_all_but(self, assigned: Collection[int]) -> None:
         for partition in self._aside.keys() - set(assigned):
@@ -146,9 +151,11 @@ class PurchaseManager:
         seen = self._seen.setdefault(partition, set())
         seen |= names
         if is_last:
-            aside = self._aside.get(partition, {})
-            self._aside[partition] = {name: reason for name, reason in aside.items() if name in seen}
-            PURCHASES_SET_ASIDE.labels(partition).set(len(self._aside[partition]))
+            aside = self._aside.pop(partition, {})
+            left = {name: reason for name, reason in aside.items() if name in seen}
+            if left:
+                self._aside[partition] = left
+            PURCHASES_SET_ASIDE.labels(partition).set(len(left))
             seen.clear()
 
     def _take_up(self, partition: int, name: Name) -> None:

@@ -24,7 +24,7 @@ def readiness_checks(
     """Return the checks by name: the servers, each projection's consumer, and each part of the process."""
 
     async def views_answer() -> None:
-        await first_success(map(views.state, votes.numbers))
+        await first_success(map(views.live.any_mark, views.live.groups(votes.numbers)))
 
     servers = {"deployment": guard.check, "log": writer.check, "views": views_answer}
     return {**servers, **{each.topic.name: each.check for each in projectors}, **supervisor.checks()}

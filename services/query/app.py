@@ -111,7 +111,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
     async def check_views() -> None:
-        await first_success(map(views.state, guard.votes.numbers))
+        await first_success(map(views.live.any_mark, views.live.groups(guard.votes.numbers)))
 
     try:
         await load_functions(valkey)

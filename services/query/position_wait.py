@@ -4,24 +4,25 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
+from libs.views.partition_reads import PartitionReads
 
 POLL_S = 0.005
 
 Waiter = tuple[Mapping[int, int], "asyncio.Future[None]"]
 
 
-class Positions(Protocol):
+class Views(Protocol):
     """Interface of the vote views."""
 
-    async def position(self, partition: int) -> Position | None: ...
+    @property
+    def live(self) -> PartitionReads: ...
 
 
 class PositionWatch:
     """Polls positions for all requests with a `min_position`."""
 
-    def __init__(self, views: Positions) -> None:
+    def __init__(self, views: Views) -> None:
         self._views = views
         self._waiting: list[Waiter] = []
         self._task: asyncio.Task[None] | None = None
@@ -62,8 +63,8 @@ class PositionWatch:
         """Return the waiters whose position is reached; none while the views are unavailable."""
         partitions = sorted({partition for wanted, _ in self._waiting for partition in wanted})
         try:
-            found = await asyncio.gather(*map(self._views.position, partitions))
+            marks = await self._views.live.all_marks(partitions)
         except ViewsUnavailable:
             return []
-        offsets = {p: position.offset if position else 0 for p, position in zip(partitions, found, strict=True)}
+        offsets = {p: mark.position.offset if mark.position else 0 for p, mark in marks.items()}
         return [w for w in self._waiting if all(offsets.get(p, -1) >= offset for p, offset in w[0].items())]

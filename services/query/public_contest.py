@@ -13,7 +13,7 @@ from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.tally.contest import Phase
 from libs.tally.time import timestamp
-from libs.views.catalogue_views import Mark
+from libs.views.partition_reads import Mark
 from libs.web.auth import header
 from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters

@@ -15,7 +15,7 @@ from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import NotFound
-from libs.views.catalogue_views import Mark
+from libs.views.partition_reads import Mark
 from services.query.contest_sums import ContestSums, CountViews
 from services.query.position_wait import PositionWatch
 from services.query.snapshot import Snapshot

@@ -6,7 +6,7 @@ produced first, then folded by one process from the beginning.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -24,9 +24,11 @@ from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.projection.votes_projection import VotesProjection
+from libs.tally.errors import ViewsUnavailable
 from libs.views.address_counters import AddressCounters
 from libs.views.fold_items import fold_items
 from libs.views.functions import load_functions, open_valkey
+from libs.views.partition_reads import Group, Mark
 from libs.views.vote_views import VoteViews
 from libs.web.http_service import tune_garbage_collector
 from tests.benchmarks.alone import show
@@ -46,6 +48,13 @@ class Nothing:
         self.topic = topic
         self.positions: dict[int, Position] = {}
         self.fresh = None
+        self.live = self
+
+    def groups(self, partitions: Iterable[int]) -> list[Group]:
+        return [tuple(partitions)]
+
+    async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]:
+        return {partition: Mark(self.positions.get(partition), 0) for partition in group}
 
     async def position(self, partition: int) -> Position | None:
         return self.positions.get(partition)

@@ -198,6 +198,11 @@ read('todo', function(base, args)
   return reply
 end)
 
+-- By partition: 1 where purchases are open, else 0; of a view that is not fresh, too.
+library.register_read_each('purchases_with_open', function(base)
+  return call('EXISTS', generations.view(base) .. ':todo')
+end)
+
 -- ARGV: cursor ('0' to begin), most. {next cursor ('0' at the end), choice, 1 if some of its purchases are cast, 1 if
 -- some are uncounted, ...}
 read('bought', function(base, args)

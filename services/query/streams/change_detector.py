@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from libs.contracts.log_records import Position
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.views.catalogue_views import Mark
 from libs.views.connection import NO_ANSWER
+from libs.views.partition_reads import Mark, PartitionReads
 
 LOOK_S: Final = 2.0
 """Time after which the views count as unavailable."""
@@ -17,7 +16,8 @@ LOOK_S: Final = 2.0
 class Views(Protocol):
     """Interface of the vote views."""
 
-    async def position(self, partition: int) -> Position | None: ...
+    @property
+    def live(self) -> PartitionReads: ...
 
 
 class Catalogue(Protocol):
@@ -31,11 +31,7 @@ View = tuple[str, int]
 
 
 class ChangeDetector:
-    """Stores the views' last positions.
-
-    The swap to a replayed generation alone changes no position of votes: the next vote, or a read at the fixed
-    interval, reveals it.
-    """
+    """Stores the views' last marks."""
 
     def __init__(self, views: Views, catalogue: Catalogue, votes: VotesLog) -> None:
         self._views = views
@@ -44,21 +40,21 @@ class ChangeDetector:
         self._marks: dict[View, Mark] = {}
 
     async def moved(self, catalogue: Iterable[int]) -> bool:
-        """Return whether any position changed since the last call; of the catalogue, only in these partitions.
+        """Return whether any mark changed since the last call; of the catalogue, only in these partitions.
 
         Raises `ViewsUnavailable` while the views are unavailable, or are folded again and behind their last
         position.
         """
         try:
             async with asyncio.timeout(LOOK_S):
-                found = dict(
-                    await asyncio.gather(
-                        *(self._of_votes(partition) for partition in self._votes.numbers),
-                        *(self._of_catalogue(partition) for partition in set(catalogue)),
-                    )
+                votes, records = await asyncio.gather(
+                    self._views.live.all_marks(self._votes.numbers),
+                    asyncio.gather(*(self._of_catalogue(partition) for partition in set(catalogue))),
                 )
         except TimeoutError:
             raise ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=f"no answer within {LOOK_S:g} s") from None
+        found: dict[View, Mark] = {("votes", partition): mark for partition, mark in votes.items()}
+        found.update(records)
         if any(view in self._marks and _is_behind(self._marks[view], mark) for view, mark in found.items()):
             raise ViewsUnavailable(RECOVERING, retry_after_s=1, cause="the views are being folded again")
         moved = any(self._marks.get(view) != mark for view, mark in found.items())
@@ -73,9 +69,6 @@ class ChangeDetector:
             for (topic, partition), mark in self._marks.items()
             if topic == "votes"
         }
-
-    async def _of_votes(self, partition: int) -> tuple[View, Mark]:
-        return ("votes", partition), Mark(await self._views.position(partition), 0)
 
     async def _of_catalogue(self, partition: int) -> tuple[View, Mark]:
         return ("catalogue", partition), await self._catalogue.mark(partition)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import ViewsUnavailable
+from libs.views.partition_reads import Group, Mark
 
 
 class Views:
@@ -20,6 +21,14 @@ class Views:
         """Partitions whose fold raises what nobody expects."""
         self.refusals = 0
 
+    def groups(self, partitions: Iterable[int]) -> list[Group]:
+        return [tuple(partitions)]
+
+    async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]:
+        if self.away:
+            return dict.fromkeys(group, ViewsUnavailable("away"))
+        return {partition: Mark(self.positions.get(partition), 0) for partition in group}
+
     def all_values(self) -> list[bytes]:
         return [value for values in self.values.values() for value in values]
 
@@ -31,6 +40,7 @@ class MemoryProjection:
 
     def __init__(self, topic: Topic, views: Views, hold: asyncio.Event | None = None) -> None:
         self.topic = topic
+        self.live = views
         self.views = views
         self.hold = hold
         """Folds wait for it, if given, between reading their batch and applying it."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -14,11 +15,13 @@ from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.projection import fencing
 from libs.projection.fencing import CATALOGUE_WAIT_S, CLOCK_TOLERANCE_S, Fencer
 from libs.tally.contest import Contest
+from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import Granted, Stale
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
-from libs.views.reply_types import PartitionState
+from libs.views.partition_reads import Group
+from libs.views.reply_types import Doubt, PartitionState
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_ledger import request_of
@@ -101,7 +104,7 @@ class Steered:
 async def steered(valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Steered]:
     valkey = Coalescer(connect(ValkeySettings(valkey_url=valkey_address)))
     await load_functions(valkey)
-    steered = Steered(Partition(VoteViews(valkey, namespace, 1)))
+    steered = Steered(Partition(VoteViews(valkey, namespace, 2)))
     monkeypatch.setattr(fencing, "time", steered)
     assert await steered.look() == 1
     yield steered
@@ -237,3 +240,31 @@ async def test_a_partition_whose_server_hangs_delays_no_fence_of_another(steered
 
 async def is_open(steered: Steered) -> bool:
     return (await steered.state()).open
+
+
+async def test_quiet_partitions_cost_no_call_of_their_own(steered: Steered) -> None:
+    """Those with a vote on its way are quiet; a gate that is shut is noticed."""
+    views, states = steered.partition.views, Counter[int]()
+    answering, asking = views.state, views.doubts
+    looks = 0
+
+    async def state(partition: int) -> PartitionState:
+        states[partition] += 1
+        return await answering(partition)
+
+    async def doubts(group: Group) -> Mapping[int, Doubt | ViewsUnavailable]:
+        nonlocal looks
+        found = await asking(group)
+        looks += 1
+        return found
+
+    views.state, views.doubts = state, doubts  # type: ignore[method-assign]
+    await steered.partition.grant(a_vote())
+    fencing_it = asyncio.create_task(steered.fencer.run())
+    try:
+        await eventually(lambda: looks > 3)
+        assert not states
+        await steered.shut()
+        await eventually(lambda: len(steered.fences) > 1)
+    finally:
+        fencing_it.cancel()

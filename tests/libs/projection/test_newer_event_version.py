@@ -53,7 +53,7 @@ async def test_votes_before_it_are_folded_and_nothing_is_quarantined(
 class Stored:
     """Views that keep what is folded into them."""
 
-    fresh = None
+    fresh = live = None
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
@@ -62,7 +62,7 @@ class Stored:
         return Position("log", len(self.offsets))
 
     async def apply(
-        self, partition: int, start: Position, entries: Sequence[tuple[LogRecord, object]], end: int
+        self, partition: int, start: Position, entries: Sequence[tuple[LogRecord, object]], end: int, *_: object
     ) -> None:
         assert start.offset == len(self.offsets)
         self.offsets += [record.offset for record, _ in entries]

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.kafka.errors import LogChanged
-from libs.projection import partition_worker
 from libs.projection.partition_worker import GAPS_TOLERATED, PartitionWorker
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
 from tests.support.eventually import eventually
@@ -118,10 +118,9 @@ async def test_a_view_behind_the_batch_is_gone_back_to(
 
 
 async def test_a_view_that_has_not_begun_is_not_sought_again_while_its_first_records_are_fetched(
-    views: Views, source: Steering, monkeypatch: pytest.MonkeyPatch
+    views: Views, source: Steering
 ) -> None:
     """Each seek discards the fetch in flight: a broker slower than the check would never get to deliver."""
-    monkeypatch.setattr(partition_worker, "IDLE_CHECK_S", 0.001)
     projection = CountedProjection(Topic("t", 1), views)
 
     async def place(partition: int) -> Position:
@@ -130,11 +129,16 @@ async def test_a_view_that_has_not_begun_is_not_sought_again_while_its_first_rec
     fold = PartitionWorker(projection, 0, source, place, lambda: None)
     task = asyncio.create_task(fold.run())
     try:
-        await eventually(lambda: projection.checks > 3)
+        await eventually(lambda: fold.position)
+        for _ in range(3):
+            before = projection.checks
+            fold.check_view()
+            await eventually(partial(projection.was_checked_since, before))
         assert source.sought == [0]
         fold.offer(records(0, 3))
         await folded(views, 3)
         del views.positions[0], views.values[0]
+        fold.check_view()
         await eventually(lambda: source.sought == [0, 0])
     finally:
         task.cancel()
@@ -145,6 +149,9 @@ class CountedProjection(MemoryProjection):
     """Counts how often the view's position is read."""
 
     checks = 0
+
+    def was_checked_since(self, checks: int) -> bool:
+        return self.checks > checks
 
     async def position(self, partition: int) -> Position | None:
         self.checks += 1

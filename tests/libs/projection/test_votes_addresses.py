@@ -35,6 +35,9 @@ class CountingValkey:
     async def shards(self) -> list[Shard]:
         return [Shard(self, [])]
 
+    def server_of(self, key: str) -> object:
+        return self
+
     async def call(self, *command: Any) -> Any:
         if command[0] == "FCALL":
             self.calls[plain_name(command[1])] += 1

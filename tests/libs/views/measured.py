@@ -63,6 +63,9 @@ class Measured:
     async def shards(self) -> list[Shard]:
         return [Shard(self, [(0, 16_383)])]
 
+    def server_of(self, key: str) -> object:
+        return self
+
     async def call(self, *command: Any) -> Any:
         if command[0] not in ("FCALL", "FCALL_RO"):
             reply = self._redis.execute_command(*command)

@@ -201,6 +201,29 @@ async def test_a_function_never_sees_a_part_of_a_partition(
         assert (await views.state(3)).position == Position("log3", 2)
 
 
+async def test_partitions_of_one_server_are_read_by_one_call_while_a_slot_is_moved(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    """That of the slot is never read in part; the others answer meanwhile."""
+    views = VoteViews(valkey, namespace, PARTITIONS)
+    await asyncio.gather(*(begin(views, partition) for partition in range(PARTITIONS)))
+    groups = views.live.groups(range(PARTITIONS))
+    assert sorted(map(len, groups)) == [5, 5, 6]
+    group = next(each for each in groups if 3 in each)
+    base = key_base(namespace, "votes", 3, PARTITIONS)
+    async with Move(cluster, slot_of(base.encode())) as move:
+        await move.move(f"{base}:g1:position")
+        marks = await views.live.marks(group)
+        assert {partition for partition, mark in marks.items() if isinstance(mark, ViewsUnavailable)} == {3}
+        all_marks = asyncio.ensure_future(views.live.all_marks(range(PARTITIONS)))
+        await views.live.marks(group)
+        assert not all_marks.done()
+        await move.end()
+        assert {mark.position for mark in (await all_marks).values()} == {
+            Position(f"log{partition}", 1) for partition in range(PARTITIONS)
+        }
+
+
 async def test_slots_that_are_moved_at_once_refuse_nobody(
     cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
 ) -> None:

@@ -53,6 +53,9 @@ class Small:
     async def shards(self) -> list[Shard]:
         return [Shard(self, [])]
 
+    def server_of(self, key: str) -> object:
+        return self
+
     async def call(self, *command: Any) -> Any:
         if command[0] in ("FCALL", "FCALL_RO"):
             command = command[0], SMALL_PREFIX + command[1], *command[2:]

@@ -41,6 +41,9 @@ class Slow:
     async def shards(self) -> list[Shard]:
         return [Shard(self, [])]
 
+    def server_of(self, key: str) -> object:
+        return self
+
     async def call(self, *command: Any) -> Any:
         return await self._valkey.call(command[0], PREFIX + command[1], *command[2:])
 

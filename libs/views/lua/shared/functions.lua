@@ -9,3 +9,21 @@ function library.register(name, callback) redis.register_function(name .. '_' ..
 function library.register_read(name, callback)
   redis.register_function({ function_name = name .. '_' .. library.version, callback = callback, flags = { 'no-writes' } })
 end
+
+-- Registers a read of several partitions whose keys lie on this server, in whichever slots: that in KEYS[1], and those of
+-- which ARGV has the bases. Returns the results of `callback(base, memo)`, each partition's error in place of its
+-- result; `memo` is empty at first, and the same for all of them.
+function library.register_read_each(name, callback)
+  local function try(base, memo)
+    local is_done, result = pcall(callback, base, memo)
+    if is_done then return result end
+    return type(result) == 'table' and { err = result.err } or { err = result }
+  end
+
+  redis.register_function({ function_name = name .. '_' .. library.version, callback = function(keys, args)
+    local memo = {}
+    local results = { try(keys[1], memo) }
+    for i = 1, #args do results[i + 1] = try(args[i], memo) end
+    return results
+  end, flags = { 'no-writes', 'allow-cross-slot-keys' } })
+end

@@ -112,6 +112,12 @@ local function generations_of(prefix, schema, fold, optional)
 
   function own.swaps(base) return tonumber(call('HGET', key(base), 'swaps') or 0) end
 
+  -- By partition: {log id ('' before the first fold), offset, swaps} of the live generation.
+  library.register_read_each(prefix .. '_positions', function(base)
+    local log, offset = position(own.view(base))
+    return { log, offset, own.swaps(base) }
+  end)
+
   -- Identifies the live generation in this run of the server: while it is the same, the view only moved forward.
   function own.lineage(base)
     local found = call('HMGET', key(base), 'begun', 'swaps')

@@ -30,6 +30,12 @@ local function reads_of(prefix, generations)
     return { run, log ~= '' and is_fresh(keys[1], run) and 1 or 0, log, offset }
   end)
 
+  -- By partition: 1 where the view is fresh, else 0.
+  library.register_read_each(prefix .. '_fresh', function(base, memo)
+    memo.run = memo.run or run_id()
+    return position(base) ~= '' and is_fresh(base, memo.run) and 1 or 0
+  end)
+
   -- ARGV: run, log id, end of that log, read after the run. 1 if the view is fresh now, 0 if it has not reached the end,
   -- or the server was restarted.
   library.register(prefix .. '_declare_fresh', function(keys, args)

@@ -19,6 +19,16 @@ library.register_read('votes_state', function(keys, args)
     tonumber(stats[3] or 0), tonumber(stats[4] or 0), gate.clock, gate.same_run and 1 or 0 })
 end)
 
+-- By partition: -1 where the gate is not open for this very server, -2 where the partition's clock is ahead of the server's;
+-- else when the oldest reservation that is pending was accepted (us, 0: none).
+library.register_read_each('votes_doubts', function(base, memo)
+  memo.run, memo.now = memo.run or run_id(), memo.now or microseconds()
+  local gate = call('HMGET', base .. ':gate', 'state', 'run', 'clock')
+  if gate[1] ~= 'open' or gate[2] ~= memo.run then return -1 end
+  if tonumber(gate[3] or 0) > memo.now then return -2 end
+  return tonumber(call('ZRANGE', base .. ':due', 0, 0, 'WITHSCORES')[2] or 0)
+end)
+
 do
   -- adds the fields that the hash has, and their values
   local function add_fields(flat, key, fields)

@@ -77,6 +77,7 @@ async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: 
 
     class Views:
         fresh = catalogue.views.fresh
+        live = catalogue.views.live
 
         async def position(self, partition: int) -> Position | None:
             return None

@@ -81,6 +81,9 @@ class Direct:
     async def shards(self) -> list[Shard]:
         return [Shard(self, [])]
 
+    def server_of(self, key: str) -> object:
+        return self
+
     async def call(self, *command: Any) -> Any:
         if command[0] in ("FCALL", "FCALL_RO"):
             command = command[0], self._prefix + command[1], *command[2:]
