@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
 from libs.contracts.catalogue_events import Outcome
@@ -20,6 +20,7 @@ class OutcomeReader(Protocol):
     """Reads outcomes from the catalogue's views."""
 
     async def outcomes(self, partition: int, command_ids: Sequence[str]) -> list[Outcome | None]: ...
+    async def with_raises(self, partitions: Collection[int]) -> list[int]: ...
 
 
 class OutcomePoll:

@@ -1,19 +1,28 @@
 """Projection of the catalogue log: records, keys, and the outcome of every command."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from libs.contracts.catalogue_events import CatalogueEvent, RecordDeleted, catalogue_codec, contests_of
+from libs.contracts.catalogue_events import (
+    CatalogueEvent,
+    RecordDeleted,
+    catalogue_codec,
+    contests_of,
+    created_contests_of,
+)
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.projection.newer_event_version import until_newer
 from libs.projection.projection_interface import FreshViews, LiveViews
 from libs.projection.quarantine_log import log_undecodable
+from libs.views.catalogue_views import DueRaises
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
-RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]
-"""Makes every votes partition refuse decisions based on an older configuration than this offset, by contest."""
+RaiseConfig = Callable[[Mapping[str, int]], Awaitable[Collection[int]]]
+"""Makes every votes partition refuse decisions based on an older configuration than this offset, by contest.
+
+Returns the partitions that may lack it: they did not respond."""
 
 SLICE_EVENTS = 32
 SLICE_BYTES = 256 * 1024
@@ -29,11 +38,14 @@ class CatalogueViewWriter(Protocol):
     def live(self) -> LiveViews: ...
 
     async def position(self, partition: int) -> Position | None: ...
-    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None: ...
+    async def apply(
+        self, partition: int, start: Position, entries: Sequence[Entry], end: int, due: Collection[DueRaises]
+    ) -> None: ...
 
 
-async def no_votes(versions: Mapping[str, int]) -> None:
+async def no_votes(versions: Mapping[str, int]) -> Collection[int]:  # noqa: ARG001
     """Ignore changed contests, in an environment without votes."""
+    return ()
 
 
 class CatalogueProjection:
@@ -53,23 +65,27 @@ class CatalogueProjection:
         """Fold records as `Projection.fold`.
 
         A contest's new configuration version takes effect in the votes views before the change can be read here.
-        After a crash in between, workers get "stale" until the event is folded; they never decide by the old rules
-        after a writer was answered.
+        After a crash in between, workers get "stale" until the event is folded. Where a votes partition does not
+        respond, the change is folded nevertheless, with the raise that is due there, and has no outcome until
+        that is done. So workers never decide by the old rules after a writer was answered.
         """
         events = catalogue_codec.decode_many([record.value for record in records])
         known, newer = until_newer(self.topic, partition, list(zip(records, events, strict=True)))
         log_undecodable(self.topic, partition, known)
         for entries in _sliced(known):
-            versions = {
-                contest: record.offset
-                for record, event in entries
-                if not isinstance(event, Undecodable)
-                for contest in contests_of(event)
+            events_by_offset = {
+                record.offset: event for record, event in entries if not isinstance(event, Undecodable)
             }
-            if versions:
-                await self._raise_config(versions)
+            versions = {name: offset for offset, event in events_by_offset.items() for name in contests_of(event)}
+            lacking = tuple(await self._raise_config(versions)) if versions else ()
+            changed = {
+                offset: sorted(contests_of(event) - created_contests_of(event))
+                for offset, event in events_by_offset.items()
+                if lacking
+            }
+            due = [DueRaises(offset, contests, lacking) for offset, contests in changed.items() if contests]
             end = entries[-1][0].offset + 1
-            await self._views.apply(partition, start, entries, end)
+            await self._views.apply(partition, start, entries, end, due)
             start = Position(start.log_id, end)
         if newer is not None:
             raise newer

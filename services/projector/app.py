@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -10,7 +10,6 @@ from libs.catalogue.command_writer import CommandWriter
 from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.deployment.identity import check_deployment
 from libs.deployment.identity_guard import DeploymentGuard
-from libs.deployment.votes_topics import RAISE_S, VotesTopics
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.projection_names import projections_of
@@ -37,6 +36,7 @@ from libs.views.vote_views import VoteViews
 from libs.voting.service_factory import create_voting_service
 from services.projector.catalogue_progress import CatalogueProgress
 from services.projector.closing_manager import ClosingManager
+from services.projector.config_raiser import ConfigRaiser, RaiseManager
 from services.projector.http_endpoints import served
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_saga import Steps
@@ -98,6 +98,7 @@ class Servers:
         self.catalogue = catalogue_topic(namespace)
         self.purchases = purchases_topic(namespace, partitions)
         self.vote_views = VoteViews(self.valkey, namespace, self.votes)
+        self.raiser = ConfigRaiser(self.vote_views, self.guard.topics)
         self.catalogue_views = CatalogueViews(self.valkey, namespace)
         self.purchase_views = PurchaseViews(self.valkey, namespace, self.purchases)
 
@@ -118,12 +119,11 @@ def open_projectors(settings: Settings, servers: Servers, tracing: Tracing | Non
     test_namespace = legacy_test_namespace(settings.namespace)
     test, test_views = catalogue_topic(test_namespace), CatalogueViews(servers.valkey, test_namespace)
     addresses = AddressCounters(servers.valkey, settings.namespace)
-    raise_config = config_raiser(servers.vote_views, servers.guard.topics)
 
     def of_votes(topic: Topic) -> Projector:
         return projector(VotesProjection(topic, servers.vote_views, addresses), VOTES)
 
-    catalogue = CatalogueProjection(servers.catalogue, servers.catalogue_views, raise_config)
+    catalogue = CatalogueProjection(servers.catalogue, servers.catalogue_views, servers.raiser)
     return Projectors(
         votes=VotesProjector(servers.votes, of_votes),
         catalogue=projector(catalogue, CATALOGUE),
@@ -171,8 +171,10 @@ def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -
         ],
         settings.projector_keep_generation_s,
     )
+    raises = RaiseManager(servers.raiser, catalogue_views, lambda: projectors.catalogue.assigned)
     return {
         "fences": fencer.run,
+        "configurations": raises.run,
         "closings": closing.run,
         "purchases": partial(manage_purchases, settings, servers, projectors.purchases, progress),
         "paid votes": counting.run,
@@ -192,25 +194,6 @@ async def manage_purchases(
         servers.purchases, servers.purchase_views, servers.writer, steps.take, lambda: projector.assigned
     )
     await manager.run()
-
-
-def config_raiser(views: VoteViews, topics: VotesTopics) -> Callable[[Mapping[str, int]], Awaitable[None]]:
-    """Return a function that raises configuration versions in every partition of the votes views.
-
-    It knows the topics of all contests that the catalogue can have (`votes_topics.py`).
-    """
-
-    async def raise_config(versions: Mapping[str, int]) -> None:
-        await topics.refresh(RAISE_S)
-        await asyncio.gather(
-            *(
-                views.raise_config(partition, contest, version)
-                for partition in topics.log.numbers
-                for contest, version in versions.items()
-            )
-        )
-
-    return raise_config
 
 
 def assigned_to(projector: Projector | VotesProjector) -> Collection[int]:

@@ -86,7 +86,7 @@ async def test_a_partition_that_cannot_be_read_hides_no_other(
     base = key_base(namespace, "votes", 3, PARTITIONS)
     await valkey.call("HSET", f"{base}:generations", "live", 1, "schema", 9999)
     [group] = views.live.groups(EVERY)
-    marks = await views.live.marks(group)
+    marks = dict(await views.live.marks(group))
     assert isinstance(marks.pop(3), OtherLayout)
     assert {*marks.values()} == {Mark(None, 0)}
     with pytest.raises(OtherLayout):

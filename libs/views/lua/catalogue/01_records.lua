@@ -18,6 +18,9 @@
 --   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued, rules}
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
+-- and beside the generations, under KEYS[1]
+--   :raises                                        hash  offset of an event -> packed {contests that it names, partitions
+--                                                  of the votes that may lack their configuration version}
 -- An envelope is {version, created, updated, number, parent resource, parent key, refs, offers, json, sort key or ''}; refs
 -- and offers are flat lists resource, key, ...; JSON stays text (cjson would turn [] into {}). Numbers stay below 2^53.
 -- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.
@@ -25,7 +28,7 @@
 local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local SORT = 10
 local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
-local SCHEMA = 4       -- raised with every change of the stored layout, or of the fold's result for the same log
+local SCHEMA = 5       -- raised with every change of the stored layout, or of the fold's result for the same log
 local KEPT_MS = 24 * 3600 * 1000
 local LISTED = 100   -- referrers named at most
 local REMOVED = 50   -- records of a deleted one, removed by one call

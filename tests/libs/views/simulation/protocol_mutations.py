@@ -17,6 +17,9 @@ def closes_behind_a_shut_gate(system: SimulatedSystem, contest: Contest, state: 
     return may_close(system, contest, replace(state, open=True))
 
 
+RAISING_MUTATIONS: dict[str, dict[str, Any]] = {
+    "a change is answered before it is raised": {"raises_late": True, "answers_due": True},
+}
 CLOSING_MUTATIONS: dict[str, dict[str, Any]] = {
     "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},
 }

@@ -9,13 +9,22 @@ from tests.libs.views.simulation import promise_checks
 from tests.libs.views.simulation.clients import client
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.operators import operator
-from tests.libs.views.simulation.projectors import catalogue, closer, fencer, may_close, projector
+from tests.libs.views.simulation.projectors import (
+    catalogue,
+    closer,
+    config_raiser,
+    fencer,
+    may_close,
+    projector,
+)
 from tests.libs.views.simulation.scenarios import changed, some_contest, some_errands
 from tests.libs.views.simulation.simulated_system import NONE, Faults, SimulatedSystem, Steps, Violation
 
 PATIENCE: Final = 3
 SETTLED_WITHIN: Final = 4_000
 """Turns that the system has to settle in once the faults are over."""
+LATE: Final = 4
+"""Seeds with this remainder raise configurations late."""
 SERVICES: Final = projector, fencer, catalogue, closer
 
 
@@ -27,7 +36,10 @@ def run(seed: int, ledger: Ledger, **protocol: Any) -> SimulatedSystem:
     faults = replace(
         base, crash=base.crash * trouble, freeze=base.freeze * trouble, restart=base.restart * trouble
     )
-    system = SimulatedSystem(rng, ledger, faults, **{"may_close": may_close, **protocol})
+    raises_late = seed % 5 == LATE
+    system = SimulatedSystem(
+        rng, ledger, faults, **{"may_close": may_close, "raises_late": raises_late, **protocol}
+    )
     system.change(some_contest(rng))
     system.catalogue = system.changes[:]
     system.caches = [system.catalogue[0]] * rng.randint(1, 3)
@@ -46,6 +58,8 @@ def _play(system: SimulatedSystem, voids: Random | None, clock: Random | None) -
     for service in SERVICES:
         for _ in range(rng.randint(1, 2)):
             _keep(system, service)
+    if system.raises_late:
+        _keep(system, config_raiser)
     duration = rng.randint(100, 400)
     starts = [(rng.randrange(duration), errand) for errand in some_errands(rng, system.changes[0])]
     patches = [rng.randrange(duration) for _ in range(rng.randint(0, 3))]
@@ -101,7 +115,7 @@ def _keep(system: SimulatedSystem, service: Callable[[SimulatedSystem], Steps]) 
 
 
 def _drain(system: SimulatedSystem) -> None:
-    codes = {service.__code__ for service in SERVICES}
+    codes = {service.__code__ for service in (*SERVICES, config_raiser)}
 
     def serves(steps: Any) -> bool:
         return steps.gi_code in codes
@@ -119,4 +133,4 @@ def _is_settled(system: SimulatedSystem) -> bool:
         return False
     contest, closing = system.changes[-1], system.ledger.closing("contest")
     marked = (closing.closed, closing.reopened) == (contest.closed, contest.reopened)
-    return marked and len(system.catalogue) == len(system.changes)
+    return marked and len(system.catalogue) == len(system.changes) and not system.due

@@ -16,7 +16,12 @@ from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua_ledger import LuaLedger, load, unload
 from tests.libs.views.simulation.model_ledger import ModelLedger
 from tests.libs.views.simulation.mutations import ADMISSION_MUTATIONS, LUA_MUTATIONS, MODEL_MUTATIONS
-from tests.libs.views.simulation.protocol_mutations import CLOSING_MUTATIONS, PROTOCOL_MUTATIONS, altered
+from tests.libs.views.simulation.protocol_mutations import (
+    CLOSING_MUTATIONS,
+    PROTOCOL_MUTATIONS,
+    RAISING_MUTATIONS,
+    altered,
+)
 from tests.libs.views.simulation.random_voting import Voting
 from tests.libs.views.simulation.schedule import run
 from tests.libs.views.simulation.simulated_system import Violation
@@ -33,6 +38,7 @@ FINDS = {
     "ReliesOnPendingVotes": 22,
     "ReopenedBeforeTheMark": 11,
     "ClosedWhileVotesArePending": 76,
+    "a change is answered before it is raised": 7,
     "closed behind a shut gate": 1207,
     "no confirmation": 26,
     "confirmed before the append": 26,
@@ -108,6 +114,11 @@ def test_the_model_without_a_guard_breaks_a_promise(mutation: type[ModelLedger])
 @pytest.mark.parametrize("mutation", CLOSING_MUTATIONS)
 def test_closing_without_a_condition_breaks_a_promise(mutation: str) -> None:
     assert any(fails(seed, ModelLedger(), **CLOSING_MUTATIONS[mutation]) for seed in seeds(mutation))
+
+
+@pytest.mark.parametrize("mutation", RAISING_MUTATIONS)
+def test_raising_without_a_condition_breaks_a_promise(mutation: str) -> None:
+    assert any(fails(seed, ModelLedger(), **RAISING_MUTATIONS[mutation]) for seed in seeds(mutation))
 
 
 @pytest.mark.parametrize("mutation", PROTOCOL_MUTATIONS)
