@@ -1,21 +1,24 @@
 """Counters of the free votes of an address for a participant. They are approximate, and no part of the fold."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import chain, starmap
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from hiredis import ReplyError
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.client import Valkey
-from libs.views.connection import part_error
+from libs.views.connection import NO_ANSWER, part_error
 from libs.views.function_libraries import call_function, call_together
 from libs.views.serialization import digest, pack
 
 ADDRESS_LIFE_S = 30 * 86_400
 """Lifetime of a counter if the contest has no end."""
 
+TAKE_S = 1.0
+"""Seconds after which a counter counts as lost. A late call uses votes in the name of the same taker."""
 MOST_VOTES = 128
 """Maximum number of votes of one `take` or `refill` call: a millisecond of Valkey's time."""
 MOST_COUNTERS = 64
@@ -68,33 +71,25 @@ class AddressCounters:
         return f"{self._namespace}:{{a:{contest}:{participant}:{address}}}"
 
     async def take(self, takes: Sequence[Take]) -> list[AddressAnswer | ViewsUnavailable]:
-        """Use votes for many takers, those of one counter in their order. Errors are returned, not raised.
+        """Use votes for many takers as `start_taking` does. Errors are returned, not raised."""
+        answers = await asyncio.gather(*self.start_taking(takes), return_exceptions=True)
+        return [_known(answer) for answer in answers]
+
+    def start_taking(self, takes: Sequence[Take]) -> list["asyncio.Future[AddressAnswer]"]:
+        """Use votes for many takers, those of one counter in their order; one future for each of them.
 
         All are sent together: in few calls if one server has all counters; in a cluster with one call for each
-        counter, since they lie in slots of their own.
+        counter, since they lie in slots of their own. There some may respond while others do not: those fail with
+        `ViewsUnavailable` after `TAKE_S` at the latest.
         """
-        pages = _pages(takes)
-        calls = [
-            (
-                call,
-                call_together(self._valkey, "address_take", [self._argument(takes, page) for page in call]),
-            )
-            for call in _calls(pages, 1 if self._valkey.is_cluster else MOST_COUNTERS)
-        ]
-        answers: dict[int, AddressAnswer | ViewsUnavailable] = {}
-        for call, replies in calls:
-            try:
-                replied = await replies
-            except ViewsUnavailable as error:
-                answers.update(dict.fromkeys(chain.from_iterable(call), error))
-                continue
-            for page, flat in zip(call, replied, strict=True):
-                if isinstance(flat, ReplyError):
-                    answers.update(dict.fromkeys(page, part_error(flat)))
-                else:
-                    pairs = zip(map(Taken, flat[::2]), flat[1::2], strict=True)
-                    answers.update(zip(page, starmap(AddressAnswer, pairs), strict=True))
-        return [answers[place] for place in range(len(takes))]
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[AddressAnswer]] = [loop.create_future() for _ in takes]
+        for call in _calls(_pages(takes), 1 if self._valkey.is_cluster else MOST_COUNTERS):
+            arguments = [self._argument(takes, page) for page in call]
+            reply = asyncio.ensure_future(call_together(self._valkey, "address_take", arguments))
+            reply.add_done_callback(partial(_answer, [[answers[place] for place in page] for page in call]))
+        loop.call_later(TAKE_S, _fail_late, answers)
+        return answers
 
     def _argument(self, takes: Sequence[Take], page: Sequence[int]) -> tuple[str, bytes]:
         """Return the key of a page's counter, and its packed argument."""
@@ -113,6 +108,33 @@ class AddressCounters:
         for at in range(0, len(taken), MOST_VOTES):
             counts = (word for taker, count in taken[at : at + MOST_VOTES] for word in (digest(taker), count))
             await call_function(self._valkey, "address_refill", key, expires_at_s, *counts)
+
+
+def _answer(pages: Sequence[Sequence["asyncio.Future[AddressAnswer]"]], reply: "asyncio.Future[Any]") -> None:
+    """Answer the uses of each page of a call."""
+    error = ViewsUnavailable(NO_ANSWER, retry_after_s=1) if reply.cancelled() else reply.exception()
+    for page, flat in zip(pages, [None] * len(pages) if error is not None else reply.result(), strict=True):
+        failure = part_error(flat) if isinstance(flat, ReplyError) else error
+        for at, answer in enumerate(page):
+            if answer.done():
+                continue
+            if failure is not None:
+                answer.set_exception(failure)
+            else:
+                answer.set_result(AddressAnswer(Taken(flat[2 * at]), flat[2 * at + 1]))
+
+
+def _fail_late(answers: Sequence["asyncio.Future[AddressAnswer]"]) -> None:
+    late = f"no answer within {TAKE_S:g} s"
+    for answer in answers:
+        if not answer.done():
+            answer.set_exception(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=late))
+
+
+def _known(answer: AddressAnswer | BaseException) -> AddressAnswer | ViewsUnavailable:
+    if isinstance(answer, BaseException) and not isinstance(answer, ViewsUnavailable):
+        raise answer
+    return answer
 
 
 def _pages(takes: Sequence[Take]) -> Iterator[Sequence[int]]:

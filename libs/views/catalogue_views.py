@@ -47,7 +47,7 @@ ANY_VERSION = -1
 REASON_SIZE = 500
 PAGE = 250
 """Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
-RAISES_PAGE = 100
+RAISES_PAGE = 20
 """Approximate number of events whose raises are read by one call."""
 ATTEMPTS = 3
 """Attempts to read a contest or a page of which records are deleted during the read, or API keys that change."""

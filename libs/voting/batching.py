@@ -6,13 +6,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 from libs.metrics.table import RESERVE_SECONDS
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
-from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
+from libs.views.address_counters import AddressAnswer, AddressCounters, Counter, Take, Taken
 from libs.views.vote_views import VoteViews
+from libs.voting.address_fallback import AddressFallback
 from libs.voting.protocol.effects import AddressTaken
 
 CALL_REQUESTS = 64
@@ -210,40 +213,57 @@ class ConfirmationBatcher:
 
 
 class AddressBatcher:
-    """Uses the limits of addresses for all votes of a loop tick together, in their order."""
+    """Uses the limits of addresses for all votes of a loop tick together, in their order.
+
+    Each vote waits for its own counters only; one that does not respond is replaced by the process's own count.
+    """
 
     def __init__(self, addresses: AddressCounters) -> None:
         self._addresses = addresses
+        self._fallback = AddressFallback(addresses)
         self._waiting: list[tuple[list[Take], Used]] = []
-        self._asking: set[asyncio.Task[None]] = set()
 
     def take(self, takes: list[Take], reply: Used) -> None:
         """Use the limits for one vote."""
         self._waiting.append((takes, reply))
         if len(self._waiting) == 1:
-            task = asyncio.create_task(self._ask(), context=Context())
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            asyncio.get_running_loop().call_soon(self._ask, context=Context())
 
-    async def _ask(self) -> None:
+    async def give(self, counter: Counter, taker: str) -> None:
+        """Give back a taker's votes. Raises `ViewsUnavailable`."""
+        self._fallback.give(counter, taker)
+        await self._addresses.give(*counter, taker)
+
+    def _ask(self) -> None:
         waiting, self._waiting = self._waiting, []
         try:
-            answers = iter(await self._addresses.take([take for takes, _ in waiting for take in takes]))
+            answers = iter(self._addresses.start_taking([take for takes, _ in waiting for take in takes]))
         except Exception as error:
             for _, reply in waiting:
                 reply(error)
             return
         for takes, reply in waiting:
-            reply(_used(takes, list(islice(answers, len(takes)))))
+            own = list(islice(answers, len(takes)))
+            together: asyncio.Future[Any] = (
+                own[0] if len(own) == 1 else asyncio.gather(*own, return_exceptions=True)
+            )
+            together.add_done_callback(partial(self._reply, takes, own, reply))
 
-
-def _used(takes: Sequence[Take], answers: Sequence[AddressAnswer | ViewsUnavailable]) -> AddressTaken | Exception:
-    taken, used = [], None
-    for take, answer in zip(takes, answers, strict=True):
-        if isinstance(answer, ViewsUnavailable):
-            return answer
-        if answer.taken is Taken.TAKEN:
-            taken.append(take.counter[1])
-        elif answer.taken is Taken.FULL:
-            used = answer.used
-    return AddressTaken(tuple(taken), used)
+    def _reply(
+        self, takes: Sequence[Take], answers: Sequence["asyncio.Future[AddressAnswer]"], reply: Used, _: object
+    ) -> None:
+        taken, used = [], None
+        for take, future in zip(takes, answers, strict=True):
+            error = future.exception()
+            answer = self._fallback.take(take) if isinstance(error, ViewsUnavailable) else None
+            if error is None:
+                answer = future.result()
+            elif answer is None:
+                reply(error if isinstance(error, Exception) else ViewsUnavailable(RECOVERING, retry_after_s=1))
+                return
+            assert answer is not None
+            if answer.taken is Taken.TAKEN:
+                taken.append(take.counter[1])
+            elif answer.taken is Taken.FULL:
+                used = answer.used
+        reply(AddressTaken(tuple(taken), used))

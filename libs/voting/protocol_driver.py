@@ -112,7 +112,6 @@ class Driver:
     ) -> None:
         self._topic = topic
         self._views = views
-        self._addresses = addresses
         self._contests = contests
         self._log = log
         self._read_cast = read_cast
@@ -266,11 +265,10 @@ class Driver:
 
     async def _give_address(self, run: Run, effect: effects.GiveAddress) -> None:
         """Give back; a failure changes nothing: counters expire."""
-        give = partial(self._addresses.give, run.command.contest)
         with suppress(ViewsUnavailable):
             await asyncio.gather(
                 *(
-                    give(participant, effect.address, taker)
+                    self._uses.give((run.command.contest, participant, effect.address), taker)
                     for participant in effect.participants
                     for taker in effect.takers
                 )

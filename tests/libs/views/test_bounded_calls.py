@@ -187,6 +187,8 @@ async def read(its: Votes, names: Sequence[str]) -> None:
     await VoteViews(its.valkey, its.namespace, 64).changed("contest", dict.fromkeys(range(64), known))
     assert known is not None
     await views.state(0)
+    await views.live.marks((0,))
+    await views.doubts((0,))
     await views.source(0, "contest", "sms", [f"id {number}" for number in range(len(names))])
     await views.ids(0)
     await views.lookups(0, [VoteName("contest", pseudonym("busy"), f"r {name}") for name in names[-64:]])
@@ -281,6 +283,10 @@ async def catalogue(valkey: Measured, namespace: str, size: int) -> None:
     valkey.worst.clear()
 
     await views.position(partition)
+    await views.live.marks((partition,))
+    await views.raises(partition)
+    await views.raised(partition, range(100), [0])
+    await views.with_raises([partition])
     await views.mark(partition)
     await views.get(ACCOUNT, "participants", "p7")
     await views.contest_config(ACCOUNT, "contest")
@@ -352,6 +358,8 @@ async def purchases(valkey: Measured, namespace: str, size: int) -> None:
     await make_fresh(views.fresh)
     valkey.worst.clear()
     await views.position(0)
+    await views.live.marks((0,))
+    await views.with_open([0])
     await views.get("a1", purchase_key("purchase 1"))
     await views.of_user("a1", "u1", None, 200)
     await views.refused("a1", None, 200)
@@ -364,7 +372,7 @@ async def purchases(valkey: Measured, namespace: str, size: int) -> None:
 
 
 SCENARIOS = {"votes": votes, "catalogue": catalogue, "purchases": purchases}
-FRESHNESS = re.compile(r"_(freshness|declare_fresh|uses)$")
+FRESHNESS = re.compile(r"_(fresh|freshness|declare_fresh|uses)$")
 
 
 @pytest.mark.parametrize("library", SCENARIOS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -46,9 +47,17 @@ def a_shard_without_records(cluster: Cluster, namespace: str) -> Node:
     return next(node for node in cluster.nodes if node is not holder)
 
 
-async def refused(contest: Contest, voters: Sequence[str]) -> set[str]:
-    """Return the voters who are asked to try again; all others' votes are accepted."""
-    answers = await asyncio.gather(*(contest.vote(voter=voter) for voter in voters))
+async def refused(contest: Contest, voters: Sequence[str], network: str | None = None) -> set[str]:
+    """Return the voters who are asked to try again; all others' votes are accepted.
+
+    With a `network`, each votes from an address of it.
+    """
+    addresses: list[dict[str, Any]] = [
+        {"ip": f"{network}.{number}"} if network else {} for number in range(len(voters))
+    ]
+    answers = await asyncio.gather(
+        *(contest.vote(voter=voter, **address) for voter, address in zip(voters, addresses, strict=True))
+    )
     found = dict(zip(voters, (answer.status_code for answer in answers), strict=True))
     assert set(found.values()) <= {201, 503}
     return {voter for voter, status in found.items() if status == 503}
@@ -70,12 +79,19 @@ async def test_a_lost_shard_refuses_its_own_voters_only_until_it_is_back(
 ) -> None:
     async with deployment.projecting():
         await deployment.settled()
-        contest = await deployment.api.contest(free={"max_participant": 100, "max_contest": 100})
+        contest = await deployment.api.contest(
+            free={"max_participant": 100, "max_contest": 100}, ip_restriction_per_participant=10
+        )
         assert await refused_twice(contest) == set()
         lost = a_shard_without_records(cluster, namespace)
         lost.kill()
         first = await refused_twice(contest)
         assert 0 < len(first) < len(VOTERS)
+
+        async def refuses_no_address() -> bool:
+            return await refused(contest, VOTERS, network="192.0.2") == first
+
+        await eventually(refuses_no_address)
         ready = await deployment.api.client.get("/readyz")
         assert ready.status_code == 200, ready.text
 
