@@ -58,7 +58,7 @@ class Casting:
             raise self.cannot_load
         return key.encode()
 
-    async def refund(self, command: CastVote) -> None:
+    async def refund(self, account: str, command: CastVote) -> None:
         if self.trouble is not None:
             raise self.trouble
         self.removed.add(command.contest)
