@@ -179,6 +179,7 @@ BY_ACTIONS = {
     "secrets retire",
     "secrets rotate",
     "sources release",
+    "topics grow",
     "void run",
     "void undo",
 }

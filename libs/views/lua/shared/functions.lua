@@ -10,6 +10,9 @@ function library.register_read(name, callback)
   redis.register_function({ function_name = name .. '_' .. library.version, callback = callback, flags = { 'no-writes' } })
 end
 
+-- Returns the error that a reply has for what `pcall` caught. That is mostly its text: of a raised table Valkey keeps `err`.
+function library.error_reply(caught) return { err = type(caught) == 'table' and caught.err or caught } end
+
 -- Registers a read of several partitions whose keys lie on this server, in whichever slots: that in KEYS[1], and those of
 -- which ARGV has the bases. Returns the results of `callback(base, memo)`, each partition's error in place of its
 -- result; `memo` is empty at first, and the same for all of them.
@@ -17,7 +20,7 @@ function library.register_read_each(name, callback)
   local function try(base, memo)
     local is_done, result = pcall(callback, base, memo)
     if is_done then return result end
-    return type(result) == 'table' and { err = result.err } or { err = result }
+    return library.error_reply(result)
   end
 
   redis.register_function({ function_name = name .. '_' .. library.version, callback = function(keys, args)

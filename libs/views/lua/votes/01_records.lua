@@ -101,7 +101,7 @@ function library.each_key(keys, args, decide)
   local run, replies = run_id(), {}
   for i = 1, #keys do
     local done, reply = pcall(decide, keys[i], run, args[i])
-    if not done and type(reply) ~= 'table' then reply = { err = 'ERR ' .. tostring(reply) } end
+    if not done then reply = library.error_reply(reply) end
     replies[i] = reply
   end
   return replies
