@@ -119,6 +119,7 @@ async def test_each_layout_is_served_by_its_version_and_no_voter_votes_twice_acr
 
     with pytest.raises(OtherLayout):
         await voting.reserve(by("late"))
+    assert isinstance((await voting.views.doubts((0,)))[0], OtherLayout), "its gateways are not ready"
 
 
 def test_layouts_name_the_number_of_each_library(tmp_path: Path) -> None:
