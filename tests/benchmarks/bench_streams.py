@@ -24,12 +24,14 @@ from tests.benchmarks.cpu import used_s
 from tests.benchmarks.listeners import Listeners
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Missing, Party, Run, Scale
 from tests.benchmarks.peers.environments import Unavailable, script
-from tests.benchmarks.stack import START_S, listens, process, whole_service
+from tests.benchmarks.stack import START_S, further_gateway, listens, process, whole_service
 from tests.support.eventually import eventually
 from tests.support.voting import running
 
 PARTICIPANTS = 20
 SSE, BARE = "sse-starlette", "bare sockets"
+MANY_CONNECTIONS = {"TALLY_HTTP_MAX_CONNECTIONS_PER_ADDRESS": "10000"}
+"""All subscribers have the same address."""
 NOTES = {SSE: "no votes, counts or access check", BARE: "no votes, counts, access check or HTTP"}
 CPU_GOALS = (Goal(1 / 2.5, BARE),)
 DELAY_GOAL_MS = 150.0
@@ -51,10 +53,10 @@ async def measure(scale: Scale) -> list[Measurement]:
     listeners, votes = scale.pick(200, 5_000), scale.pick(5, 20 * scale.rounds)
     found: dict[str, Heard] = {}
     missing: list[Missing] = []
-    async with whole_service() as (supervisor, api):
+    async with whole_service() as (supervisor, api), further_gateway(supervisor, MANY_CONNECTIONS) as (url, pid):
         contest = await api.contest(participants=PARTICIPANTS, body=running())
         template = (await api.client.get(f"{contest.path}/vote_updates")).text
-        port, pid = int(supervisor.stack["base_url"].rsplit(":", 1)[1]), supervisor.stack["pids"]["gateway"]
+        port = int(url.rsplit(":", 1)[1])
         clients = Listeners(port, f"{contest.path}/vote_updates/stream", supervisor.stack["api_key"])
         found[OURS] = await heard(clients, pid, listeners, votes, lambda number: contest.vote(0, f"v{number}"))
     bare = [sys.executable, "-m", "tests.benchmarks.peers.bare_sockets"]

@@ -69,10 +69,16 @@ class Listener(asyncio.Protocol):
         self.transport = transport
         transport.write(self._listeners.request)
 
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.first.done():
+            self.first.set_exception(ConnectionError("The server closed a subscriber's connection."))
+
     def data_received(self, data: bytes) -> None:
         if not self.first.done():
             if b"event: counts" in data:
                 self.first.set_result(None)
+            elif data.startswith(b"HTTP/1.1 ") and b" 200 " not in data[:16]:
+                self.first.set_exception(ConnectionError(data.decode(errors="replace")))
         elif self._round < self._listeners.round and self._listeners.wanted in data:
             self._round = self._listeners.round
             self._listeners.heard()
