@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from itertools import count
 from types import SimpleNamespace
@@ -25,25 +26,29 @@ async def session_of(env: QueryEnvironment, key: str) -> str:
     return f"{COOKIE}={sessions.issue(key.split('_')[1])}"
 
 
-async def test_a_revoked_key_hears_nothing_more_within_seconds_nor_do_its_sessions(service: Service) -> None:
-    env = service.env
-    key = await song(env)
-    other = await env.production.key()
+async def assert_ended(service: Service, key: str, other: str, end: Callable[[], Awaitable[object]]) -> None:
+    """Assert that `end` closes the streams of the key and of its session, and not that of the other key."""
     async with (
         service.listen(STREAM, key) as stream,
-        service.listen(STREAM, cookie=await session_of(env, key)) as session,
+        service.listen(STREAM, cookie=await session_of(service.env, key)) as session,
         service.listen(STREAM, other) as kept,
     ):
         for each in (stream, session, kept):
             await each.next("counts")
-        await env.production.revoke(key)
+        await end()
         for each in (stream, session):
             with pytest.raises(EndOfStream):
                 await each.next()
-        await env.vote("a")
+        await service.env.vote("a")
         assert (await kept.next()).data["count"] == 1
     async with service.listen(STREAM, key) as stream:
         assert stream.response.status_code == 401
+
+
+async def test_a_revoked_key_hears_nothing_more_within_seconds_nor_do_its_sessions(service: Service) -> None:
+    env = service.env
+    key, other = await song(env), await env.production.key()
+    await assert_ended(service, key, other, lambda: env.production.revoke(key))
 
 
 async def test_a_key_that_expires_ends_its_streams_and_those_of_its_sessions(
@@ -52,21 +57,11 @@ async def test_a_key_that_expires_ends_its_streams_and_those_of_its_sessions(
     env = service.env
     other, expires = await song(env), time.time_ns() // 1000 + 3_600_000_000
     key = await env.production.key(rules=KeyRules(expires=expires))
-    async with (
-        service.listen(STREAM, key) as stream,
-        service.listen(STREAM, cookie=await session_of(env, key)) as session,
-        service.listen(STREAM, other) as kept,
-    ):
-        for each in (stream, session, kept):
-            await each.next("counts")
+
+    async def expire() -> None:
         monkeypatch.setattr(auth, "time", SimpleNamespace(time_ns=lambda: expires * 1000))
-        for each in (stream, session):
-            with pytest.raises(EndOfStream):
-                await each.next()
-        await env.vote("a")
-        assert (await kept.next()).data["count"] == 1
-    async with service.listen(STREAM, key) as stream:
-        assert stream.response.status_code == 401
+
+    await assert_ended(service, key, other, expire)
 
 
 async def test_a_key_whose_networks_leave_its_listener_out_ends_the_stream(service: Service) -> None:
