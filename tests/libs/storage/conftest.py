@@ -18,8 +18,15 @@ def s3() -> Iterator[str]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
+    url = f"http://{host}:{port}"
+    # its threads import what they need at the first call, while tests would iterate over the modules
+    _create(f"{url}/first")
+    yield url
     server.stop()
+
+
+def _create(bucket: str) -> None:
+    httpx.put(bucket, timeout=60).raise_for_status()
 
 
 @pytest.fixture
@@ -34,7 +41,7 @@ def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
     }.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     name = f"b{uuid4().hex}"
-    httpx.put(f"{s3}/{name}").raise_for_status()
+    _create(f"{s3}/{name}")
     return f"s3://{name}"
 
 

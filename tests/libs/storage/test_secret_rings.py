@@ -62,6 +62,7 @@ async def test_a_process_learns_of_a_secret_before_it_signs(store: Store, monkey
     made = await rotate(store, "x", now_us())
     assert made.value not in await ring()
     monkeypatch.setattr(secret_rings, "AGAIN_S", 0.0)
+    monkeypatch.setattr(secret_rings, "PATIENCE_S", 60.0)
     assert made.value in await ring(again=True)
     assert secret_rings.FRESH_S < AHEAD_S / 2
 

@@ -60,6 +60,16 @@ class Demo:
 
             await eventually(counted, every_s=0.2)
 
+    async def refused(self, stack: dict[str, Any], code: str) -> None:
+        """Wait until votes were refused for this reason."""
+        async with http_client(trust_env=False) as client:
+
+            async def counted() -> bool:
+                text = (await client.get(stack["metrics_urls"]["gateway"])).text
+                return f'tally_votes_refused_total{{code="{code}"}}' in text
+
+            await eventually(counted, every_s=0.2)
+
     async def ended(self) -> tuple[int, dict[str, Any], str]:
         output, errors = await asyncio.to_thread(self.process.communicate)
         return self.process.returncode, json.loads(output) if output else {}, errors
@@ -91,6 +101,7 @@ async def test_after_ctrl_c_counts_equal_the_fold_though_the_projector_was_kille
     await demo.votes_come_in(stack)
     os.kill(stack["pids"]["projector"], signal.SIGKILL)
     await demo.votes_come_in(stack, atleast=200)
+    await demo.refused(stack, "participant_limit_reached")
     running = (await demo.stack())["pids"].values()
     demo.process.send_signal(signal.SIGINT)
     code, result, errors = await demo.ended()
@@ -128,10 +139,10 @@ async def test_votes_of_others_are_no_difference(start: Any) -> None:
 async def test_a_second_ctrl_c_stops_at_once(start: Any) -> None:
     demo = start("--seconds", "0", "--keep")
     stack = await demo.stack()
-    os.kill(stack["pids"]["projector"], signal.SIGSTOP)
+    await demo.votes_come_in(stack)
+    os.kill(stack["pids"]["projector"], signal.SIGSTOP)  # the check would wait for it
     demo.process.send_signal(signal.SIGINT)
-    await asyncio.sleep(1)
-    demo.process.send_signal(signal.SIGINT)
+    demo.process.send_signal(signal.SIGTERM)  # the same to the command, and two of one kind could become one
     code, result, errors = await demo.ended()
     assert (code, result) == (1, {})
     assert "without the check" in errors

@@ -131,7 +131,7 @@ def test_no_command_prints_a_password(command: str, tmp_path: Path, monkeypatch:
 def test_an_address_that_is_none_is_refused_without_quoting_it(name: str, value: str) -> None:
     """A slash in a password ends the URL's authority: a client library would quote the rest of it as a port."""
     command, environment = [sys.executable, "-m", "services.gateway"], os.environ | AWAY | {name: value}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
     assert ended.returncode != 0
     assert name.removeprefix("TALLY_").lower() in ended.stderr
     assert PASSWORD not in ended.stderr + ended.stdout
