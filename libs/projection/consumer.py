@@ -22,7 +22,7 @@ from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.broker_security import broker_security
 from libs.projection.consumer_health import ConsumerHealth
-from libs.projection.freshness_keeper import FreshnessKeeper
+from libs.projection.freshness_checker import FreshnessChecker
 from libs.projection.log_identity import LogIdentities, start_of
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
@@ -85,10 +85,10 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
     async def run(self) -> None:
         """Join, then monitor the consumer. Ends only by raising: `LogChanged`, or the reason to restart."""
         if (fresh := self._membership.projection.fresh) is not None:
-            keeper = FreshnessKeeper(self._topic, fresh, self._reader, self.folds)
-            self._checks.append(asyncio.create_task(keeper.run()))
-        checker = ViewChecker(self._membership.projection.live, self.folds)
-        self._checks.append(asyncio.create_task(checker.run()))
+            freshness = FreshnessChecker(self._topic, fresh, self._reader, self.folds)
+            self._checks.append(asyncio.create_task(freshness.run()))
+        views = ViewChecker(self._membership.projection.live, self.folds)
+        self._checks.append(asyncio.create_task(views.run()))
         self._starting = asyncio.create_task(self._broker.start())
         await asyncio.wait({self._starting, self._failure}, timeout=JOIN_S, return_when=asyncio.FIRST_COMPLETED)
         if self._starting.done():

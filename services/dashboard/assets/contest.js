@@ -8,7 +8,7 @@ import { isLate, isSecret, secretUntil, showLink, showTime, showTitle } from "./
 import { History } from "./history.js";
 import { element, write } from "./page-elements.js";
 import { Participants } from "./participants.js";
-import { ahead, figures, Movement, placesOf } from "./ranks.js";
+import { ahead, figures, Movement, placesOf } from "./participant-ranks.js";
 import { ChartPanel } from "./chart-panel.js";
 import { Ranking } from "./ranking-list.js";
 import { Rate } from "./rate.js";

@@ -30,8 +30,8 @@ class _Goal(NamedTuple):
     end: Position
 
 
-class FreshnessKeeper:
-    """Declares the partitions in `folds` fresh; several keepers of one partition do no harm.
+class FreshnessChecker:
+    """Declares the partitions in `folds` fresh; several checkers of one partition do no harm.
 
     It handles only placed partitions: their log is verified as the one that the view was folded from. The order of
     steps is the proof: read the server's run, then the log's end, then find the view at that end in that run.
