@@ -56,6 +56,11 @@ class Take(NamedTuple):
     expires_at_s: int = 0
 
 
+def counter_key(namespace: str, counter: Counter) -> str:
+    contest, participant, address = counter
+    return f"{namespace}:{{a:{contest}:{participant}:{address}}}"
+
+
 class AddressCounters:
     """Counters of one namespace, exact unless Valkey loses data.
 
@@ -66,9 +71,6 @@ class AddressCounters:
     def __init__(self, valkey: Valkey, namespace: str) -> None:
         self._valkey = valkey
         self._namespace = namespace
-
-    def _key(self, contest: str, participant: str, address: str) -> str:
-        return f"{self._namespace}:{{a:{contest}:{participant}:{address}}}"
 
     async def take(self, takes: Sequence[Take]) -> list[AddressAnswer | ViewsUnavailable]:
         """Use votes for many takers as `start_taking` does. Errors are returned, not raised."""
@@ -95,16 +97,16 @@ class AddressCounters:
         """Return the key of a page's counter, and its packed argument."""
         counter, _, _, limit, expires_at_s = takes[page[0]]
         votes = (word for place in page for word in (digest(takes[place].taker), takes[place].votes))
-        return self._key(*counter), pack([limit, expires_at_s, *votes])
+        return counter_key(self._namespace, counter), pack([limit, expires_at_s, *votes])
 
     async def give(self, contest: str, participant: str, address: str, taker: str) -> None:
         """Give back the votes of a taker whose vote was refused or removed."""
-        key = self._key(contest, participant, address)
+        key = counter_key(self._namespace, (contest, participant, address))
         await call_function(self._valkey, "address_give", key, digest(taker))
 
     async def refill(self, counter: Counter, taken: Sequence[TakenBefore], expires_at_s: int) -> None:
         """Restore counters that Valkey may have lost, from votes in the order of the log. Repeatable."""
-        key = self._key(*counter)
+        key = counter_key(self._namespace, counter)
         for at in range(0, len(taken), MOST_VOTES):
             counts = (word for taker, count in taken[at : at + MOST_VOTES] for word in (digest(taker), count))
             await call_function(self._valkey, "address_refill", key, expires_at_s, *counts)

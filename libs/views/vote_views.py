@@ -31,6 +31,7 @@ from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.function_libraries import call_function, call_together, read_function, read_together
 from libs.views.generations import apply
 from libs.views.hash_tags import base_in
+from libs.views.limited_requests import LimitedAnswer, LimitedRequest, answer_to, item_of
 from libs.views.partition_reads import Group, PartitionReads
 from libs.views.reply_types import (
     ClosingState,
@@ -46,13 +47,11 @@ from libs.views.reply_types import (
 )
 from libs.views.serialization import (
     SOURCES,
-    answer,
     digest,
     limited,
     pack,
     raw,
     removal_answer,
-    request_item,
     span,
     text,
     unpack,
@@ -117,22 +116,34 @@ class VoteViews:
         replies = await call_together(self._valkey, function, pairs)
         return [part_error(reply) if isinstance(reply, ReplyError) else reply for reply in replies]
 
+    @property
+    def is_cluster(self) -> bool:
+        """Return whether the keys of one call must be in one slot."""
+        return self._valkey.is_cluster
+
     def call_group(self, partition: int) -> int:
         """Return the partition's group: only partitions of the same group may share a call."""
         return partition if self._valkey.is_cluster else 0
 
     async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
         """Decide `requests` in order, each after the previous ones."""
-        return raised((await self.reserve_together([(partition, requests)]))[0])
+        answers = raised((await self.reserve_together([(partition, requests)]))[0])
+        return [each for each in answers if not isinstance(each, LimitedAnswer)]
 
     async def reserve_together(
-        self, requests: Sequence[tuple[int, Sequence[Request]]]
-    ) -> list[list[Answer] | ViewsUnavailable]:
-        """Decide requests of several partitions of one group; return each partition's answers, or its error."""
-        packed = [(partition, pack([request_item(each) for each in its])) for partition, its in requests]
+        self, requests: Sequence[tuple[int, Sequence[Request | LimitedRequest]]]
+    ) -> list[list[Answer | LimitedAnswer] | ViewsUnavailable]:
+        """Decide requests of several partitions of one group; return each partition's answers, or its error.
+
+        A `LimitedRequest` has a `LimitedAnswer`; there is none in a cluster, where counters lie anywhere.
+        """
+        packed = [
+            (partition, pack([item_of(self._namespace, each) for each in its])) for partition, its in requests
+        ]
+        replies = await self._together("votes_reserve", packed)
         return [
-            reply if isinstance(reply, ViewsUnavailable) else [answer(each) for each in unpack(reply)]
-            for reply in await self._together("votes_reserve", packed)
+            reply if isinstance(reply, ViewsUnavailable) else list(map(answer_to, its, unpack(reply)))
+            for (_, its), reply in zip(requests, replies, strict=True)
         ]
 
     async def remove(

@@ -14,6 +14,7 @@ from libs.metrics.table import RESERVE_SECONDS
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
 from libs.views.address_counters import AddressAnswer, AddressCounters, Counter, Take, Taken
+from libs.views.limited_requests import LimitedAnswer, LimitedRequest
 from libs.views.vote_views import VoteViews
 from libs.voting.address_fallback import AddressFallback
 from libs.voting.protocol.effects import AddressTaken
@@ -28,7 +29,9 @@ CONFIRMED_PARTITIONS = 64
 SWEEP_S = 0.1
 """Interval of the deadline checks: a timeout may be reported this much late."""
 
-Reply = Callable[[Answer | Exception], None]
+Reserved = Answer | LimitedAnswer
+"""Answer to a `Request`, or to a `LimitedRequest`."""
+Reply = Callable[[Reserved | Exception], None]
 """Called once, with the ledger's answer or the error."""
 Confirmed = Callable[[bool | Exception], None]
 """Called once, with the gate's answer or the error."""
@@ -41,13 +44,13 @@ class _Queued:
 
     __slots__ = ("deadline", "partition", "reply", "request")
 
-    def __init__(self, partition: int, request: Request, deadline: float, reply: Reply) -> None:
+    def __init__(self, partition: int, request: Request | LimitedRequest, deadline: float, reply: Reply) -> None:
         self.partition = partition
         self.request = request
         self.deadline = deadline
         self.reply: Reply | None = reply
 
-    def answer(self, answer: Answer | Exception) -> bool:
+    def answer(self, answer: Reserved | Exception) -> bool:
         """Return whether the caller still waited for an answer."""
         reply, self.reply = self.reply, None
         if reply is None:
@@ -94,7 +97,7 @@ class ReservationBatcher:
         self._sweeper: asyncio.TimerHandle | None = None
         self._releases: set[asyncio.Task[None]] = set()
 
-    def reserve(self, partition: int, request: Request, deadline: float, reply: Reply) -> None:
+    def reserve(self, partition: int, request: Request | LimitedRequest, deadline: float, reply: Reply) -> None:
         """Queue a request; those for one partition are decided in the order of these calls.
 
         The reply is `ViewsUnavailable` at `deadline` (loop time). A later reservation is released.
@@ -133,19 +136,25 @@ class ReservationBatcher:
             for batch in call.values():
                 self._answer(batch, error)
 
-    def _answer(self, batch: Sequence[_Queued], answers: Sequence[Answer] | Exception) -> None:
+    def _answer(self, batch: Sequence[_Queued], answers: Sequence[Reserved] | Exception) -> None:
         if isinstance(answers, Exception):
             for queued in batch:
                 queued.answer(answers)
             return
         for queued, answer in zip(batch, answers, strict=True):
-            if not queued.answer(answer) and isinstance(answer, Granted):
-                release = asyncio.ensure_future(self._release(queued.partition, queued.request, answer))
-                self._releases.add(release)
-                release.add_done_callback(self._releases.discard)
+            if not queued.answer(answer):
+                self._release_late(queued, answer)
+
+    def _release_late(self, queued: _Queued, answer: Reserved) -> None:
+        """Release a reservation whose caller timed out, so it is never recorded; its use of a limit stays."""
+        granted = answer.answer if isinstance(answer, LimitedAnswer) else answer
+        request = queued.request.request if isinstance(queued.request, LimitedRequest) else queued.request
+        if isinstance(granted, Granted):
+            release = asyncio.ensure_future(self._release(queued.partition, request, granted))
+            self._releases.add(release)
+            release.add_done_callback(self._releases.discard)
 
     async def _release(self, partition: int, request: Request, granted: Granted) -> None:
-        """Release a reservation whose caller timed out, so it is never recorded."""
         with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
             await self._views.release(
                 partition, request.contest.key, request.voter, request.vote_id, granted.incarnation

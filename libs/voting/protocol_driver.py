@@ -16,10 +16,11 @@ from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.errors import RECOVERING, LogUnavailable, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
-from libs.tally.reservations import RemovalAnswer
+from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
-from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Take
+from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Take, Taken
+from libs.views.limited_requests import LimitedAnswer, LimitedRequest
 from libs.views.reply_types import Refund
 from libs.views.vote_views import VoteViews
 from libs.voting.batching import AddressBatcher, ConfirmationBatcher, ReservationBatcher
@@ -68,6 +69,7 @@ class Run:
         "gate_deadline",
         "partition",
         "reply",
+        "reserved",
         "settle_deadline",
         "span",
         "steps",
@@ -90,6 +92,8 @@ class Run:
         self.settle_deadline = now + SETTLE_WAIT_S
         self.gate_deadline = now + GATE_WAIT_S
         self.reply: Reply = finish
+        self.reserved: Answer | None = None
+        """Answer to the reservation that was made with the use of an address's limit."""
         self.span: ExitStack | None = None
 
     @property
@@ -198,15 +202,26 @@ class Driver:
             Take((contest.key, participant, command.address or ""), effect.taker, votes, limit, expires_at_s)
             for participant, votes in effect.votes
         ]
-        self._uses.take(takes, run.reply)
+        if len(takes) == 1 and not self._views.is_cluster:
+            limited = LimitedRequest(effect.then, takes[0])
+            self._queue_reservation(run, limited, partial(_address_taken, run, effect.votes[0][0]))
+        else:
+            self._uses.take(takes, run.reply)
 
     def _reserve(self, run: Run, effect: effects.Reserve) -> None:
+        reserved, run.reserved = run.reserved, None
+        if reserved is None:
+            self._queue_reservation(run, effect.request, run.reply)
+        else:
+            asyncio.get_running_loop().call_soon(run.reply, reserved)
+
+    def _queue_reservation(self, run: Run, request: Request | LimitedRequest, reply: Reply) -> None:
         now = asyncio.get_running_loop().time()
         if now + POLL_S > run.settle_deadline:
-            asyncio.get_running_loop().call_soon(run.reply, _recovering())
+            asyncio.get_running_loop().call_soon(reply, _recovering())
             return
         deadline = min(run.settle_deadline, now + RESERVE_WAIT_S)
-        self._reservations.reserve(run.partition, effect.request, deadline, run.reply)
+        self._reservations.reserve(run.partition, request, deadline, reply)
 
     def _append(self, run: Run, effect: effects.Append) -> None:
         event = effect.event
@@ -303,6 +318,17 @@ class Driver:
             if state.status is VoteStatus.COUNTED and state.offset is not None:
                 return await self._read_cast(run.partition, state.offset)
         return None
+
+
+def _address_taken(run: Run, participant: str, answer: LimitedAnswer | Exception) -> None:
+    """Reply to the use of an address's limit, and keep the answer to the reservation made with it."""
+    if isinstance(answer, Exception):
+        run.reply(answer)
+        return
+    run.reserved, use = answer.answer, answer.use
+    taken = use is not None and use.taken is Taken.TAKEN
+    used = use.used if use is not None and use.taken is Taken.FULL else None
+    run.reply(effects.AddressTaken((participant,) if taken else (), used))
 
 
 def _recovering() -> ViewsUnavailable:

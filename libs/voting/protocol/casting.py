@@ -58,7 +58,8 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
         if isinstance(judged, Selection) and _uses_address(contest, command):
             taker = command.vote_id if judged.slot is None else command.voter
             votes = tuple(address_votes(judged.form, judged.choices))
-            reply: AddressTaken | TallyError = yield TakeAddress(contest, taker, votes)
+            then = _request(contest, command, judged)
+            reply: AddressTaken | TallyError = yield TakeAddress(contest, taker, votes, then)
             if isinstance(reply, TallyError):
                 return reply
             taken.update(reply.participants)

@@ -21,12 +21,14 @@ IsDecided = Callable[[VoteState], bool]
 class TakeAddress(NamedTuple):
     """Use the address's limit of each participant for its votes, in the name of `taker`.
 
-    Reply: `AddressTaken | TallyError`.
+    `Reserve` follows, of the request `then`, or of one without a selection if a limit is exhausted: the driver may
+    already make it in the same call. Reply: `AddressTaken | TallyError`.
     """
 
     contest: Contest
     taker: str
     votes: tuple[tuple[str, int], ...]
+    then: Request
 
 
 class AddressTaken(NamedTuple):

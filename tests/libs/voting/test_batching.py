@@ -16,7 +16,14 @@ from libs.views.functions import load_functions
 from libs.views.reply_types import FoldInput
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
-from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CALLS, ConfirmationBatcher, ReservationBatcher
+from libs.voting.batching import (
+    CALL_PARTITIONS,
+    CALL_REQUESTS,
+    CALLS,
+    ConfirmationBatcher,
+    ReservationBatcher,
+    Reserved,
+)
 from tests.libs.views.simulation.lua_ledger import request_of
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_vote
@@ -35,7 +42,7 @@ class Frozen:
         self.thawed = asyncio.Event()
         self.calls: list[int] = []
 
-    async def reserve_together(self, requests: Requests) -> list[list[Answer] | ViewsUnavailable]:
+    async def reserve_together(self, requests: Requests) -> list[list[Reserved] | ViewsUnavailable]:
         self.calls.append(sum(len(its) for _, its in requests))
         answers = await self._views.reserve_together(requests)
         await self.thawed.wait()
@@ -113,7 +120,7 @@ async def pending_is(partition: Partition, count: int) -> bool:
 async def test_a_failed_call_answers_its_own_requests_and_the_next_goes_on(
     partition: Partition, frozen: Frozen, reservations: ReservationBatcher
 ) -> None:
-    async def too_few(requests: Requests) -> list[list[Answer] | ViewsUnavailable]:
+    async def too_few(requests: Requests) -> list[list[Reserved] | ViewsUnavailable]:
         frozen.calls.append(len(requests))
         [(_, its)] = requests
         return [[GateClosed()] * (1 if len(frozen.calls) == 1 else len(its))]
@@ -135,7 +142,7 @@ class Together:
     def call_group(self, partition: int) -> int:
         return partition if self._is_cluster else 0
 
-    async def reserve_together(self, requests: Requests) -> list[list[Answer] | ViewsUnavailable]:
+    async def reserve_together(self, requests: Requests) -> list[list[Reserved] | ViewsUnavailable]:
         self.calls.append([partition for partition, _ in requests])
         return await self._views.reserve_together(requests)
 

@@ -107,6 +107,16 @@ function library.each_key(keys, args, decide)
   return replies
 end
 
+-- the fields of a hash, read at once
+local function read_fields(key, fields)
+  local found = {}
+  if #fields > 0 then
+    local values = call('HMGET', key, unpack(fields))
+    for i = 1, #fields do found[fields[i]] = values[i] or nil end
+  end
+  return found
+end
+
 -- Eight members, for which Lua makes room at once: a ninth would move them all.
 local function unpack_voter(voter, packed)
   if packed then

@@ -9,16 +9,6 @@ local MOST_PENDING = 256  -- of one voter: all are read and written together
 
 local function pending_field(contest, voter) return contest .. '\0' .. voter end
 
--- the fields of a hash, read at once
-local function read_fields(key, fields)
-  local found = {}
-  if #fields > 0 then
-    local values = call('HMGET', key, unpack(fields))
-    for i = 1, #fields do found[fields[i]] = values[i] or nil end
-  end
-  return found
-end
-
 local function find_pending(list, digest)
   for i = 1, #list do
     if list[i][P_DIGEST] == digest then return list[i] end
@@ -308,7 +298,9 @@ local function reserve_one(gate, now, r, c, pending, views)
 end
 
 do
-  -- Decides a partition's packed list of requests, each after those before it; the packed list of replies.
+  -- Decides a partition's packed list of requests, each after those before it; the packed list of replies. A request may
+  -- name a counter of an address on this server, and the arguments of its use: a full one refuses it, and its reply is
+  -- {result of the use, reply}, but for a shut gate.
   local function reserve_in(base, run, packed)
     local gate = load_gate(base, run)
     local requests, replies = unpack_one(packed), {}
@@ -329,8 +321,12 @@ do
     local pending = open_pending(base, fields)
     local given = false
     for i = 1, #requests do
-      replies[i] = reserve_one(gate, now, requests[i], contests[requests[i][1]], pending, views)
-      given = given or replies[i][1] == R_RESERVED
+      local r = requests[i]
+      local used = r[17] and addresses.use(r[17], r[18])
+      if used and used[1] == addresses.FULL then r[9] = true end
+      local reply = reserve_one(gate, now, r, contests[r[1]], pending, views)
+      given = given or reply[1] == R_RESERVED
+      replies[i] = used and { used, reply } or reply
     end
     pending.close()
     call('HSET', base .. ':gate', 'clock', string.format('%.0f', given and now or now - 1))

@@ -47,6 +47,8 @@ class Driver:
         self.worker = worker
         self.errand = errand
         self.reservations = 0
+        self.reserved: Any = None
+        """Reply to a reservation that was made with the use of an address's limit."""
 
     def run(self) -> Generator[int, None, Any]:
         """Run the request's protocol, and return its outcome."""
@@ -62,6 +64,9 @@ class Driver:
     def _perform(self, effect: Any) -> Performing:
         system, errand, ledger = self.system, self.errand, self.system.ledger
         match effect:
+            case Reserve() if self.reserved is not None:
+                reserved, self.reserved = self.reserved, None
+                return reserved
             case Reserve() | ReserveRemoval():
                 return (yield from self._reserve(effect))
             case Append(event):
@@ -86,10 +91,17 @@ class Driver:
                 done = ledger.put_in_force(contest, incarnation)
                 yield 1
                 return done
-            case TakeAddress(contest, taker, votes):
+            case TakeAddress(contest, taker, votes, then):
                 taken = [self._take(contest, taker, *vote) for vote in votes]
-                yield 1
                 full = [used for _, used in taken if used is not None]
+                if not system.reserves_with_limits:
+                    yield 1
+                else:
+                    its = then._replace(selection=None) if full else then
+                    self.reserved = yield from self._reserve(Reserve(its))
+                    if isinstance(self.reserved, ViewsUnavailable):
+                        error, self.reserved = self.reserved, None
+                        return error
                 return AddressTaken(tuple(name for name, _ in taken if name), full[-1] if full else None)
             case GiveAddress(address, takers, participants):
                 for participant in participants:

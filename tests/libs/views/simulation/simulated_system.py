@@ -85,6 +85,8 @@ class SimulatedSystem:
     """The partition is away whenever the catalogue's fold would raise a version."""
     answers_due: bool = False
     """Such a change is answered before its version is raised: a mutation."""
+    reserves_with_limits: bool = False
+    """One call uses an address's limit and reserves the vote, as where one server has all keys."""
     due: list[Contest] = field(default_factory=list)
     """Changes that were folded, and are still to be raised."""
     latest_moments: dict[int, int] = field(default_factory=dict)

@@ -13,12 +13,18 @@ pytestmark = pytest.mark.slow
 
 MODEL_SEEDS = examples(1_000)
 LUA_SEEDS = examples(150)
+LIMITED_SEEDS = examples(200)
 
 
 @pytest.mark.parametrize("part", range(10))
 def test_the_model_keeps_the_promises(part: int) -> None:
     for seed in range(part, MODEL_SEEDS, 10):
         run(seed, ModelLedger())
+
+
+def test_votes_that_use_their_limits_with_the_reservation_keep_the_promises() -> None:
+    for seed in range(LIMITED_SEEDS):
+        run(seed, ModelLedger(), reserves_with_limits=True)
 
 
 @pytest.mark.parametrize("part", range(5))

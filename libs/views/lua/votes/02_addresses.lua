@@ -1,6 +1,8 @@
 -- Counters of the free votes of an address for a participant.
 -- A key: counter of one contest, participant and address, in a slot of its own; "" holds the sum. Advisory.
 
+local addresses = { FULL = 0, TAKEN = 1, HAD = 2 }
+
 do
   local function take_from(key, digest, count) call('HSET', key, digest, count, '', (call('HGET', key, '') or 0) + count) end
 
@@ -13,21 +15,22 @@ do
     return count
   end
 
-  local function take(key, _, packed)
-    local args, fields = unpack_one(packed), { '' }
-    local limit, expiry = args[1], args[2]
+  -- args: limit, expiry (seconds since 1970, 0: none), digest, count, ... Each vote is decided after those before it:
+  -- {FULL, TAKEN or HAD, used before, ...}
+  function addresses.use(key, args)
+    local limit, expiry, fields = args[1], args[2], { '' }
     for i = 3, #args, 2 do fields[#fields + 1] = args[i] end
     local taken = read_fields(key, fields)
     local sum, replies, written = tonumber(taken[''] or 0), {}, {}
     for i = 3, #args, 2 do
-      local digest, count, state = args[i], args[i + 1], 1
+      local digest, count, state = args[i], args[i + 1], addresses.TAKEN
       if taken[digest] then
-        state = 2
+        state = addresses.HAD
       elseif limit ~= UNLIMITED and sum + count > limit then
-        state = 0
+        state = addresses.FULL
       end
-      replies[#replies + 1], replies[#replies + 2] = state, state == 2 and 0 or sum
-      if state == 1 then
+      replies[#replies + 1], replies[#replies + 2] = state, state == addresses.HAD and 0 or sum
+      if state == addresses.TAKEN then
         sum, taken[digest] = sum + count, count
         written[#written + 1], written[#written + 2] = digest, count
       end
@@ -39,9 +42,10 @@ do
     return replies
   end
 
-  -- KEYS: counters, several only where one server has them all. ARGV: of each, packed, limit, expiry (seconds since 1970,
-  -- 0: none), digest, count, ... Each vote is decided after those before it: of each counter {1 taken, 2 had it already,
-  -- 0 full; used before, ...}, or its error.
+  local function take(key, _, packed) return addresses.use(key, unpack_one(packed)) end
+
+  -- KEYS: counters, several only where one server has them all. ARGV: of each the packed arguments of `use`. Its result of
+  -- each, or its error.
   library.register('address_take', function(keys, args) return library.each_key(keys, args, take) end)
 
   -- ARGV: digest. Gives back its votes.
