@@ -5,9 +5,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from libs.backup.manifest import ExportedPartition
-from libs.backup.ndjson_codec import from_line, to_line
 from libs.backup.private_files import flush, open_own
 from libs.contracts.log_records import LogRecord
+from libs.contracts.ndjson_codec import from_line, to_line
 
 
 class NdjsonFile:

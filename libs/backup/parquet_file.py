@@ -8,10 +8,10 @@ from typing import Any, Final
 from libs.backup.errors import ExportRefused
 from libs.backup.exported_topics import CODECS
 from libs.backup.manifest import ExportedPartition
-from libs.backup.ndjson_codec import is_one_line_of_json
 from libs.backup.private_files import flush, open_own, sha256_of
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
+from libs.contracts.ndjson_codec import is_one_line_of_json
 
 ROW_GROUP: Final = 50_000
 """Rows per group: about 50 MB of votes in memory."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from libs.audit.log_fold import SLICE, slices
 from libs.backup.manifest import Manifest, read_manifest
-from libs.backup.ndjson_codec import from_line
 from libs.certificates.builder import Batches
+from libs.contracts.ndjson_codec import from_line
 from libs.contracts.topics import Log, Topic, catalogue_topic
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
