@@ -2,47 +2,31 @@
 
 import asyncio
 import json
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
 from libs.contracts.position_token import decode_positions
 from libs.deployment.deployment import Deployment
 from libs.local_stack.servers import Servers
-from libs.local_stack.service_process import PARTS
-from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from services.cli import bootstrap
 from services.cli.__main__ import app
 from services.cli.deployment_discovery import find_addresses
-from tests.support.eventually import eventually
+from tests.e2e.growing_deployment import FIRST, LATER, Tally, accepted, contest_of_the_later_topic, sealed
+from tests.support.commands import tally as run_tally
+from tests.support.own_stack import open_own_stack
 from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow
-
-FIRST, LATER = 2, 3
-"""Partitions of the two topics."""
-Tally = Callable[..., Awaitable[Result]]
 
 
 @pytest.fixture
 async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
     """Gateway and projector of a deployment that grows."""
-    settings = StackSettings(
-        kafka_bootstrap_servers=servers.addresses.kafka,
-        valkey_url=servers.addresses.valkey,
-        namespace=f"grow{uuid.uuid4().hex[:8]}",
-        partitions=FIRST,
-        data_dir=tmp_path / "stack",
-    )
-    async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=PARTS) as supervisor:
+    async with open_own_stack(servers, tmp_path / "stack", FIRST) as supervisor:
         yield supervisor
 
 
@@ -51,26 +35,11 @@ def tally(stack: Supervisor) -> Tally:
     """The command, on the stack; it must succeed."""
 
     async def run(*arguments: str | Path) -> Result:
-        given = [*map(str, arguments), "--data-dir", str(stack.data_dir)]
-        done = await asyncio.to_thread(CliRunner().invoke, app, given)
+        done = await run_tally(stack, *arguments)
         assert done.exit_code == 0, done.output
         return done
 
     return run
-
-
-async def accepted(contest: Contest, voter: str) -> httpx.Response:
-    """The answer of a vote, sent again with its id while a busy machine answers 503."""
-    vote_id = new_id()
-
-    async def sent() -> httpx.Response:
-        answer = await contest.vote(0, voter=voter, vote_id=vote_id)
-        assert answer.status_code != 503, answer.text
-        return answer
-
-    answer = await eventually(sent)
-    assert answer.status_code in (200, 201), answer.text
-    return answer
 
 
 @asynccontextmanager
@@ -90,30 +59,6 @@ async def voting(contest: Contest, voters: list[str]) -> AsyncIterator[None]:
     finally:
         is_over.set()
         await task
-
-
-async def contest_of_the_later_topic(api: Api, deployment: Deployment) -> Contest:
-    """The first contest that is created in the topic that the growth created."""
-
-    async def created() -> Contest | None:
-        contest = await api.contest(participants=1)
-        _, stored = await deployment.catalogue.contest_record(contest.key)
-        return contest if stored.document.get("votes_from") == FIRST else None
-
-    found = await eventually(created, every_s=1)
-    assert found is not None
-    return found
-
-
-async def sealed(tally: Tally, contest: Contest, file: Path) -> dict[str, Any]:
-    """The certificate of the contest, which ends now."""
-    await contest.change(end=(datetime.now(UTC) - timedelta(seconds=1)).isoformat())
-    await tally("seal", contest.key, "--execute")
-    shown = (await tally("certificate", "show", contest.key, "--json")).output
-    await asyncio.to_thread(file.write_text, shown)
-    await tally("certificate", "verify", file)
-    found: dict[str, Any] = json.loads(shown)
-    return found
 
 
 async def test_contests_before_and_after_a_growth_vote_close_seal_replay_and_verify(
