@@ -5,10 +5,11 @@ and an import copies it. So every process can compare its settings with it witho
 """
 
 import secrets
-from collections.abc import Sequence
 from typing import Final
 
 from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
+from libs.contracts.votes_log import VotesLog
+from libs.deployment.votes_topics import find_retired
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
@@ -38,7 +39,8 @@ async def create_deployment(settings: KafkaSettings, namespace: str, partitions:
     Repeatable. Of concurrent creators with different stores, the first in the log wins; others get `WrongStore`.
     Raises as `check_deployment`.
     """
-    topics, catalogue = topics_of(namespace, partitions), catalogue_topic(namespace).name
+    topics = _present(namespace, partitions, await _read_log(settings, namespace, partitions))
+    catalogue = catalogue_topic(namespace).name
     await create_missing(settings, topics)
     async with LogReader(settings) as reader:
         ends = await reader.end_offsets(catalogue, [RECORDED_IN])
@@ -57,27 +59,41 @@ async def check_deployment(settings: KafkaSettings, namespace: str, partitions: 
 
 
 async def examine_deployment(
-    settings: KafkaSettings, namespace: str, partitions: int, store: Store, later: Sequence[Topic] = ()
+    settings: KafkaSettings, namespace: str, partitions: int, store: Store, log: VotesLog | None = None
 ) -> Examination:
     """Examine topics as `examine_topics` does, and compare the settings with the log's identity.
 
-    `later` are the known topics that the votes log grew by. Raises `LogUnavailable` and `StorageUnavailable`.
+    `log` knows the later and the retired topics of the votes; by default, the retired ones are read. Raises
+    `LogUnavailable` and `StorageUnavailable`.
     """
-    found = await examine_topics(settings, [*topics_of(namespace, partitions), *later])
+    if log is None:
+        log = await _read_log(settings, namespace, partitions)
+    found = await examine_topics(settings, _present(namespace, partitions, log))
     votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
     recorded = found.first_records.get(catalogue.name, {}).get(RECORDED_IN)
     if recorded is None:
         return found
-    if (
-        recorded.partitions not in (None, partitions)
-        and len(found.first_records.get(votes.name, ())) == partitions
-    ):
+    begun = log.is_retired(votes.first) or len(found.first_records.get(votes.name, ())) == partitions
+    if begun and recorded.partitions not in (None, partitions):
         found.problems.append(_grown(votes, recorded.partitions))
     if recorded.store_id is not None:
         present = await find_store_id(store)
         if present != recorded.store_id:
             found.problems.append(_wrong_store(namespace, catalogue, present))
     return found
+
+
+async def _read_log(settings: KafkaSettings, namespace: str, partitions: int) -> VotesLog:
+    """Return the votes log with its retired topics: the first one may be among them, and is not created again."""
+    log = VotesLog(namespace, partitions)
+    async with LogReader(settings) as reader:
+        log.retire(await find_retired(reader, log))
+    return log
+
+
+def _present(namespace: str, partitions: int, log: VotesLog) -> list[Topic]:
+    """Return the topics of the namespace that Kafka must have."""
+    return [each for each in [*topics_of(namespace, partitions), *log.later] if each not in log.retired]
 
 
 def _grown(votes: Topic, begun_with: int | None) -> WrongTopic:

@@ -13,7 +13,7 @@ from libs.deployment.identity import examine_deployment
 from libs.deployment.settings import DeploymentSettings
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.append_guard import LogGuard
-from libs.kafka.errors import LogChanged
+from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, wrong_partitions
 from libs.storage.store import StorageUnavailable, Store, open_store
@@ -125,6 +125,8 @@ class DeploymentGuard:
 
     def check_partitions(self, topic: str, found: int) -> None:
         """Check the producer's metadata before each append. Raises `WrongTopic`."""
+        if any(each.name == topic for each in self.votes.retired):
+            raise WrongTopic(f"topic {topic} is retired: it takes no more records", topic=topic)
         known = self._topics.get(topic) or next((each for each in self.votes.later if each.name == topic), None)
         if known is not None and found != known.partitions:
             self._check_now.set()
@@ -174,7 +176,7 @@ class DeploymentGuard:
         try:
             await self.topics.refresh()
             place = self._settings, self._namespace, self._partitions, self._store
-            found = await examine_deployment(*place, self.votes.later)
+            found = await examine_deployment(*place, self.votes)
             problems = found.problems + [error async for error in self._changed(found)]
         except (LogUnavailable, StorageUnavailable) as error:
             self._set_unavailable(error)

@@ -1,4 +1,4 @@
-"""Finds the topics that the votes log grows by, and decides which of them new contests get.
+"""Finds the topics that the votes log grows by and those that are retired; decides which of them new contests get.
 
 A contest keeps its topic for life, so every process must know a topic before a contest of it is written. Each
 reads Kafka's list of topics every `POLL_S` seconds. A projector reads it before it raises configuration versions,
@@ -7,10 +7,11 @@ if its own is older than `RAISE_S`. A process uses a topic for new contests once
 
 import asyncio
 import logging
+import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
@@ -18,8 +19,9 @@ from libs.deployment.settings import DeploymentSettings
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import create_missing, create_topics, number_of_partitions, wrong_partitions
+from libs.kafka.topics import append_first, create_missing, create_topics, number_of_partitions, wrong_partitions
 from libs.tally.errors import TallyError
+from libs.tally.events import LogCreated
 
 POLL_S: Final = 2.0
 RAISE_S: Final = 4.0
@@ -29,14 +31,24 @@ SETTLE_S: Final = 10.0
 logger = logging.getLogger(__name__)
 
 
-async def find_later_topics(settings: KafkaSettings, reader: LogReader, log: VotesLog) -> list[Topic]:
-    """Return the complete topics that `log` lacks, in the order of their partitions.
+class Topics(NamedTuple):
+    """Topics of a log of votes that were not known; a retired one is also `later` unless it is the first."""
 
-    A topic is complete once each partition has its first record. Raises `LogUnavailable`, `LogChanged`, and
-    `WrongTopic` if a topic has another number of partitions than it was created with.
+    later: list[Topic]
+    retired: list[Topic]
+
+
+async def find_topics(settings: KafkaSettings, reader: LogReader, log: VotesLog) -> Topics:
+    """Return the complete topics that `log` lacks, and those that are newly retired, by their partitions.
+
+    A topic is complete once each partition has its first record; so is the mark of a retired one, whose first
+    record has the number of partitions. Raises `LogUnavailable`, `LogChanged`, and `WrongTopic` if a topic has
+    another number of partitions than it was created with.
     """
-    known = {topic.name for topic in log.topics}
-    new = {name: first for name in await reader.topics() - known if (first := log.first_in(name)) is not None}
+    names = await reader.topics()
+    retired = await _marked(reader, log, names)
+    known = {topic.name for topic in [*log.topics, *retired]}
+    new = {name: first for name in names - known if (first := log.first_in(name)) is not None}
     found = []
     for name, partitions in (await number_of_partitions(settings, list(new)) if new else {}).items():
         begun = await reader.first_records(name, range(partitions))
@@ -45,7 +57,27 @@ async def find_later_topics(settings: KafkaSettings, reader: LogReader, log: Vot
             raise WrongTopic(f"topic {name} has {partitions} partitions, and was created with others", topic=name)
         if len(begun) == partitions:
             found.append(Topic(name, partitions, new[name]))
-    return sorted(found, key=lambda topic: topic.first)
+    return Topics(sorted(found, key=_first), retired)
+
+
+async def find_retired(reader: LogReader, log: VotesLog) -> list[Topic]:
+    """Return the topics of `log` that are newly retired. Raises as `find_topics`."""
+    return await _marked(reader, log, await reader.topics())
+
+
+async def _marked(reader: LogReader, log: VotesLog, names: Iterable[str]) -> list[Topic]:
+    retired = []
+    for name in names:
+        first = log.marked_by(name)
+        if first is not None and not log.is_retired(first):
+            for begun in (await reader.first_records(name, [0])).values():
+                assert begun.partitions is not None
+                retired.append(Topic(log.name_from(first), begun.partitions, first))
+    return sorted(retired, key=_first)
+
+
+def _first(topic: Topic) -> int:
+    return topic.first
 
 
 async def create_next_topic(settings: KafkaSettings, log: VotesLog, partitions: int) -> Topic:
@@ -65,8 +97,23 @@ async def create_next_topic(settings: KafkaSettings, log: VotesLog, partitions: 
     return topic
 
 
+async def mark_retired(settings: KafkaSettings, log: VotesLog, topic: Topic) -> None:
+    """Mark a topic as retired, and wait until all processes know it: none appends to it any more.
+
+    Repeatable. Raises `WrongTopic` and `LogUnavailable`.
+    """
+    mark = log.mark_of(topic)
+    await create_missing(settings, [mark])
+    async with LogReader(settings) as reader:
+        if not await reader.first_records(mark.name, [0]):
+            first = LogCreated(secrets.token_hex(16), partitions=topic.partitions)
+            await append_first(settings, [(mark.name, 0, first)])
+    await asyncio.sleep(POLL_S + SETTLE_S)
+    log.retire([topic])
+
+
 class VotesTopics:
-    """Extends `log` by the topics found."""
+    """Extends `log` by the topics found, and marks those that were retired."""
 
     def __init__(
         self, settings: KafkaSettings, log: VotesLog, clock: Callable[[], float] = time.monotonic
@@ -79,16 +126,19 @@ class VotesTopics:
         self._known_since: dict[int, float] = {}
 
     async def refresh(self, max_age_s: float = 0.0) -> None:
-        """Read the list of topics, unless it was read in the last `max_age_s`. Raises as `find_later_topics`."""
+        """Read the list of topics, unless it was read in the last `max_age_s`. Raises as `find_topics`."""
         now = self._clock()
         if now - self._read_at <= max_age_s:
             return
-        found = await find_later_topics(self._settings, self._reader, self.log)
-        self.log.add(found)
+        later, retired = await find_topics(self._settings, self._reader, self.log)
+        self.log.add(later)
+        self.log.retire(retired)
         self._read_at = now
-        for topic in found:
+        for topic in later:
             self._known_since[topic.first] = self._clock()
             logger.info("votes topic %s with %d partitions is in use", topic.name, topic.partitions)
+        for topic in retired:
+            logger.info("votes topic %s is retired", topic.name)
 
     def for_new_contests(self) -> Topic:
         """Return the latest topic that every process knows.
@@ -96,7 +146,7 @@ class VotesTopics:
         This process may have started just after a growth. But growths are `SETTLE_S` apart, so only the latest
         topic can be new.
         """
-        *earlier, latest = self.log.topics
+        *earlier, latest = self.log.current
         is_settled = self._known_since.get(latest.first, self._clock()) <= self._clock() - SETTLE_S
         return latest if is_settled or not earlier else earlier[-1]
 

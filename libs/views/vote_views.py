@@ -215,6 +215,10 @@ class VoteViews:
         n, *bound = await self._call("votes_shut", partition, incarnation, int(forget_clock))
         return Fence(int(n), int(bound[0]), bound[1].decode()) if bound else None
 
+    async def open_retired(self, partition: int, end: Position) -> bool:
+        """Open the gate of a partition whose log has ended at `end`; False if its view is not there yet."""
+        return bool(await self._call("votes_open_retired", partition, end.log_id, end.offset))
+
     async def position(self, partition: int) -> Position | None:
         state = await self.state(partition)
         return state.position if state.position.log_id else None

@@ -180,6 +180,7 @@ BY_ACTIONS = {
     "secrets rotate",
     "sources release",
     "topics grow",
+    "topics retire",
     "void run",
     "void undo",
 }

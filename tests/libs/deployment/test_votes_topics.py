@@ -5,7 +5,13 @@ import pytest
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment import votes_topics
-from libs.deployment.votes_topics import SETTLE_S, VotesTopics, create_next_topic, find_later_topics
+from libs.deployment.votes_topics import (
+    SETTLE_S,
+    VotesTopics,
+    create_next_topic,
+    find_topics,
+    mark_retired,
+)
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.topics import append_first, create_missing
@@ -21,7 +27,7 @@ def log_of(place: Place) -> VotesLog:
 
 async def found(place: Place, log: VotesLog) -> list[Topic]:
     async with LogReader(place.settings, place=log.place) as reader:
-        return await find_later_topics(place.settings, reader, log)
+        return (await find_topics(place.settings, reader, log)).later
 
 
 async def grown(place: Place, log: VotesLog, partitions: int) -> Topic:
@@ -53,6 +59,42 @@ async def test_a_topic_counts_once_each_of_its_partitions_has_its_first_record(
     with pytest.raises(WrongTopic, match="partitions is 2, but must be 3"):
         await grown(place, log_of(place), 3)
     await place.check()
+
+
+async def test_a_retired_topic_is_known_to_all_is_no_loss_and_is_not_created_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # nothing waits
+    await place.create()
+    log, other = log_of(place), log_of(place)
+    later = await grown(place, log, 1)
+    topics = VotesTopics(place.settings, other)
+    await place.delete_votes()
+    with pytest.raises(WrongTopic, match="does not exist"):
+        await place.check()
+    for _ in range(2):
+        await mark_retired(place.settings, log, log.topic_from(0))
+    await topics.refresh()
+    assert (other.retired, other.current, other.end) == ([log.topic_from(0)], [later], log.end)
+    assert other.place(log.name, place.partitions).topic == later.name
+    assert topics.for_new_contests() == later
+    await place.check()
+    await place.create()
+    async with LogReader(place.settings) as reader:
+        assert log.name not in await reader.topics()
+    restarted = log_of(place)
+    async with LogReader(place.settings, place=restarted.place) as reader:
+        found = await find_topics(place.settings, reader, restarted)
+    assert (found.later, found.retired) == ([later], [log.topic_from(0)])
+    await topics.close()
+
+
+async def test_a_mark_without_its_first_record_retires_nothing(place: Place) -> None:
+    await place.create()
+    log = log_of(place)
+    await create_missing(place.settings, [log.mark_of(log.topic_from(0))])
+    async with LogReader(place.settings, place=log.place) as reader:
+        assert (await find_topics(place.settings, reader, log)).retired == []
 
 
 async def test_a_topic_that_was_given_more_partitions_is_refused(place: Place) -> None:

@@ -90,8 +90,11 @@ async def _topics(deployment: Deployment) -> Finding:
     if problems:
         remedy = "`tally topics check` prints a remedy for each"
         return problem("topics", str(problems[0]), remedy, away=problems[0].retry_after_s is not None)
-    topics = [*topics_of(deployment.namespace, deployment.partitions), *deployment.votes.later]
-    return fine("topics", f"{len(topics)} with the required settings, and their object store")
+    others = topics_of(deployment.namespace, deployment.partitions)[1:]
+    return fine(
+        "topics",
+        f"{len(others) + len(deployment.votes.current)} with the required settings, and their object store",
+    )
 
 
 async def check_produce_deadline(settings: KafkaSettings) -> Finding:

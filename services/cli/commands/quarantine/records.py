@@ -106,5 +106,6 @@ class QuarantineReader:
 
 @asynccontextmanager
 async def open_quarantine(deployment: Deployment) -> AsyncIterator[QuarantineReader]:
-    async with LogReader(deployment.kafka_settings, FETCH_BYTES, deployment.votes.place) as reader:
+    place = deployment.votes.place, deployment.archive
+    async with LogReader(deployment.kafka_settings, FETCH_BYTES, *place) as reader:
         yield QuarantineReader(deployment, reader)
