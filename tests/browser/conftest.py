@@ -3,27 +3,18 @@
 import shutil
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    Request,
-    ViewportSize,
-    async_playwright,
-    expect,
-)
+from playwright.async_api import Browser, Page, Request, async_playwright, expect
 
 from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
+from tests.support.browser_contexts import Contexts
 from tests.support.browser_types import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.deployments import FEW_PARTITIONS
@@ -85,46 +76,49 @@ async def chromium() -> AsyncIterator[Browser]:
         await browser.close()
 
 
+@pytest.fixture(scope="package")
+def shared_contexts(stack: Supervisor, chromium: Browser) -> Contexts:
+    return Contexts(chromium, stack.stack["base_url"])
+
+
 @pytest.fixture
-async def visit(stack: Supervisor, chromium: Browser) -> AsyncIterator[Visit]:
-    """Opens a path in a browser of its own, logged in with a key; `key=""` for nobody.
+async def contexts(shared_contexts: Contexts) -> AsyncIterator[Contexts]:
+    """At the end no page has broken its own security policy or thrown an error."""
+    shared_contexts.wrong.clear()
+    try:
+        yield shared_contexts
+    finally:
+        await shared_contexts.take_back()
+    assert not shared_contexts.wrong
+
+
+@pytest.fixture
+async def visit(stack: Supervisor, contexts: Contexts) -> AsyncIterator[Visit]:
+    """Opens a path in a context of its own, logged in with a key; `key=""` for nobody.
 
     Motion is reduced unless a test wants it: an animation that never ends takes a tenth of a processor.
-    At the end no page has run into its own security policy, thrown an error, or asked another origin for anything.
+    At the end no page has requested anything of another origin.
     """
     base = stack.stack["base_url"]
-    wrong: list[str] = []
-
-    def hear(said: ConsoleMessage) -> None:
-        if "Content Security Policy" in said.text:
-            wrong.append(said.text)
+    opened: list[Page] = []
 
     def see(asked: Request) -> None:
-        if not asked.url.startswith((base, "data:")):
-            wrong.append(asked.url)
+        if not asked.url.startswith((base, "data:", "about:")):
+            contexts.wrong.append(asked.url)
 
-    def listen(page: Page) -> None:
-        page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
-        page.on("console", hear)
+    async def visit(path: str, key: str | None = None, size: tuple[int, int] = LAPTOP, **options: Any) -> Page:
+        page = await contexts.lend(size, **options)
+        opened.append(page)
         page.on("request", see)
+        key = stack.stack["api_key"] if key is None else key
+        if key:
+            answer = await page.context.request.post(
+                f"{base}/dashboard/session", data={"api_key": key}, headers={"Origin": base}
+            )
+            assert answer.ok, await answer.text()
+        await page.goto(path)
+        return page
 
-    async with AsyncExitStack() as opened:
-
-        async def visit(path: str, key: str | None = None, size: tuple[int, int] = LAPTOP, **options: Any) -> Page:
-            viewport = ViewportSize(width=size[0], height=size[1])
-            options = {"reduced_motion": "reduce"} | options
-            context: BrowserContext = await chromium.new_context(base_url=base, viewport=viewport, **options)
-            opened.push_async_callback(context.close)
-            key = stack.stack["api_key"] if key is None else key
-            if key:
-                answer = await context.request.post(
-                    "/dashboard/session", data={"api_key": key}, headers={"Origin": base}
-                )
-                assert answer.ok, await answer.text()
-            page = await context.new_page()
-            listen(page)
-            await page.goto(path)
-            return page
-
-        yield visit
-    assert not wrong
+    yield visit
+    for page in opened:
+        page.remove_listener("request", see)

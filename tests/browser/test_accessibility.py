@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from tests.support.browser_types import Visit
+from tests.support.soundness import SIZES, is_sound
 from tests.support.voting import Api, running
 
 pytestmark = pytest.mark.slow
 
-SIZES: Final = {"phone": (390, 844), "laptop": (1366, 768), "wall": (3840, 2160)}
 ZOOMED: Final = (683, 384)
 """A laptop's window at 200 % zoom, in the pixels of style sheets."""
-THEMES: Final = ("light", "dark")
-GRAVE: Final = ("serious", "critical")
 NAMES: Final = ("Aurora Vale", "The Copper Lanterns", "Nine Rivers", "Marlow & Finch", "Ünïcødé " + "long " * 12)
 
 APART: Final = """items => items.every((item) => {
@@ -30,18 +27,6 @@ APART: Final = """items => items.every((item) => {
   return places.every((place) => place.top >= top && place.bottom <= bottom);
 })"""
 """Return whether all parts of every place lie within it."""
-
-
-async def is_sound(page: Page, name: str) -> None:
-    """In both themes."""
-    for theme in THEMES:
-        await page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        if directory := os.environ.get("TALLY_SCREENSHOTS"):
-            await page.screenshot(path=Path(directory) / f"{name}-{theme}.png", full_page="wall" not in name)
-        found = await Axe().run(page)
-        faults = [fault for fault in found.response["violations"] if fault["impact"] in GRAVE]
-        assert not faults, (theme, found.generate_report())
 
 
 async def test_a_contest_at_every_size(api: Api, visit: Visit) -> None:

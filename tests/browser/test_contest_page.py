@@ -191,7 +191,7 @@ async def test_it_says_when_voting_ends_and_when_the_result_is_final(api: Api, v
 
 async def test_the_countdown_goes_by_the_service_s_clock(api: Api, visit: Visit) -> None:
     contest = await api.contest()
-    page = await visit("/dashboard")
+    page = await visit("/dashboard", alone=True)
     await page.clock.install(time=0)
     await page.goto(page_of(contest))
     await page.clock.run_for(3_000)
@@ -204,7 +204,7 @@ async def test_who_listens_is_told_who_leads_and_nothing_once_that_is_hidden(
     contest = await api.contest()
     assert (await contest.vote(1, source="c-paid", count=7)).status_code == 201
     first, second = "Participant 1", "Participant 0"
-    page = await visit("/dashboard", (await issue("results:read")).api_key)
+    page = await visit("/dashboard", (await issue("results:read")).api_key, alone=True)
     await page.clock.install()
     await page.goto(page_of(contest))
     await expect(row(page, first).locator(".count")).to_have_text("7")

@@ -5,9 +5,9 @@ import pytest
 from playwright.async_api import expect
 
 from libs.local_stack.supervisor import Supervisor
-from tests.browser.test_accessibility import SIZES, is_sound
 from tests.support.browser_types import Issue, Visit
 from tests.support.eventually import eventually
+from tests.support.soundness import SIZES, is_sound
 
 pytestmark = pytest.mark.slow
 PATH = "/dashboard/keys"

@@ -82,7 +82,7 @@ async def test_contests_can_be_searched_filtered_and_show_their_type_and_finalit
     await api.contest(body=running() | {"title": f"Rated {unique}", "contest_type": "rating"})
     over = await api.contest(body=running() | {"title": f"Over {unique}"})
     await over.change(end=hours_from_now(1 / 3600))
-    page = await visit("/dashboard")
+    page = await visit("/dashboard", alone=True)
     items = page.locator("#contests li:visible")
     await page.get_by_label("Find a contest").fill(unique.upper())
     await expect(items).to_have_count(2)
@@ -121,7 +121,7 @@ async def test_it_says_why_a_log_in_is_needed_and_when_the_session_ends(
     await page.reload()
     await expect(page.locator(error)).to_contain_text("revoked")
 
-    soon = await visit("/dashboard")
+    soon = await visit("/dashboard", alone=True)
     await soon.clock.install(time=datetime.now(UTC) + timedelta(hours=11, minutes=55))
     await soon.goto("/dashboard")
     await expect(soon.locator("#session-ends")).to_contain_text("Your session ends at")

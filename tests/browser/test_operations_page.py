@@ -1,34 +1,19 @@
 """The operator's page: problems first, each with its remedy, then positions and lag."""
 
-import os
 import shlex
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from libs.contracts.topics import votes_topic
 from libs.local_stack.supervisor import Supervisor
 from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.views.functions import open_valkey
 from tests.support.browser_types import Issue, Visit
+from tests.support.soundness import SIZES, is_sound
 
 PATH = "/dashboard/operations"
-SIZES = {"phone": (390, 844), "laptop": (1366, 768), "wall": (3840, 2160)}
-GRAVE = ("serious", "critical")
-
-
-async def is_sound(page: Page, name: str) -> None:
-    """Nothing hangs out, and axe finds no serious fault; TALLY_SCREENSHOTS names a directory for the picture."""
-    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    if directory := os.environ.get("TALLY_SCREENSHOTS"):
-        await page.screenshot(path=Path(directory) / f"{name}.png", full_page=True)
-    found = await Axe().run(page)
-    assert not [fault for fault in found.response["violations"] if fault["impact"] in GRAVE], (
-        found.generate_report()
-    )
 
 
 async def test_where_all_is_well_one_line_says_so(visit: Visit, stack: Supervisor, issue: Issue) -> None:
@@ -64,7 +49,7 @@ async def test_a_lost_connection_is_said_and_the_last_picture_stays_until_it_is_
 
 
 async def test_nobody_is_asked_while_the_page_is_out_of_sight(visit: Visit) -> None:
-    page = await visit("/dashboard")
+    page = await visit("/dashboard", alone=True)
     await page.clock.install()
     await page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.away === true })")
     await page.goto(PATH)
@@ -125,10 +110,9 @@ async def test_how_far_a_replay_is_has_a_bar_and_one_that_stands_says_how_to_go_
     await expect(replay).to_contain_text("tally replay run --projection votes --execute")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-async def test_it_is_sound_at_every_size(visit: Visit, trouble: None, size: str, theme: str) -> None:
-    page = await visit(PATH, size=SIZES[size], color_scheme=theme, reduced_motion="reduce")
+async def test_it_is_sound_at_every_size(visit: Visit, trouble: None, size: str) -> None:
+    page = await visit(PATH, size=SIZES[size])
     await expect(page.locator("#problems li")).to_have_count(1)
     await expect(page.locator("#generations li")).to_contain_text("makes no progress")
-    await is_sound(page, f"operations-{size}-{theme}")
+    await is_sound(page, f"operations-{size}")

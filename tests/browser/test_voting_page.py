@@ -7,11 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Page, expect
 
 from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import serve_voting_page
-from tests.browser.test_accessibility import SIZES, is_sound
+from tests.support.browser_contexts import Contexts
+from tests.support.soundness import SIZES, is_sound
 from tests.support.voting import Api, Contest, code, hours_from_now, running
 
 pytestmark = pytest.mark.slow
@@ -24,28 +25,21 @@ async def address(stack: Supervisor) -> AsyncIterator[str]:
 
 
 class Visitor:
-    """A browser of its own; at the end its pages have broken no policy and thrown no error."""
+    """Opens the voting page as somebody new each time."""
 
-    def __init__(self, chromium: Browser, address: str) -> None:
-        self._chromium = chromium
+    def __init__(self, contexts: Contexts, address: str) -> None:
+        self._contexts = contexts
         self._address = address
-        self.wrong: list[str] = []
 
     async def open(self, path: str, size: str = "laptop") -> Page:
-        width, height = SIZES[size]
-        context = await self._chromium.new_context(viewport=ViewportSize(width=width, height=height))
-        page = await context.new_page()
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("console", lambda said: self.wrong.append(said.text) if "Security Policy" in said.text else None)
+        page = await self._contexts.lend(SIZES[size])
         await page.goto(self._address + path)
         return page
 
 
 @pytest.fixture
-async def visitor(chromium: Browser, address: str) -> AsyncIterator[Visitor]:
-    visitor = Visitor(chromium, address)
-    yield visitor
-    assert not visitor.wrong
+def visitor(address: str, contexts: Contexts) -> Visitor:
+    return Visitor(contexts, address)
 
 
 async def song(api: Api, **config: Any) -> Contest:
