@@ -53,7 +53,7 @@ class Callback:
 
 
 class Waiting(NamedTuple):
-    """A submitted record; `answer` resolves by `deadline` (of the event loop's clock)."""
+    """A submitted record; `answer` resolves by `deadline` (of `time.monotonic`)."""
 
     value: bytes
     key: bytes | None

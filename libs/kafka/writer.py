@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextvars import Context
 
 from aiokafka.errors import KafkaError
@@ -154,7 +154,7 @@ class LogWriter:
             APPENDED_RECORDS.labels(topic, "refused").inc()
             answer.set_exception(refusal)
             return
-        deadline = asyncio.get_running_loop().time() + (self._deadline_s if deadline_s is None else deadline_s)
+        deadline = time.monotonic() + (self._deadline_s if deadline_s is None else deadline_s)
         queue = self._queues.get((topic, partition))
         if queue is None:
             queue = self._queues[topic, partition] = PartitionQueue(
@@ -164,7 +164,8 @@ class LogWriter:
         headers = NO_HEADERS if self._tracing is None else self._tracing.headers()
         queue.records.append(Waiting(value, key, headers, deadline, answer))
         self._held += 1
-        self._wake(queue)
+        if len(queue.records) == 1:  # earlier ones have woken it
+            self._wake(queue)
 
     def _refusal(self, value: bytes, key: bytes | None) -> NotAppended | None:
         """Return the error for a record that cannot be queued, or None."""
@@ -205,11 +206,12 @@ class LogWriter:
 
     async def _send_all(self, pace: Pace[PartitionQueue], queues: Sequence[PartitionQueue]) -> None:
         request = pace.request
+        found: dict[str, Collection[int]] = {}
         for queue in queues:
             if (link := self._producers.link) is None:
                 return  # all queues are woken when there is one
             try:
-                await self._send(queue, link, pace, request)
+                await self._send(queue, link, pace, request, found)
             except Exception as error:
                 logger.exception("sending to %s/%d failed", queue.topic, queue.partition)
                 self._answer_flight(queue, _unknown(repr(error)))
@@ -217,16 +219,27 @@ class LogWriter:
                 pace.landed(request)
                 self._wake(queue)
 
-    async def _send(self, queue: PartitionQueue, link: Link, pace: Pace[PartitionQueue], request: int) -> None:
+    async def _send(
+        self,
+        queue: PartitionQueue,
+        link: Link,
+        pace: Pace[PartitionQueue],
+        request: int,
+        found: dict[str, Collection[int]],
+    ) -> None:
+        """Send a batch of the queue's records; `found` has the partitions of the topics that were asked for."""
         producer = link.producer
-        try:
-            # The only await before a batch is built: until then its records stay in our own queue.
-            partitions = await producer.partitions_for(queue.place.topic)
-            if self._guard is not None:
-                self._guard.check_partitions(queue.place.topic, len(partitions))
-        except Exception as error:
-            self._refuse_all(queue, _refused(error))
-            return
+        partitions = found.get(queue.place.topic)
+        if partitions is None:
+            try:
+                # The only await before a batch is built: until then its records stay in our own queue.
+                partitions = await producer.partitions_for(queue.place.topic)
+                if self._guard is not None:
+                    self._guard.check_partitions(queue.place.topic, len(partitions))
+            except Exception as error:
+                self._refuse_all(queue, _refused(error))
+                return
+            found[queue.place.topic] = partitions
         if queue.place.partition not in partitions:
             self._refuse_all(
                 queue,
@@ -246,7 +259,7 @@ class LogWriter:
             self._producers.replace(link, f"{queue.topic}/{queue.partition}: {error!r}", always=True)
             self._answer_flight(queue, _refused(error))
             return
-        queue.ack, queue.link, queue.sent_at = ack, link, asyncio.get_running_loop().time()
+        queue.ack, queue.link, queue.sent_at = ack, link, time.monotonic()
         link.records += len(queue.flight)
         pace.records += len(queue.flight)
         if link.records > SEQUENCE_ROOM:
@@ -261,7 +274,7 @@ class LogWriter:
     def _fill(self, queue: PartitionQueue, batch: BatchBuilder) -> None:
         """Move queued records into `batch` until it is full, dropping cancelled and expired ones."""
         records, flight = queue.records, queue.flight
-        now, now_ms = asyncio.get_running_loop().time(), int(time.time() * 1000)
+        now, now_ms = time.monotonic(), int(time.time() * 1000)
         while records:
             waiting = records[0]
             if waiting.answer.done() or waiting.deadline <= now:
@@ -286,7 +299,7 @@ class LogWriter:
         self._wake(queue)
 
     def _acknowledge(self, queue: PartitionQueue, landed: RecordMetadata) -> None:
-        queue.seconds.observe(asyncio.get_running_loop().time() - queue.sent_at)
+        queue.seconds.observe(time.monotonic() - queue.sent_at)
         if self._guard is not None and landed.timestamp_type != 0:
             if landed.offset < queue.end:
                 self._guard.report_shortened(queue.topic, queue.partition)
@@ -306,10 +319,9 @@ class LogWriter:
 
     async def _sweep(self) -> None:
         """Fail expired records: queued ones definitely, those in flight with an unknown outcome."""
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_S)
-            now = loop.time()
+            now = time.monotonic()
             for queue in self._queues.values():
                 if queue.earliest <= now:
                     self._expire(queue, now)

@@ -92,22 +92,12 @@ def request_item(request: Request) -> list[Any]:
 
 
 def answer(reply: Sequence[Any]) -> Answer:
+    if reply[0] <= 1:
+        kind, at, n, left_p, left_c, next_at, epoch, config, max_p, max_c, form, choices = reply
+        votes = tuple([(participant.decode(), count) for participant, count in choices])
+        left, renews_at = (limited(left_p), limited(left_c)), next_at or None
+        return Granted(kind == 1, at, n, *left, renews_at, epoch, config, max_p, max_c, FORMS[form], votes)
     match reply:
-        case [0 | 1 as kind, at, n, left_p, left_c, next_at, epoch, config, max_p, max_c, form, choices]:
-            return Granted(
-                joined=kind == 1,
-                accepted_at=at,
-                incarnation=n,
-                remaining_participant=limited(left_p),
-                remaining_contest=limited(left_c),
-                next_free_vote_at=next_at or None,
-                epoch=epoch,
-                config=config,
-                max_participant=max_p,
-                max_contest=max_c,
-                form=FORMS[form],
-                choices=tuple([(participant.decode(), votes) for participant, votes in choices]),
-            )
         case [2, at, _, left_p, left_c, next_at, offset, status, *chosen]:
             left = limited(left_p), limited(left_c)
             names = [name.decode() for name in chosen[::2]]

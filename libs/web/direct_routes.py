@@ -16,6 +16,7 @@ from libs.tally.errors import TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web.asgi_routes import AsgiRoute, Serve
 from libs.web.errors import bug_response, is_for_the_caller, log_bug, problem_response
+from libs.web.lingering_transport import LingeringTransport
 from libs.web.metrics import RequestTimes
 from libs.web.rate_limits import RateLimits
 from libs.web.request_ids import HEADER, request_id
@@ -23,6 +24,10 @@ from libs.web.request_parsing import declared_length
 
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9_-]+")
 """A path parameter that needs no decoding."""
+MOST_URLS: Final = 1_000
+"""Matched URLs that a route caches: those of votes name only their contest."""
+MOST_URL_BYTES: Final = 256
+"""Size of a URL that is cached."""
 
 Headers = list[tuple[bytes, bytes]]
 Start = Callable[["DirectCycle"], bool]
@@ -50,9 +55,20 @@ class DirectRoute(AsgiRoute):
         self.most_bytes = most_bytes
         self.direct_methods: Final = frozenset(method.encode() for method in self.methods or ())
         self._segments: Final = path.encode().split(b"/")
+        self._matched: dict[bytes, Mapping[str, str]] = {}
 
-    def match_url(self, url: bytes) -> dict[str, str] | None:
+    def match_url(self, url: bytes) -> Mapping[str, str] | None:
         """Return the path parameters of `url`, or None if it is not plainly this route's."""
+        params = self._matched.get(url)
+        if params is None:
+            params = self._parse_url(url)
+            if params is not None and len(url) <= MOST_URL_BYTES:
+                if len(self._matched) >= MOST_URLS:
+                    self._matched.clear()
+                self._matched[url] = params
+        return params
+
+    def _parse_url(self, url: bytes) -> dict[str, str] | None:
         segments = url.split(b"/")
         if len(segments) != len(self._segments):
             return None
@@ -170,7 +186,8 @@ class DirectCycle(RequestResponseCycle):
             for name, value in self._routes.limits.headers(scope):
                 parts += name, b": ", value, b"\r\n"
         parts += b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n", body
-        protocol.transport.write(b"".join(parts))
+        assert isinstance(protocol.transport, LingeringTransport)
+        protocol.transport.write_whole(b"".join(parts))
         if not self.keep_alive:
             protocol.transport.close()
         protocol.on_response_complete()

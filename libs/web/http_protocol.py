@@ -16,12 +16,12 @@ from libs.web import cors
 from libs.web.connection_limits import ConnectionLimits
 from libs.web.direct_routes import DirectCycle, DirectRoutes
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
+from libs.web.lingering_transport import LingeringTransport
 
 LINGER_S: Final = 10.0
 LINGER_BYTES: Final = 16 << 20
 """Limits on reading and dropping the rest of a request that is already answered. Closing at once would reset the
 connection of a client that is still sending, and it would miss the response."""
-CONTINUE: Final = b"HTTP/1.1 100 "
 REFUSED: Final = {
     Overloaded: HTTP_REFUSALS.labels("connections"),
     HeadersTooLarge: HTTP_REFUSALS.labels("headers"),
@@ -120,6 +120,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(HeadersTooLarge("The headers are too large."))
         if data:
             self._drop(len(data))
+        if self._phase is Phase.BODY and self.deadline is not None:
+            self.limits.waits(self)
 
     # callbacks of the parser
 
@@ -142,7 +144,6 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._phase is Phase.END:
             return
         self._phase, self._since_body = Phase.BODY, 0
-        self.limits.waits(self)
         self.deadline = self.limits.clock() + self.limits.settings.http_body_timeout_s
         direct = None if self._direct is None else self._direct.find(self)
         if direct is None:
@@ -158,7 +159,6 @@ class BoundedProtocol(HttpToolsProtocol):
             settings = self.limits.settings
             latest = self.limits.clock() + settings.http_body_timeout_s
             self.deadline = min(latest, self.deadline + len(body) / settings.http_body_min_rate)
-            self.limits.waits(self)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -187,7 +187,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        if isinstance(self.cycle, DirectCycle) and not self.pipeline:
+            # without uvicorn's timer for each idle connection: that is what `deadline` is for
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+        else:
+            super().on_response_complete()
         self._lingering.has_written = False
         if self.transport.is_closing() or not self.cycle.response_complete:
             return
@@ -267,76 +272,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._droppable -= size
         if self._droppable < 0:
             self._lingering.abort()
-
-
-class LingeringTransport(asyncio.Transport):
-    """Closes a connection in two steps: first the sending side, then, when the client has finished, the rest.
-
-    A response's head is sent together with what follows in the same tick of the event loop: uvicorn writes head
-    and body apart, and uvloop sends each write at once.
-    """
-
-    def __init__(self, protocol: BoundedProtocol, inner: asyncio.Transport) -> None:
-        super().__init__()
-        self.has_written = False
-        """True once a byte of a response was written, other than an interim one."""
-        self._protocol: BoundedProtocol | None = protocol
-        self._inner = inner
-        self._is_ending = False
-        self._head = b""
-        """The head of a response, not sent yet."""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._is_ending:
-            return
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif not self.has_written and bytes(data[: len(CONTINUE)]) != CONTINUE:
-            self.has_written, self._head = True, bytes(data)
-            asyncio.get_running_loop().call_soon(self._send_head)
-            return
-        self._inner.write(data)
-
-    def _send_head(self) -> None:
-        head, self._head = self._head, b""
-        if head and not self._inner.is_closing():
-            self._inner.write(head)
-
-    def end(self) -> None:
-        """Close the sending side; received data is still read."""
-        self._send_head()
-        self._is_ending = True
-        self._inner.resume_reading()
-        self._inner.write_eof()
-
-    def close(self) -> None:
-        if self._protocol is None or self._protocol.may_close():
-            self._send_head()
-            self._inner.close()
-
-    def release(self) -> None:
-        """Break the reference cycle of a lost connection: the garbage collector runs rarely."""
-        self._protocol = None
-
-    def abort(self) -> None:
-        self._is_ending, self._head = True, b""
-        self._inner.abort()
-
-    def is_closing(self) -> bool:
-        return self._is_ending or self._inner.is_closing()
-
-    def pause_reading(self) -> None:
-        if self._protocol is not None:
-            self._protocol.pause()
-        self._inner.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self._protocol is not None:
-            self._protocol.resume()
-        self._inner.resume_reading()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._inner.get_extra_info(name, default)
 
 
 def _path(url: bytes) -> str:

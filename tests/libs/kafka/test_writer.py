@@ -121,7 +121,7 @@ async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what
     await eventually(lambda: queue.records)
     monkeypatch.setattr(link.producer, "partitions_for", fails)
     pace = next(iter(writer._paces.values()))
-    await writer._send(queue, link, pace, pace.request)
+    await writer._send(queue, link, pace, pace.request, {})
     with pytest.raises(NotAppended):
         await queued
     assert not flying.done()

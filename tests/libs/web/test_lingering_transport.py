@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.web.http_protocol import CONTINUE, LingeringTransport
+from libs.web.lingering_transport import CONTINUE, LingeringTransport
 
 HEAD, BODY = b"HTTP/1.1 201 Created\r\n\r\n", b"body"
 

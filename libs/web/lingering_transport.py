@@ -1,0 +1,93 @@
+"""The transport of an HTTP connection, which closes in two steps, so that clients can read the last response."""
+
+import asyncio
+from typing import Any, Final, Protocol
+
+CONTINUE: Final = b"HTTP/1.1 100 "
+
+
+class ClosingProtocol(Protocol):
+    """The part of the HTTP protocol that its transport calls."""
+
+    def may_close(self) -> bool:
+        """Return whether the connection may be closed now; otherwise the protocol closes it later."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+class LingeringTransport(asyncio.Transport):
+    """Closes a connection in two steps: first the sending side, then, when the client has finished, the rest.
+
+    A response's head is sent together with what follows in the same tick of the event loop: uvicorn writes head
+    and body apart, and uvloop sends each write at once.
+    """
+
+    def __init__(self, protocol: ClosingProtocol, inner: asyncio.Transport) -> None:
+        super().__init__()
+        self.has_written = False
+        """True once a byte of a response was written, other than an interim one."""
+        self._protocol: ClosingProtocol | None = protocol
+        self._inner = inner
+        self._is_ending = False
+        self._head = b""
+        """The head of a response, not sent yet."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_ending:
+            return
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif not self.has_written and bytes(data[: len(CONTINUE)]) != CONTINUE:
+            self.has_written, self._head = True, bytes(data)
+            asyncio.get_running_loop().call_soon(self._send_head)
+            return
+        self._inner.write(data)
+
+    def write_whole(self, response: bytes) -> None:
+        """Send a whole response at once."""
+        if not self._is_ending:
+            self.has_written = True
+            self._inner.write(response)
+
+    def _send_head(self) -> None:
+        head, self._head = self._head, b""
+        if head and not self._inner.is_closing():
+            self._inner.write(head)
+
+    def end(self) -> None:
+        """Close the sending side; received data is still read."""
+        self._send_head()
+        self._is_ending = True
+        self._inner.resume_reading()
+        self._inner.write_eof()
+
+    def close(self) -> None:
+        if self._protocol is None or self._protocol.may_close():
+            self._send_head()
+            self._inner.close()
+
+    def release(self) -> None:
+        """Break the reference cycle of a lost connection: the garbage collector runs rarely."""
+        self._protocol = None
+
+    def abort(self) -> None:
+        self._is_ending, self._head = True, b""
+        self._inner.abort()
+
+    def is_closing(self) -> bool:
+        return self._is_ending or self._inner.is_closing()
+
+    def pause_reading(self) -> None:
+        if self._protocol is not None:
+            self._protocol.pause()
+        self._inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._protocol is not None:
+            self._protocol.resume()
+        self._inner.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._inner.get_extra_info(name, default)
