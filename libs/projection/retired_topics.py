@@ -7,8 +7,10 @@ together with their gate, so an open gate proves that a complete view is still t
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from libs.concurrency.keyed_tasks import KeyedTasks
 from libs.contracts.log_records import Position
 from libs.contracts.votes_log import VotesLog
 from libs.kafka.reader import Archive, LogReader
@@ -16,6 +18,7 @@ from libs.projection.projection_interface import Projection
 from libs.projection.replay import Replay
 from libs.tally.errors import TallyError
 from libs.views.generations import Generations
+from libs.views.partition_reads import Group
 from libs.views.reply_types import Doubt
 from libs.views.vote_views import VoteViews
 
@@ -51,6 +54,7 @@ class RetiredTopics:
         self._is_responsible = is_responsible
         self._ended: set[int] = set()
         """Partitions whose log cannot get longer, and whose view was at its end."""
+        self._failing: set[int] = set()
 
     @property
     def partitions(self) -> list[int]:
@@ -59,28 +63,42 @@ class RetiredTopics:
         return [partition for topic in retired for partition in topic.numbers]
 
     async def run(self) -> None:
-        """Run until cancelled; retries unavailable servers at the next poll."""
-        while True:
-            for partition in await self._doubtful():
-                try:
-                    await self._complete(partition)
-                except TallyError as error:
-                    logger.warning("retired partition %d cannot be completed now: %s", partition, error)
-                except Exception:
-                    logger.exception("the completion of retired partition %d failed", partition)
-            await asyncio.sleep(POLL_S)
+        """Run until cancelled; retries unavailable servers at the next poll.
 
-    async def _doubtful(self) -> list[int]:
-        """Return the partitions whose gate is shut, and those that may get more records."""
-        found = []
-        for group in self._views.live.groups(self.partitions):
+        A partition whose server hangs delays no other.
+        """
+        completions = KeyedTasks(self._try_complete)
+        looks = KeyedTasks(partial(self._look, completions))
+        try:
+            while True:
+                for group in self._views.live.groups(self.partitions):
+                    looks.start(group)
+                await asyncio.sleep(POLL_S)
+        finally:
+            await looks.cancel()
+            await completions.cancel()
+
+    async def _look(self, completions: KeyedTasks[int], group: Group) -> None:
+        """Start the completion of partitions whose gate is shut, or that may get more records."""
+        try:
             doubts = await self._views.doubts(group)
-            found += [
-                partition
-                for partition, doubt in doubts.items()
-                if partition not in self._ended or (isinstance(doubt, Doubt) and not doubt.open)
-            ]
-        return found
+        except Exception:
+            logger.exception("retired partitions cannot be checked")
+            return
+        for partition, doubt in doubts.items():
+            if partition not in self._ended or (isinstance(doubt, Doubt) and not doubt.open):
+                completions.start(partition)
+
+    async def _try_complete(self, partition: int) -> None:
+        try:
+            await self._complete(partition)
+        except Exception as error:
+            if partition not in self._failing:
+                bug = None if isinstance(error, TallyError) else error
+                logger.warning("retired partition %d cannot be completed now: %s", partition, error, exc_info=bug)
+            self._failing.add(partition)
+        else:
+            self._failing.discard(partition)
 
     async def _complete(self, partition: int) -> None:
         is_archived = await self._archive.holds(self._log.name, partition)
