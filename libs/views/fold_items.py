@@ -20,7 +20,7 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from libs.views.serialization import FORMS, SOURCES, digest, raw, unlimited
+from libs.views.serialization import BALLOT, FORMS, SOURCES, digest, raw, unlimited
 
 OTHER, CAST, FENCE, POISON, REMOVAL, REPORT, CLOSED, REOPENED, VOIDED, UNKNOWN = range(10)
 """Kinds. Of the last one, an event of a newer version, the views fold nothing: the fold ends before it."""
@@ -130,17 +130,19 @@ def _cast(cast: VoteCast, offset: int, time_ms: int) -> Item:
         raise DoesNotFit("a limit out of range")
     if not (UNLIMITED <= left_p < LIMITS and UNLIMITED <= left_c < LIMITS):
         raise DoesNotFit("a limit out of range")
-    return [
+    form = FORMS.index(cast.form)
+    item = [
         CAST,
         offset,
         time_ms,
         contest,
         _voter(cast.voter),
-        int(cast.anonymous),
         digest(cast.vote_id),
         _content(cast.content),
+        int(cast.anonymous),
         SOURCES.index(cast.source),
-        choices,
+        form,
+        *((choices, 0) if form == BALLOT else choices[0]),
         accepted_at,
         incarnation,
         max_p,
@@ -149,9 +151,10 @@ def _cast(cast: VoteCast, offset: int, time_ms: int) -> Item:
         left_p,
         left_c,
         next_at,
-        FORMS.index(cast.form),
-        cast.rating is not None and _rating(cast.rating),
     ]
+    if cast.rating is not None:
+        item.append(_rating(cast.rating))
+    return item
 
 
 def _rating(rating: Rating) -> list[Any]:

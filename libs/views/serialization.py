@@ -31,6 +31,8 @@ from libs.tally.voter_ledger import VoteStatus
 
 SOURCES: Final = ("c-free", "c-paid")
 FORMS: Final = ("plain", "rating", "ballot")
+BALLOT: Final = 2
+"""Index in `FORMS`."""
 
 _GLOB: Final = str.maketrans({character: f"\\{character}" for character in "*?[]\\^"})
 

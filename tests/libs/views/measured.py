@@ -38,11 +38,16 @@ local function unpack_one(packed)
   done.work = done.work + #packed / 16
   return (cmsgpack.unpack(packed))
 end
+local function unpack_members(packed, count, at)
+  done.work = done.work + count
+  return cmsgpack.unpack_limit(packed, count, at)
+end
 """
 PLAIN = """
 local function call(...) return redis.call(...) end
 local function pack(value) return cmsgpack.pack(value) end
 local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
+local function unpack_members(packed, count, at) return cmsgpack.unpack_limit(packed, count, at) end
 """
 
 

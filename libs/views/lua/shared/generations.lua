@@ -26,6 +26,19 @@ local SCANS = {
 local function call(...) return redis.call(...) end
 local function pack(value) return cmsgpack.pack(value) end
 local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
+local function unpack_members(packed, count, at) return cmsgpack.unpack_limit(packed, count, at) end
+
+local function list_of(_, ...) return { ... } end
+
+-- The number of members of a packed list (fixarray or array 16) that begins at an index, and the length of all before them.
+local function list_head(packed, at)
+  local head, high, low = string.byte(packed, at, at + 2)
+  if head < 0xdc then return head - 0x90, at end
+  return high * 256 + low, at + 2
+end
+
+-- A list in a table of its size; `unpack_one` would enlarge the table again and again as members come.
+local function unpack_list(packed) return list_of(unpack_members(packed, list_head(packed, 1))) end
 
 local function whole(number) return string.format('%.0f', number) end
 
@@ -48,9 +61,10 @@ end
 -- returns whether writers that used one generation's views may continue with the other's; taken_over(base, views, relaid) is
 -- called after `views` became the live ones, with `relaid` if those before had another layout. What a fold leaves
 -- unfinished, finish(views) does in short parts, before anything else is folded; it returns false where nothing is left.
--- The last five are optional, in a table.
+-- unpack_items(packed) returns the list of items. From exchange on they are optional, in a table.
 local function generations_of(prefix, schema, fold, optional)
   local own, exchange, accord, taken_over = {}, optional.exchange, optional.accord, optional.taken_over
+  local unpack_items = optional.unpack_items or unpack_one
 
   local function key(base) return base .. ':generations' end
 
@@ -179,7 +193,7 @@ local function generations_of(prefix, schema, fold, optional)
     if finish_part(all_views) then return { 3 } end
     local needed, reply = compare(views, args)
     if not needed then return reply end
-    local items = unpack_one(args[4])
+    local items = unpack_items(args[4])
     if args[2] == '0' then
       local time = call('TIME')
       call('HSET', key(base), 'schema', schema, 'begun', whole(time[1] * 1000000 + time[2]))
@@ -204,7 +218,7 @@ local function generations_of(prefix, schema, fold, optional)
     local needed, reply = compare(views, args)
     if needed then
       local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS }
-      fold(views, unpack_one(args[4]), range, row.scope)
+      fold(views, unpack_items(args[4]), range, row.scope)
       finish(views, args, range)
       reply = reply_of(range, args)
     end

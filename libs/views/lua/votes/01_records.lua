@@ -117,14 +117,20 @@ local function read_fields(key, fields)
   return found
 end
 
--- Eight members, for which Lua makes room at once: a ninth would move them all.
-local function unpack_voter(voter, packed)
-  if packed then
-    local v = unpack_one(packed)
-    return { voter = voter, records = v[1], spilled = v[2], sums = v[3], anonymous = v[4], epoch = v[5] or 0,
-      latest = v[6] or 0, slots = v[7] or {} }
+local unpack_voter
+
+do
+  -- Eight members, for which Lua makes room at once: a ninth would move them all.
+  local function new_voter(voter, _, records, spilled, sums, anonymous, epoch, latest, slots)
+    return { voter = voter, records = records, spilled = spilled, sums = sums, anonymous = anonymous, epoch = epoch or 0,
+      latest = latest or 0, slots = slots or {} }
   end
-  return { voter = voter, records = '', spilled = 0, sums = {}, epoch = 0, latest = 0, slots = {} }
+
+  -- of a packed list, whose head is one byte
+  function unpack_voter(voter, packed)
+    if packed then return new_voter(voter, unpack_members(packed, 7, 1)) end
+    return new_voter(voter, nil, '', 0, {})
+  end
 end
 
 local function pack_voter(s)

@@ -77,7 +77,7 @@ function shares.are_used(standing)
   return standing.owned >= OWN
 end
 
--- The place of a participant's sums and slots (0: of the contest's). A share is read by c.read_share(voter, number) on
+-- The place of a participant's sums and slots (0: of the contest's). A share is read by c:read_share(voter, number) on
 -- first use, and the periods merged that were over since it was written.
 local function place_of(c, standing, index)
   if index == 0 or #standing.sums < 4 * OWN or not shares.are_used(standing) or standing.own[index] then
@@ -87,7 +87,7 @@ local function place_of(c, standing, index)
   local number = shares.number(index)
   local share = standing.shares[number]
   if not share then
-    share = shares.unpack(c.read_share(standing.voter, number))
+    share = shares.unpack(c:read_share(standing.voter, number))
     standing.shares[number] = share
   end
   if standing.epoch > (share.epoch or 1) then

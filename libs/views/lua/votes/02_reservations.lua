@@ -121,7 +121,7 @@ local function contest_view(base, views, contest, voters)
     end
     return standings[voter]
   end
-  function c.read_share(voter, number)
+  function c:read_share(voter, number)
     return call('HGET', views .. ':shares:' .. contest, shares.field(voter, number))
   end
   c.in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)

@@ -79,13 +79,13 @@ do
 end
 
 local function rate(c, participant, rating, by)
-  local sums = c.rating(participant)
+  local sums = c:rating(participant)
   sums[1], sums[2] = sums[1] + by, sums[2] + by * rating[1]
   local values, at = sums[4], value_of(rating[1]) + 1
   for i = #values + 1, at do values[i] = 0 end
   values[at] = values[at] + by
   local subs, given = sums[3], rating[2]
-  local places = #given > 0 and c.sub_places(participant)
+  local places = #given > 0 and c:places_of(participant)
   for i = 1, #given, 2 do
     local at = places[given[i]]
     if not at then
@@ -107,8 +107,8 @@ local function move_choices(c, standing, vote, used, active)
   end
   for i = 1, #vote.choices do
     local name, votes = vote.choices[i][1], vote.choices[i][2]
-    local row = c.row(name)
-    c.changes(name, row)
+    local row = c:row(name)
+    c:change_row(name, row)
     move(c, row, standing, vote, used * votes, active * votes, vote.max_p)
     row.cells[base], top[base] = row.cells[base] + active * votes, top[base] + active * votes
     if vote.rating and active ~= 0 then rate(c, name, vote.rating, active) end
@@ -133,7 +133,7 @@ local function set_status(c, voter, standing, record, status)
   if at then
     standing.records = string.sub(standing.records, 1, at - 1) .. changed .. string.sub(standing.records, at + ROW_SIZE)
   else
-    c.spilling[voter .. digest] = changed
+    c:own('spilling')[voter .. digest] = changed
   end
 end
 
@@ -145,7 +145,7 @@ local function keep(c, voter, standing, status, record)
   if #standing.records > INLINE * ROW_SIZE then
     local oldest = string.sub(standing.records, 1, ROW_SIZE)
     local digest, spilled, latest = string.sub(oldest, 1, DIGEST_SIZE), spilled_of(standing)
-    c.spilling[voter .. digest] = oldest .. latest
+    c:own('spilling')[voter .. digest] = oldest .. latest
     standing.records = string.sub(standing.records, ROW_SIZE + 1)
     standing.spilled = struct.pack('>I4', spilled + 1) .. digest
   end
@@ -153,7 +153,7 @@ end
 
 local function touch(c, offset, time)
   local top = c.top.cells
-  c.keep_former()
+  c:keep_former()
   top[ROW_OFFSET] = offset
   if time > top[ROW_TIME] then top[ROW_TIME] = time end
 end
@@ -171,76 +171,147 @@ local function is_admitted(c, standing, vote)
   local votes, limit = used_of(standing, vote, 0)
   if exceeds(votes + vote.weight, largest(limit, vote.max_c)) then return false end
   for i = 1, #vote.choices do
-    local index = c.row(vote.choices[i][1]).index
+    local index = c:row(vote.choices[i][1]).index
     votes, limit = used_of(place_of(c, standing, index), vote, index)
     if exceeds(votes + vote.choices[i][2], largest(limit, vote.max_p)) then return false end
   end
   return true
 end
 
-local function fold_cast(state, item)
-  local offset, time, contest, voter, anonymous, digest, content, source, choices, at, n, max_p, max_c, epoch, rem_p,
-    rem_c, next_at, form, rating = item[2], item[3], item[4], item[5], item[6], item[7], item[8], item[9], item[10],
-    item[11], item[12], item[13], item[14], item[15], item[16], item[17], item[18], item[19], item[20]
-  if n ~= state.fence then
-    state.stats.fenced = state.stats.fenced + 1
-    return
+local fold_cast
+
+do
+  local function add_sum(sums, key)
+    local at = #sums + 1
+    sums[at], sums[at + 1], sums[at + 2], sums[at + 3] = key, 0, 0, 0
+    return at
   end
-  local c = state.contest(contest, time)
-  state.confirmed[#state.confirmed + 1] = item
-  local standing = c.voter(voter, anonymous)
-  if c.find(voter, standing, digest) then
-    state.stats.duplicates = state.stats.duplicates + 1
-    return
+
+  -- Counts a plain vote of a voter with few sums, and returns true if it is admitted: is_admitted, move_choices and
+  -- move_contest by one search.
+  local function count_plain(c, standing, name, row, source, epoch, votes, max_p, max_c)
+    if is_over(standing, source, epoch) then return false end
+    local sums, top, cells = standing.sums, c.top.cells, row.cells
+    local of_row, of_contest = sum_key(epoch, row.index, source), sum_key(epoch, 0, source)
+    local by_row, by_contest = of_row % SUMS_OF_EPOCH, source
+    local other = 1 - 2 * source  -- from the key of a source to that of the other one
+    local at_row, at_contest, in_row, elsewhere_in_row, in_contest, elsewhere_in_contest
+    for i = 1, #sums, 4 do
+      local key = sums[i]
+      if key == of_row then at_row = i elseif key == of_contest then at_contest = i end
+      if sums[i + 3] > 0 then
+        key = key % SUMS_OF_EPOCH
+        if key == by_row then in_row = true
+        elseif key == by_contest then in_contest = true
+        elseif key == by_row + other then elsewhere_in_row = true
+        elseif key == by_contest + other then elsewhere_in_contest = true end
+      end
+    end
+    local limit_p, limit_c, used_p, used_c = max_p, max_c, votes, votes
+    if at_row then limit_p, used_p = largest(sums[at_row + 2], max_p), sums[at_row + 1] + votes end
+    if at_contest then limit_c, used_c = largest(sums[at_contest + 2], max_c), sums[at_contest + 1] + votes end
+    if exceeds(used_c, limit_c) or exceeds(used_p, limit_p) then return false end
+    c:change_row(name, row)
+    if #sums == 0 then
+      standing.sums = { of_row, votes, max_p, votes, of_contest, votes, max_c, votes }
+    else
+      if standing.own then standing.own = nil end
+      at_row = at_row or add_sum(sums, of_row)
+      at_contest = at_contest or add_sum(sums, of_contest)
+      sums[at_row + 1], sums[at_row + 2], sums[at_row + 3] = used_p, limit_p, sums[at_row + 3] + votes
+      sums[at_contest + 1], sums[at_contest + 2], sums[at_contest + 3] = used_c, limit_c, sums[at_contest + 3] + votes
+    end
+    local anonymous, base = standing.anonymous, 2 + source * 3
+    if not in_row then count_voter(cells, source, in_row, elsewhere_in_row, anonymous, 1) end
+    if not in_contest then count_voter(top, source, in_contest, elsewhere_in_contest, anonymous, 1) end
+    cells[base], top[base] = cells[base] + votes, top[base] + votes
+    return true
   end
-  if source == FREE and (next_at > 0 or standing.latest > 0 or epoch > 0) then
-    anchor(standing, epoch, at)
-  end
-  for i = 1, #choices do c.row(choices[i][1]) end
-  local vote = { source = source, epoch = epoch, choices = choices, rating = rating, weight = weight_of(form, choices),
-    max_p = max_p, max_c = max_c }
-  local of_slot = form == RATING and c.row(choices[1][1]).index or 0
-  local slot = form ~= PLAIN and of_slot * 2 + source
-  local slots = slot and place_of(c, standing, of_slot).slots
-  local held = slot and slot_at(slots, slot)
-  local status = COUNTED
-  if c.top.cells[ROW_CLOSED] ~= 0 then
-    status = LATE
-  elseif held and replaces(form, max_p) then
-    local former = c.find(voter, standing, slots[held + 1])
-    local replaced = c.vote(voter, former)
+
+  -- replaces the former vote of a slot
+  local function replace_vote(c, voter, standing, vote, digest)
+    local former = c:find(voter, standing, digest)
+    local replaced = c:vote(voter, former)
     local counted = status_of(string.byte(former, FLAGS_AT)) == COUNTED
     vote.epoch = replaced.epoch
     move_choices(c, standing, replaced, -1, counted and -1 or 0)
     set_status(c, voter, standing, former, REPLACED)
     move_choices(c, standing, vote, 1, 1)
     if not counted then move_contest(c, standing, vote, 0, 1) end
-  elseif is_admitted(c, standing, vote) then
-    move_choices(c, standing, vote, 1, 1)
-    move_contest(c, standing, vote, 1, 1)
-  else
-    status = OVERRULED
-    state.stats.overruled = state.stats.overruled + 1
   end
-  if slot and status == COUNTED then
-    held = held or #slots + 1
-    slots[held], slots[held + 1] = slot, digest
+
+  -- Judges a vote in a contest that is not closed, and counts it if it is admitted. Returns its status, and the allowance
+  -- period that it counts in.
+  local function judge_cast(c, voter, standing, form, digest, row, vote)
+    local slot = form ~= PLAIN and (form == RATING and row.index or 0) * 2 + vote.source
+    local slots = slot and place_of(c, standing, form == RATING and row.index or 0).slots
+    local held = slot and slot_at(slots, slot)
+    if held and replaces(form, vote.max_p) then
+      replace_vote(c, voter, standing, vote, slots[held + 1])
+    elseif is_admitted(c, standing, vote) then
+      move_choices(c, standing, vote, 1, 1)
+      move_contest(c, standing, vote, 1, 1)
+    else
+      return OVERRULED, vote.epoch
+    end
+    if slot then
+      held = held or #slots + 1
+      slots[held], slots[held + 1] = slot, digest
+    end
+    return COUNTED, vote.epoch
   end
-  local index, count, detailed = c.row(choices[1][1]).index, choices[1][2], 0
-  if form == BALLOT then index, count = 0, 0 end
-  if form ~= PLAIN or vote.epoch > 0 then
-    detailed = DETAILED
-    c.keep_details(voter .. digest, vote.epoch, form == BALLOT and choices, rating)
+
+  -- choices: of a ballot the list of {participant, votes}, else the participant, and its votes
+  function fold_cast(state, item)
+    local offset, time, contest, voter, digest, content, anonymous, source, form, choices, votes, at, n, max_p, max_c, epoch,
+      rem_p, rem_c, next_at, rating = item[2], item[3], item[4], item[5], item[6], item[7], item[8], item[9], item[10],
+      item[11], item[12], item[13], item[14], item[15], item[16], item[17], item[18], item[19], item[20], item[21]
+    if n ~= state.fence then
+      state.stats.fenced = state.stats.fenced + 1
+      return
+    end
+    local c = state.contest(contest, time)
+    state.confirmed[#state.confirmed + 1] = item
+    local standing = c:voter(voter, anonymous)
+    if standing.records ~= '' and c:find(voter, standing, digest) then
+      state.stats.duplicates = state.stats.duplicates + 1
+      return
+    end
+    if source == FREE and (next_at > 0 or standing.latest > 0 or epoch > 0) then
+      anchor(standing, epoch, at)
+    end
+    local row
+    if form == BALLOT then
+      for i = 1, #choices do c:row(choices[i][1]) end
+    else
+      row = c:row(choices)
+    end
+    local status = LATE
+    if c.top.cells[ROW_CLOSED] == 0 then
+      if form == PLAIN and #standing.sums <= SCANNED and #standing.sums < 4 * OWN then
+        status = count_plain(c, standing, choices, row, source, epoch, votes, max_p, max_c) and COUNTED or OVERRULED
+      else
+        local chosen = row and { { choices, votes } } or choices
+        status, epoch = judge_cast(c, voter, standing, form, digest, row, { source = source, epoch = epoch,
+          choices = chosen, rating = rating, weight = weight_of(form, chosen), max_p = max_p, max_c = max_c })
+      end
+      if status == OVERRULED then state.stats.overruled = state.stats.overruled + 1 end
+    end
+    local detailed = 0
+    if form ~= PLAIN or epoch > 0 then
+      detailed = DETAILED
+      c:keep_details(voter .. digest, epoch, form == BALLOT and choices, rating or false)
+    end
+    keep(c, voter, standing, status, struct.pack(ROW, digest, content, at, offset, row and row.index or 0,
+      row and votes or 0, source + 2 * status + detailed, rem_p, rem_c, next_at))
+    touch(c, offset, time)
   end
-  keep(c, voter, standing, status, struct.pack(ROW, digest, content, at, offset, index, count,
-    source + 2 * status + detailed, rem_p, rem_c, next_at))
-  touch(c, offset, time)
 end
 
 -- frees the slot that a vote holds, if any: a ballot's is the contest's, a rating's its participant's
 local function free_slot(c, standing, record, vote, digest)
   if string.byte(record, FLAGS_AT) < DETAILED then return end
-  local of_slot = vote.is_ballot and 0 or c.row(vote.choices[1][1]).index
+  local of_slot = vote.is_ballot and 0 or c:row(vote.choices[1][1]).index
   local slots = place_of(c, standing, of_slot).slots
   for i = 2, #slots, 2 do
     if slots[i] == digest then
@@ -254,8 +325,8 @@ end
 -- removes a vote; false if nothing changes. An id that was never cast is used up.
 local function remove_vote(c, voter, digest, removal)
   local offset, anonymous, content, source, at = removal[1], removal[2], removal[3], removal[4], removal[5]
-  local standing = c.voter(voter, anonymous)
-  local record = c.find(voter, standing, digest)
+  local standing = c:voter(voter, anonymous)
+  local record = c:find(voter, standing, digest)
   if not record then
     keep(c, voter, standing, REMOVED, struct.pack(ROW, digest, content, at, offset, 0, 0, source + 2 * REMOVED,
       UNLIMITED, UNLIMITED, 0))
@@ -263,7 +334,7 @@ local function remove_vote(c, voter, digest, removal)
   end
   local status = status_of(string.byte(record, FLAGS_AT))
   if status ~= COUNTED and status ~= VOIDED then return false end
-  local vote, counted = c.vote(voter, record), status == COUNTED and -1 or 0
+  local vote, counted = c:vote(voter, record), status == COUNTED and -1 or 0
   move_choices(c, standing, vote, -1, counted)
   move_contest(c, standing, vote, -1, counted)
   set_status(c, voter, standing, record, REMOVED)
@@ -275,12 +346,12 @@ end
 -- depends on it. An operation voids a vote once, and restores only votes that it voided itself: so a late copy of
 -- either record does not revert newer decisions.
 local function void_vote(c, voter, digest, restored, operation)
-  local standing = c.voter(voter)
-  local record = c.find(voter, standing, digest)
+  local standing = c:voter(voter)
+  local record = c:find(voter, standing, digest)
   local from, to, by = COUNTED, VOIDED, -1
   if restored == 1 then from, to, by = VOIDED, COUNTED, 1 end
   if not record or status_of(string.byte(record, FLAGS_AT)) ~= from then return false end
-  local operations = c.voids(voter .. digest)
+  local operations = c:voids_of(voter .. digest)
   if restored == 1 then
     if operations[#operations] ~= operation then return false end
   else
@@ -289,7 +360,7 @@ local function void_vote(c, voter, digest, restored, operation)
     end
     operations[#operations + 1] = operation
   end
-  local vote = c.vote(voter, record)
+  local vote = c:vote(voter, record)
   move_choices(c, standing, vote, 0, by)
   move_contest(c, standing, vote, 0, by)
   set_status(c, voter, standing, record, to)
@@ -298,7 +369,7 @@ end
 
 local function void(c, item)
   local offset, voter, digest, restored, operation = item[2], item[5], item[6], item[7], item[8]
-  if c.top.cells[ROW_CLOSED] ~= 0 then return c.void_later(voter .. digest .. 'V', offset, restored, operation) end
+  if c.top.cells[ROW_CLOSED] ~= 0 then return c:void_later(voter .. digest .. 'V', offset, restored, operation) end
   return void_vote(c, voter, digest, restored, operation)
 end
 
@@ -313,7 +384,7 @@ local function fold_removal(state, item)
   state.confirmed[#state.confirmed + 1] = item
   local changes
   if c.top.cells[ROW_CLOSED] ~= 0 then
-    changes = c.wait(voter .. digest, removal)
+    changes = c:wait(voter .. digest, removal)
   else
     changes = remove_vote(c, voter, digest, removal)
   end

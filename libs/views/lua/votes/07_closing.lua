@@ -4,18 +4,18 @@ local function report(c, item)
   local offset, time, source, id, content, delta, decreases, counts = item[2], item[3], item[5], item[6], item[7],
     item[8], item[9], item[10]
   local field = source .. '\0' .. id
-  if c.has_report(field) then return false end
-  local s, held = c.source(source), {}
+  if c:has_report(field) then return false end
+  local s, held = c:source(source), {}
   if closing_of(s, c.top.cells[ROW_REOPENED]) > 0 then
-    c.reports[field] = { content, offset, 1, held }
+    c:own('reports')[field] = { content, offset, 1, held }
     return true
   end
-  c.source_changes(source)
-  if decreases then c.release(source) end
-  c.read_figures(source, counts)
+  c:change_source(source)
+  if decreases then c:release(source) end
+  c:read_figures(source, counts)
   for i = 1, #counts do
     local mapped, reported = counts[i][1], { counts[i][2], counts[i][3], counts[i][4] }
-    local f = c.figures(source, mapped)
+    local f = c:change_figures(source, mapped)
     local waits = f[F_HELD]
     if delta then
       for k = 1, 3 do
@@ -32,7 +32,7 @@ local function report(c, item)
     end
   end
   s[S_TIME] = math.max(s[S_TIME], time)
-  c.reports[field] = { content, offset, 0, held }
+  c:own('reports')[field] = { content, offset, 0, held }
   return true
 end
 
@@ -41,9 +41,9 @@ local function close(c, item)
   local seq, source, top = item[5], item[6], c.top.cells
   if seq <= top[ROW_REOPENED] then return false end
   local where, at = top, ROW_CLOSED
-  if source ~= '' then where, at = c.source(source), S_CLOSED end
+  if source ~= '' then where, at = c:source(source), S_CLOSED end
   if math.abs(where[at]) >= seq then return false end
-  if source ~= '' then c.source_changes(source) end
+  if source ~= '' then c:change_source(source) end
   where[at] = seq
   return true
 end
@@ -66,7 +66,7 @@ local function reopen(c, item)
   local seq, at_most, top = item[5], item[6], c.top.cells
   if seq <= top[ROW_REOPENED] then return false end
   if math.abs(top[ROW_CLOSED]) <= seq then
-    local waited, more = c.take_waiting(at_most)
+    local waited, more = c:take_waiting(at_most)
     apply_waiting(c, waited)
     top[ROW_CLOSED] = more and -math.abs(top[ROW_CLOSED]) or 0
     if more then return true end

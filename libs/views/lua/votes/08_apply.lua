@@ -9,140 +9,147 @@ local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
 -- the scope of a generation that folds all, for the timelines alone: no contest has such a key (views/generations.py)
 local TIMELINE = '*timeline'
 
--- the fold has passed a new fence: opens the gate if it was asked for in this run, else keeps it shut, since what
--- is reserved under an older incarnation would no longer count
-local function open_gate(base, n, run)
-  local gate = load_gate(base)
-  if gate.asked ~= n or gate.asked_run ~= gate.run or (run ~= '' and run ~= gate.run) then
-    call('HSET', base .. ':gate', 'state', 'shut')
-    return
-  end
-  call('UNLINK', base .. ':pending', base .. ':due')
-  call('HSET', base .. ':gate', 'state', 'open', 'run', gate.run, 'n', string.format('%.0f', n))
-  if gate.forget_clock then call('HDEL', base .. ':gate', 'clock', 'forget_clock') end
-end
+local fold
 
--- ends the reservations of votes and removals that the live view has folded
-local function settle(base, confirmed)
-  if call('EXISTS', base .. ':pending') == 0 then return end
-  local fields = {}
-  for i = 1, #confirmed do fields[i] = pending_field(confirmed[i][4], confirmed[i][5]) end
-  local pending = open_pending(base, fields)
-  for i = 1, #confirmed do
-    local item = confirmed[i]
-    pending.drop(fields[i], item[1] == I_REMOVAL and REMOVAL .. item[6] or item[7])
+do
+  -- the fold has passed a new fence: opens the gate if it was asked for in this run, else keeps it shut, since what
+  -- is reserved under an older incarnation would no longer count
+  local function open_gate(base, n, run)
+    local gate = load_gate(base)
+    if gate.asked ~= n or gate.asked_run ~= gate.run or (run ~= '' and run ~= gate.run) then
+      call('HSET', base .. ':gate', 'state', 'shut')
+      return
+    end
+    call('UNLINK', base .. ':pending', base .. ':due')
+    call('HSET', base .. ':gate', 'state', 'open', 'run', gate.run, 'n', string.format('%.0f', n))
+    if gate.forget_clock then call('HDEL', base .. ':gate', 'clock', 'forget_clock') end
   end
-  pending.close()
-end
 
--- the voters in the items of the range, and rows of their votes, by contest, to be read together
-local function wanted_by(items, range)
-  local wanted = {}
-  for i = 1, #items do
-    local item = items[i]
-    if OF_VOTERS[item[1]] and item[2] >= range.from and item[2] < range.till then
-      local its = wanted[item[4]]
-      if not its then
-        its = { voters = {}, rows = { '' }, has = {} }
-        wanted[item[4]] = its
-      end
-      its.voters[#its.voters + 1] = item[5]
-      local choices = item[1] == I_CAST and item[10] or {}
-      for k = 1, #choices do
-        local participant = choices[k][1]
-        if not its.has[participant] then
-          its.has[participant] = true
-          its.rows[#its.rows + 1] = participant
+  -- ends the reservations of votes and removals that the live view has folded
+  local function settle(base, confirmed)
+    if call('EXISTS', base .. ':pending') == 0 then return end
+    local fields = {}
+    for i = 1, #confirmed do fields[i] = pending_field(confirmed[i][4], confirmed[i][5]) end
+    local pending = open_pending(base, fields)
+    for i = 1, #confirmed do
+      local item = confirmed[i]
+      pending.drop(fields[i], (item[1] == I_REMOVAL and REMOVAL or '') .. item[6])
+    end
+    pending.close()
+  end
+
+  -- the voters in the items of the range, and rows of their votes, by contest, to be read together
+  local function wanted_by(items, range)
+    local wanted = {}
+    for i = 1, #items do
+      local item = items[i]
+      if OF_VOTERS[item[1]] and item[2] >= range.from and item[2] < range.till then
+        local its = wanted[item[4]]
+        if not its then
+          its = { voters = {}, rows = { '' }, has = {}, has_row = {} }
+          wanted[item[4]] = its
+        end
+        if not its.has[item[5]] then
+          its.has[item[5]] = true
+          its.voters[#its.voters + 1] = item[5]
+        end
+        local choices = item[1] == I_CAST and item[11] or NOTHING
+        for k = 1, item[1] == I_CAST and item[10] ~= BALLOT and 1 or #choices do
+          local participant = item[10] == BALLOT and choices[k][1] or choices
+          if not its.has_row[participant] then
+            its.has_row[participant] = true
+            its.rows[#its.rows + 1] = participant
+          end
         end
       end
     end
+    return wanted
   end
-  return wanted
-end
 
-local STATS = { 'fenced', 'duplicates', 'quarantined', 'overruled' }
+  local STATS = { 'fenced', 'duplicates', 'quarantined', 'overruled' }
 
-local function open_fold(views, wanted)
-  local stored = call('HMGET', views .. ':stats', unpack(STATS))
-  local stats, contests = {}, {}
-  for i = 1, #STATS do stats[STATS[i]] = tonumber(stored[i] or 0) end
-  local state = {
-    contests = contests, confirmed = {}, poison = {}, work = 0, stats = stats,
-    fence = tonumber(call('GET', views .. ':fence') or 0),
-  }
-  function state.write_stats()
-    for i = 1, #STATS do
-      if stats[STATS[i]] ~= tonumber(stored[i]) then call('HSET', views .. ':stats', STATS[i], stats[STATS[i]]) end
+  local function open_fold(views, wanted)
+    local stored = call('HMGET', views .. ':stats', unpack(STATS))
+    local stats, contests = {}, {}
+    for i = 1, #STATS do stats[STATS[i]] = tonumber(stored[i] or 0) end
+    local state = {
+      contests = contests, confirmed = {}, poison = {}, work = 0, stats = stats,
+      fence = tonumber(call('GET', views .. ':fence') or 0),
+    }
+    function state.write_stats()
+      for i = 1, #STATS do
+        if stats[STATS[i]] ~= tonumber(stored[i]) then call('HSET', views .. ':stats', STATS[i], stats[STATS[i]]) end
+      end
     end
-  end
-  function state.pass(n, offset)
-    local before = state.history or call('HGET', views .. ':fences', 'history') or ''
-    state.fence, state.history = n, redis.sha1hex(string.format('%s %.0f@%.0f', before, n, offset))
-  end
-  function state.contest(contest, time)
-    local c = contests[contest]
-    if not c then
-      c = contest_state(views, contest, wanted[contest], state)
-      contests[contest] = c
-      state.work = state.work + WORK.contest
+    function state.pass(n, offset)
+      local before = state.history or call('HGET', views .. ':fences', 'history') or ''
+      state.fence, state.history = n, redis.sha1hex(string.format('%s %.0f@%.0f', before, n, offset))
     end
-    c.turn(time)
-    return c
+    function state.contest(contest, time)
+      local c = contests[contest]
+      if not c then
+        c = contest_state(views, contest, wanted[contest], state)
+        contests[contest] = c
+        state.work = state.work + WORK.contest
+      end
+      c:turn(time)
+      return c
+    end
+    return state
   end
-  return state
-end
 
-local function fold_item(state, item)
-  local kind = item[1]
-  if OF_VOTERS[kind] then
-    OF_VOTERS[kind](state, item)
-  elseif OF_CONTESTS[kind] then
-    state.work = math.huge
-    local c = state.contest(item[4], item[3])
-    if OF_CONTESTS[kind](c, item) then
-      touch(c, item[2], item[3])
-    else
-      state.stats.duplicates = state.stats.duplicates + 1
+  local function fold_item(state, item)
+    local kind = item[1]
+    if OF_VOTERS[kind] then
+      OF_VOTERS[kind](state, item)
+    elseif OF_CONTESTS[kind] then
+      state.work = math.huge
+      local c = state.contest(item[4], item[3])
+      if OF_CONTESTS[kind](c, item) then
+        touch(c, item[2], item[3])
+      else
+        state.stats.duplicates = state.stats.duplicates + 1
+      end
+    elseif kind == I_FENCE then
+      local n, after = item[3], item[4]
+      if n > state.fence and (after == UNLIMITED or after == state.fence) then
+        state.pass(n, item[2])
+        state.opened = item
+      end
+    elseif kind == I_POISON then
+      state.poison[#state.poison + 1] = string.format('%.0f', item[2])
+      state.poison[#state.poison + 1] = item[3]
+      state.stats.quarantined = state.stats.quarantined + 1
     end
-  elseif kind == I_FENCE then
-    local n, after = item[3], item[4]
-    if n > state.fence and (after == UNLIMITED or after == state.fence) then
-      state.pass(n, item[2])
-      state.opened = item
-    end
-  elseif kind == I_POISON then
-    state.poison[#state.poison + 1] = string.format('%.0f', item[2])
-    state.poison[#state.poison + 1] = item[3]
-    state.stats.quarantined = state.stats.quarantined + 1
   end
-end
 
--- A generation of one contest folds what is of that, and the fences. Reads first, writes after.
-local function fold(views, items, range, scope, base)
-  local state = open_fold(views, wanted_by(items, range))
-  local from, untimed, deadline = range.from, math.huge, nil
-  if range.seconds then
-    deadline, untimed = os.clock() + range.seconds, WORK.untimed * range.seconds / FOLD_SECONDS
-  end
-  for i = 1, #items do
-    local item = items[i]
-    if item[2] >= range.till then break end
-    local own = scope == '' or scope == TIMELINE or item[1] == I_FENCE or item[4] == scope
-    if own and item[2] >= from then
-      fold_item(state, item)
-      if i + state.work > untimed and items[i + 1] and os.clock() > deadline then range.till = item[2] + 1 end
+  -- A generation of one contest folds what is of that, and the fences. Reads first, writes after.
+  function fold(views, items, range, scope, base)
+    local state = open_fold(views, wanted_by(items, range))
+    local from, untimed, deadline = range.from, math.huge, nil
+    if range.seconds then
+      deadline, untimed = os.clock() + range.seconds, WORK.untimed * range.seconds / FOLD_SECONDS
     end
-  end
-  for _, c in pairs(state.contests) do c.write() end
-  if state.opened then
-    call('SET', views .. ':fence', string.format('%.0f', state.fence))
-    call('HSET', views .. ':fences', 'history', state.history)
-  end
-  if #state.poison > 0 then call('HSET', views .. ':quarantine', unpack(state.poison)) end
-  state.write_stats()
-  if base then
-    if state.opened then open_gate(base, state.opened[3], state.opened[5]) end
-    settle(base, state.confirmed)
+    for i = 1, #items do
+      local item = items[i]
+      if item[2] >= range.till then break end
+      local own = scope == '' or scope == TIMELINE or item[1] == I_FENCE or item[4] == scope
+      if own and item[2] >= from then
+        fold_item(state, item)
+        if i + state.work > untimed and items[i + 1] and os.clock() > deadline then range.till = item[2] + 1 end
+      end
+    end
+    for _, c in pairs(state.contests) do c:write() end
+    if state.opened then
+      call('SET', views .. ':fence', string.format('%.0f', state.fence))
+      call('HSET', views .. ':fences', 'history', state.history)
+    end
+    if #state.poison > 0 then call('HSET', views .. ':quarantine', unpack(state.poison)) end
+    state.write_stats()
+    if base then
+      if state.opened then open_gate(base, state.opened[3], state.opened[5]) end
+      settle(base, state.confirmed)
+    end
   end
 end
 
@@ -207,6 +214,21 @@ local function shut_unless_in_force(base, views, relaid)
   end
 end
 
-generations = generations_of('votes', SCHEMA, fold, {
-  exchange = exchange, accord = same_fences, taken_over = shut_unless_in_force,
-})
+do
+  -- the packed list of items, each as `unpack_list` does
+  local function unpack_items(packed)
+    local items, following = {}, nil
+    local function take(length, ...)
+      following = length
+      return { ... }
+    end
+    local count, length = list_head(packed, 1)
+    following = length
+    for i = 1, count do items[i] = take(unpack_members(packed, list_head(packed, following + 1))) end
+    return items
+  end
+
+  generations = generations_of('votes', SCHEMA, fold, {
+    exchange = exchange, accord = same_fences, taken_over = shut_unless_in_force, unpack_items = unpack_items,
+  })
+end

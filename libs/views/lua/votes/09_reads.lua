@@ -155,7 +155,7 @@ do
     local row = call('HGET', views .. ':counts:' .. contest, '')
     local last = shares.number(row and unpack_one(row)[1] or 1)
     while number <= last and number < from + SHARES_READ do
-      local share = shares.unpack(c.read_share(standing.voter, number))
+      local share = shares.unpack(c:read_share(standing.voter, number))
       shares.merge_periods(standing, share)
       for i = 1, #share.sums do sums[#sums + 1] = share.sums[i] end
       number = number + 1

@@ -193,7 +193,7 @@ LUA_MUTATIONS = {
     "no incarnation in the fold": [("if n ~= state.fence then", "if false then")],
     "no run id": [("open = v[1] == 'open' and v[2] == run,", "open = v[1] == 'open',")],
     "pending outlives the fence": [("call('UNLINK', base .. ':pending', base .. ':due')", "")],
-    "no dedup": [("if c.find(voter, standing, digest) then", "if false then")],
+    "no dedup": [("if standing.records ~= '' and c:find(voter, standing, digest) then", "if false then")],
     "no compare-and-set": [
         (
             "if offset ~= tonumber(args[2]) or (log ~= '' and log ~= args[1]) then",
@@ -216,6 +216,7 @@ LUA_MUTATIONS = {
 """Mutations that faults reveal."""
 ADMISSION_MUTATIONS = {
     "a replaced vote leaves its figures": [("move_choices(c, standing, replaced, -1, counted and -1 or 0)", "")],
+    "a voter's next plain vote counts the voter again": [("key == by_row then in_row", "false then in_row")],
     "a removed vote keeps its slot": [("if slots[i] == digest then", "if false then")],
     "a replacement takes a period of its own": [("vote.epoch = replaced.epoch", "")],
     "the sums of the former period are merged": [("epoch < standing.epoch - 1 end", "epoch < standing.epoch end")],
@@ -246,7 +247,7 @@ ADMISSION_MUTATIONS = {
     ],
     "what is not voided is restored": [("~= from then return false end", "== LATE then return false end")],
     "voids at once behind the close": [
-        ("return c.void_later(voter .. digest .. 'V', offset, restored, operation)", "")
+        ("return c:void_later(voter .. digest .. 'V', offset, restored, operation)", "")
     ],
     "a voided vote that is replaced counts no voter": [
         ("if not counted then move_contest(c, standing, vote, 0, 1) end", "")
