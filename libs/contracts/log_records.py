@@ -1,6 +1,5 @@
 """Log records and positions, shared by the code that writes, reads or folds them."""
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
@@ -15,8 +14,7 @@ class Position(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
+class LogRecord(NamedTuple):
     """One record of the log. `timestamp_ms` is the broker's append time."""
 
     offset: int

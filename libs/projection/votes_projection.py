@@ -125,10 +125,8 @@ async def refill(addresses: AddressCounters, records: Sequence[LogRecord]) -> No
 
 
 def _events_with_address(records: Sequence[LogRecord]) -> Iterator[Any]:
-    for record in records:
-        if b'"address":"' not in record.value:
-            continue
-        event = plain_vote(record.value) or vote_codec.decode(record.value)
+    for value in [record.value for record in records if b'"address":"' in record.value]:
+        event = plain_vote(value) or vote_codec.decode(value)
         if isinstance(getattr(event, "address", None), str):
             yield event
 

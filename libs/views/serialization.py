@@ -1,6 +1,7 @@
 """Conversion between the types of `libs.tally` and the packed arguments and replies of `lua/votes`."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
+from binascii import a2b_base64
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -34,6 +35,8 @@ FORMS: Final = ("plain", "rating", "ballot")
 BALLOT: Final = 2
 """Index in `FORMS`."""
 
+_FROM_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+_PADDING: Final = b"", b"===", b"==", b"="
 _GLOB: Final = str.maketrans({character: f"\\{character}" for character in "*?[]\\^"})
 
 pack = msgpack.Packer(use_bin_type=False, autoreset=True).pack
@@ -44,8 +47,11 @@ def unpack(reply: bytes) -> Any:
 
 
 def raw(pseudonym: str) -> bytes:
-    """Decode unpadded base64url, to save a quarter of the size in the views."""
-    return urlsafe_b64decode(pseudonym + "=" * (-len(pseudonym) % 4))
+    """Decode unpadded base64url, to save a quarter of the size in the views.
+
+    Raises `ValueError` as `urlsafe_b64decode` does, which takes twice as long.
+    """
+    return a2b_base64(pseudonym.encode("ascii").translate(_FROM_URL_SAFE) + _PADDING[len(pseudonym) % 4])
 
 
 def text(raw_bytes: bytes) -> str:

@@ -136,7 +136,7 @@ def minutes_of(log: Sequence[LogRecord]) -> dict[str, dict[int, dict[Any, Any]]]
 
 
 def stretched(log: Sequence[LogRecord], factor: int) -> list[LogRecord]:
-    return [replace(record, timestamp_ms=record.timestamp_ms * factor) for record in log]
+    return [record._replace(timestamp_ms=record.timestamp_ms * factor) for record in log]
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
