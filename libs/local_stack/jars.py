@@ -6,11 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
-import requests
 from filelock import FileLock
-from jgo.config import GlobalSettings
-from jgo.constants import MAVEN_CENTRAL_URL
-from jgo.maven import MavenContext, PythonResolver
 from platformdirs import user_cache_path
 
 from libs.local_stack import errors
@@ -21,27 +17,32 @@ PARALLEL = 4
 ATTEMPTS = 3
 
 
+def home() -> Path:
+    """Return the directory of the jars."""
+    return user_cache_path("tallykeeper") / "kafka-4.3.0"
+
+
 def class_path(report: Report, cancelled: Event | None = None, cache: Path | None = None) -> list[Path]:
     """Return the jars in class path order, downloading missing ones under a file lock.
 
     A jar is hashed when downloaded and whenever its size or modification time has changed. Raises `StackError` if
     one cannot be downloaded or is not the pinned one, or once `cancelled` is set.
     """
-    home = cache or user_cache_path("tallykeeper") / "kafka-4.3.0"
-    repositories = {**GlobalSettings.load().repositories, "central": MAVEN_CENTRAL_URL}
+    directory = cache or home()
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        with FileLock(home / "lock"):
-            return JarStore(home, repositories).complete(pins(), report, cancelled or Event())
+        directory.mkdir(parents=True, exist_ok=True)
+        with FileLock(directory / "lock"):
+            return JarStore(directory).complete(pins(), report, cancelled or Event())
     except OSError as error:
-        raise errors.from_os_error(error, home) from error
+        raise errors.from_os_error(error, directory) from error
 
 
 class JarStore:
     """Private Maven repository, without other programs' partial files, and a record of the verified jars."""
 
-    def __init__(self, home: Path, repositories: dict[str, str]) -> None:
-        """`repositories` maps names to base URLs, tried in this order."""
+    def __init__(self, home: Path, repositories: dict[str, str] | None = None) -> None:
+        """`repositories` maps names to base URLs, tried in this order; by default those that jgo is
+        configured with, and Maven's central one."""
         self._repositories = repositories
         self._repository = home / "repository"
         self._checked_file = home / "checked.json"
@@ -89,6 +90,12 @@ class JarStore:
         return True
 
     def _fetch(self, pin: Pin) -> None:
+        import requests  # noqa: PLC0415 (like jgo, only imported for downloads: it takes 0.3 s of each start)
+        from jgo.config import GlobalSettings  # noqa: PLC0415
+        from jgo.constants import MAVEN_CENTRAL_URL  # noqa: PLC0415
+        from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415
+
+        configured = {**GlobalSettings.load().repositories, "central": MAVEN_CENTRAL_URL}
         group, artifact, version = pin.coordinate.split(":")
         reason = "its checksum is not the pinned one"
         for _ in range(ATTEMPTS):
@@ -96,7 +103,7 @@ class JarStore:
             context = MavenContext(
                 resolver=PythonResolver(),
                 repo_cache=self._repository,
-                remote_repos=self._repositories,
+                remote_repos=self._repositories or configured,
                 timeout=30,
             )
             try:

@@ -5,7 +5,7 @@ import base64
 import logging
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
 from libs.local_stack.server_interface import start_and_wait
-from libs.local_stack.startup_report import Report
+from libs.local_stack.startup_report import Report, Silence
 
 SESSION_MS = 3000
 MOST_REPLICAS = 3
@@ -151,11 +151,23 @@ class NativeKafka:
             await self._process.kill()
 
     def _prepare(self, cancelled: Event) -> list[str]:
-        """Download the jars, write the configuration and format the storage; returns the broker's command line."""
-        from libs.local_stack import jars  # noqa: PLC0415 (needs the extra `local`)
+        """Prepare all that a start needs; returns the broker's command line."""
+        from libs.local_stack import jars, kafka_aot_cache  # noqa: PLC0415 (need the extra `local`)
 
-        class_path = jars.class_path(self._report, cancelled)
-        run = [str(java.find()), "-cp", os.pathsep.join(map(str, class_path))]
+        program, class_path = java.find(), jars.class_path(self._report, cancelled)
+        cache = kafka_aot_cache.options(
+            program,
+            class_path,
+            jars.home(),
+            lambda directory: _on_trial(directory, self._reaper)._command(program, class_path),
+            self._reaper,
+            self._report,
+            cancelled,
+        )
+        return self._command(program, class_path, cache)
+
+    def _command(self, program: Path, class_path: Sequence[Path], cache: Sequence[str] = ()) -> list[str]:
+        """Write the configuration and format the storage; returns the command line."""
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)
             properties = self._data_dir / "server.properties"
@@ -165,9 +177,9 @@ class NativeKafka:
                 self._format(log)
         except OSError as error:
             raise errors.from_os_error(error, self._data_dir) from error
-        heap = f"-Xmx{self._heap_mb}m"
-        logging_options = f"-Dlog4j2.configurationFile={LOGGING}"
-        return [run[0], heap, *JVM_OPTIONS, logging_options, *run[1:], "kafka.Kafka", str(properties)]
+        own = [f"-Xmx{self._heap_mb}m", *JVM_OPTIONS, *cache, f"-Dlog4j2.configurationFile={LOGGING}"]
+        jars = os.pathsep.join(map(str, class_path))
+        return [str(program), *own, "-cp", jars, "kafka.Kafka", str(properties)]
 
     def _format(self, log: Path) -> None:
         """Give the storage its ids, as Kafka's storage tool does, which would start a Java process for it."""
@@ -212,6 +224,12 @@ class NativeKafka:
             "share.coordinator.state.topic.replication.factor": replicas,
             "share.coordinator.state.topic.min.isr": in_sync,
         }
+
+
+def _on_trial(directory: Path, reaper: Reaper) -> NativeKafka:
+    """Return a broker of its own, from whose run Java's cache is made."""
+    port, controller_port = ports.free_ports(2)
+    return NativeKafka(port, controller_port, directory, directory / "log", reaper, report=Silence())
 
 
 def _lines(properties: Mapping[str, object]) -> str:
