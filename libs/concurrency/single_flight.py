@@ -68,3 +68,10 @@ class SingleFlight(Generic[T]):
                 future.cancel()
             self._task = self._served = None
             self._waiting = []
+
+
+def outcome(future: "asyncio.Future[T]") -> T | BaseException:
+    """Return the result or the error of a future that is done."""
+    if future.cancelled():
+        return asyncio.CancelledError()
+    return future.exception() or future.result()

@@ -9,7 +9,8 @@ from starlette.requests import ClientDisconnect
 from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web import cors
-from libs.web.asgi_routes import AsgiRoute
+from libs.web.asgi_routes import AsgiRoute, DirectRoute
+from libs.web.caching import NOT_SHARED
 from libs.web.direct_routes import DirectRoutes
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.metrics import RequestTimes
@@ -27,13 +28,12 @@ ALWAYS_SERVED: Final = ("/livez", "/readyz", "/metrics", "/operations", "/dashbo
 FOR_OPERATORS: Final = ("/metrics", "/operations")
 FOR_PLATFORMS: Final = "/operations/purchases"
 """Payment platforms send their reports here from outside."""
-NOT_SHARED: Final = (b"cache-control", b"private, no-cache")
 
 
 class HttpMiddleware:
     """Serves every path with and without a trailing slash, without redirects, and HEAD for every GET. A bug is a
     500 problem, never a stack trace; every response has a request id. GET responses without `Cache-Control` get
-    `private`: by default, shared caches skip responses to requests with `Authorization`, but not with a cookie.
+    `NOT_SHARED`.
 
     Routes are declared without the trailing slash, on apps with `redirect_slashes=False`. Hot routes are served
     here, without the app's middleware. While one of `refusals` returns an error, only `ALWAYS_SERVED` is served.
@@ -55,7 +55,8 @@ class HttpMiddleware:
         self.limits = limits
         self.shows_operations = shows_operations
         self._times = RequestTimes()
-        self.direct = DirectRoutes(hot, refusals, limits, self._times)
+        direct = [route for route in hot if isinstance(route, DirectRoute)]
+        self.direct = DirectRoutes(direct, refusals, limits, self._times)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

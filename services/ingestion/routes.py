@@ -9,10 +9,9 @@ from starlette.responses import Response
 from libs.contracts.position_token import encode_positions
 from libs.tally.commands import RemoveVote
 from libs.voting.service import VotingService
-from libs.web.asgi_routes import AsgiRoute
+from libs.web.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
-from libs.web.direct_routes import DirectRoute
 from libs.web.openapi import (
     BAD_BODY,
     LOCATION,

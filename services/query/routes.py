@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from fastapi import Query
 from starlette.responses import Response
 
-from libs.web.asgi_routes import AsgiRoute
+from libs.web.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.common_parameters import IfNoneMatch
 from libs.web.openapi import UNCHANGED, Schema, answers, needs, problems
 from services.query.certificate_endpoint import CertificateDownload
@@ -117,10 +117,12 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
         `updated`, `Tally-Position` and `Tally-Final` are as of that time, too.
         """
 
-    return AsgiRoute(
+    return DirectRoute(
         "/contests/{contest_key}/vote_updates",
         vote_updates,
         serve,
+        serve.start,
+        most_bytes=0,
         methods=["GET"],
         response_model=VoteCount,
         responses=answers(

@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.concurrency.single_flight import SingleFlight
+from libs.concurrency.single_flight import SingleFlight, outcome
 from libs.contracts.catalogue_events import ContestConfig
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
@@ -82,7 +82,7 @@ class SnapshotCache:
         """Return a snapshot with all offsets before `wanted`. Raises `NotFound` and `ViewsUnavailable`."""
         mark = await self._looks[self._partition(account)].next()
         entry = self._entry(account, key)
-        fresh = entry.seen == mark and asyncio.get_running_loop().time() < entry.fresh_until
+        fresh = _is_fresh(entry, mark)
         if wanted and not (entry.snapshot and covers(entry.snapshot.counts.positions, wanted)):
             await self._watch.reach(wanted, within_s)
             fresh = False
@@ -91,6 +91,24 @@ class SnapshotCache:
             return await entry.rounds.next()
         entry.snapshot = entry.snapshot.at(now())
         return entry.snapshot
+
+    def find(self, account: str, key: str, found: Callable[[Snapshot | BaseException], None]) -> None:
+        """Call `found` with what `get` would return or raise, without a task."""
+
+        def take(look: "asyncio.Future[Mark]") -> None:
+            mark = outcome(look)
+            if isinstance(mark, BaseException):
+                found(mark)
+                return
+            entry = self._entry(account, key)
+            if entry.snapshot is not None and _is_fresh(entry, mark):
+                entry.snapshot = entry.snapshot.at(now())
+                found(entry.snapshot)
+            else:
+                entry.wanted = mark
+                entry.rounds.next().add_done_callback(lambda built: found(outcome(built)))
+
+        self._looks[self._partition(account)].next().add_done_callback(take)
 
     async def mark(self, account: str) -> Mark:
         """Return a mark of the part of the catalogue with this account. Raises `ViewsUnavailable`."""
@@ -166,6 +184,11 @@ def now() -> int:
 def covers(positions: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
     """Return whether every offset before `wanted` is before `positions`."""
     return all(positions.get(partition, -1) >= offset for partition, offset in wanted.items())
+
+
+def _is_fresh(entry: Entry, mark: Mark) -> bool:
+    """Return whether the snapshot is of this state of the catalogue, and its votes are recent enough."""
+    return entry.seen == mark and asyncio.get_running_loop().time() < entry.fresh_until
 
 
 def _snapshot(account: str, config: ContestConfig) -> Snapshot | None:

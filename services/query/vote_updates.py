@@ -1,7 +1,8 @@
-"""`GET /contests/<key>/vote_updates`: a contest's counts, as bare ASGI for speed."""
+"""`GET /contests/<key>/vote_updates`: a contest's counts, as bare ASGI; the current ones mostly without it."""
 
+import asyncio
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
@@ -12,8 +13,10 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
 from libs.tally.time import microseconds, parse_timestamp
 from libs.views.timeline import MINUTE_MS
-from libs.web.auth import ApiKey, Authenticator, header, require
+from libs.web.auth import ApiKey, Authenticator, Headers, header, require
+from libs.web.direct_routes import DirectCycle
 from libs.web.etags import not_modified
+from services.query.encoded_response import Header
 from services.query.errors import ResultsHidden
 from services.query.historical_counts import PastCounts
 from services.query.snapshot import Snapshot
@@ -47,8 +50,21 @@ class VoteUpdates:
         self._votes = votes
         self._wait_s = wait_s
 
+    def start(self, request: DirectCycle) -> bool:
+        """Respond as `__call__` does, without a task; False if a position or a time is requested."""
+        scope = request.scope
+        key = self._auth.known(scope)
+        if key is None:
+            return False
+        require(key, "results:read")
+        asked = parse(scope["query_string"], self._votes.end)
+        if asked.positions or asked.minute is not None:
+            return False
+        contest = scope["path_params"]["contest_key"]
+        self._snapshots.find(key.account, contest, partial(_respond, request, key, asked))
+        return True
+
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        headers = scope["headers"]
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "results:read")
         asked = parse(scope["query_string"], self._votes.end)
@@ -57,17 +73,15 @@ class VoteUpdates:
         if asked.positions:
             present = await self._visible(key, contest, asked.positions)
         snapshot = present if asked.minute is None else await self._past.as_of(present, asked.minute)
-        answer = snapshot.answer(ANSWERS[asked.sources, asked.details])
-        unchanged = not_modified(header(headers, b"if-none-match"), answer.tag)
-        sent = answer.not_modified if unchanged else answer.headers
+        status, sent, body = _response(scope["headers"], asked, snapshot)
         if asked.minute is not None and is_complete(present, asked.minute):
             sent = [(name, LASTING if name == b"cache-control" else value) for name, value in sent]
         if snapshot is present and asked.positions and not covers(snapshot.counts.positions, asked.positions):
             # events up to the requested position did not change this contest, so its counts are of an earlier one
             reached = encode_positions(merge_positions([snapshot.counts.positions, asked.positions])).encode()
             sent = [(name, reached if name == b"tally-position" else value) for name, value in sent]
-        await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
-        await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+        await send({"type": "http.response.start", "status": status, "headers": sent})
+        await send({"type": "http.response.body", "body": body})
 
     async def _visible(self, key: ApiKey, contest: str, positions: Mapping[int, int]) -> Snapshot:
         """Return a snapshot that includes `positions`.
@@ -75,9 +89,35 @@ class VoteUpdates:
         Raises `NotFound`, `ResultsHidden`, and `ViewsUnavailable` if they are not reached in time.
         """
         snapshot = await self._snapshots.get(key.account, contest, positions, self._wait_s)
-        if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
-            raise ResultsHidden(snapshot.visibility)
+        _check_visible(key, snapshot)
         return snapshot
+
+
+def _respond(request: DirectCycle, key: ApiKey, asked: Asked, found: Snapshot | BaseException) -> None:
+    """Respond with the current counts, or with the error of reading them. Raises nothing."""
+    try:
+        if isinstance(found, BaseException):
+            raise found
+        _check_visible(key, found)
+        request.respond(*_response(request.scope["headers"], asked, found))
+    except asyncio.CancelledError:
+        request.release()  # the process ends
+    except Exception as error:
+        request.fail(error)
+
+
+def _check_visible(key: ApiKey, snapshot: Snapshot) -> None:
+    """Raise `ResultsHidden` if the key may not see the counts now."""
+    if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
+        raise ResultsHidden(snapshot.visibility)
+
+
+def _response(headers: Headers, asked: Asked, snapshot: Snapshot) -> tuple[int, list[Header], bytes]:
+    """Return status, headers and body of a response with these counts."""
+    answer = snapshot.answer(ANSWERS[asked.sources, asked.details])
+    if not_modified(header(headers, b"if-none-match"), answer.tag):
+        return 304, answer.not_modified, b""
+    return 200, answer.headers, answer.body
 
 
 @lru_cache(maxsize=1024)
