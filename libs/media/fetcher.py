@@ -16,6 +16,7 @@ from typing import IO, Final
 import httpx
 
 from libs.media.ssrf_guard import Allowed, plain_address
+from libs.media.url_fetcher import NotFetched
 from libs.web.tls import public_authorities
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -28,10 +29,6 @@ MAX_URL_LENGTH: Final = 2048
 WRONG_IN_URLS: Final = re.compile(r"[\s\\\x00-\x1f\x7f]")
 AWAY: Final = "cannot be fetched: no answer from there at a public address"
 """The same message for every cause, to reveal nothing about internal networks, not even open ports."""
-
-
-class NotFetched(ValueError):
-    """The URL cannot be fetched, or is not allowed; the message is safe to show."""
 
 
 async def resolve(host: str, port: int) -> list[str]:

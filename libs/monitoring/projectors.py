@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from libs.web.tls import public_authorities
@@ -20,6 +19,8 @@ async def failing_tasks(metrics_urls: Iterable[str]) -> list[str]:
 
 
 async def _failing(metrics_url: str) -> list[str]:
+    import httpx  # noqa: PLC0415 (delays the start)
+
     try:
         async with httpx.AsyncClient(verify=public_authorities(), timeout=TIMEOUT_S, trust_env=False) as client:
             answer = (await client.get(metrics_url)).raise_for_status()

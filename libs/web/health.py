@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 import orjson
-from fastapi import APIRouter
-from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -25,19 +23,9 @@ UNAVAILABLE = "unavailable"
 logger = logging.getLogger(__name__)
 
 
-class Liveness(BaseModel):
-    status: str = Field(description="Always `alive`.")
+class Endpoints(NamedTuple):
+    """The handlers of `/livez` and `/readyz`."""
 
-
-class Readiness(BaseModel):
-    ready: bool = Field(description="Whether all required dependencies are available.")
-    dependencies: dict[str, str] = Field(
-        description="`ready` or `unavailable`, by dependency; some are optional. Listed on the operators' port "
-        "only. The process's log and `tally doctor` give the reasons."
-    )
-
-
-class _Endpoints(NamedTuple):
     livez: Callable[[Request], Awaitable[Response]]
     readyz: Callable[[Request], Awaitable[Response]]
 
@@ -47,25 +35,8 @@ def health_routes(checks: Mapping[str, Check], optional_checks: Mapping[str, Che
 
     Failures of `optional_checks` are listed too, but do not affect the status. Reasons are logged.
     """
-    livez, readyz = _endpoints(checks, optional_checks)
+    livez, readyz = endpoints(checks, optional_checks)
     return [Route("/livez", livez), Route("/readyz", readyz)]
-
-
-def health_router(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> APIRouter:
-    """Return `health_routes` with their OpenAPI descriptions."""
-    livez, readyz = _endpoints(checks, optional_checks)
-    router = APIRouter(tags=["operations"])
-    router.add_api_route("/livez", livez, responses={200: {"description": "Alive.", "model": Liveness}})
-    away = "A required dependency is unavailable."
-    router.add_api_route(
-        "/readyz",
-        readyz,
-        responses={
-            200: {"description": "Ready.", "model": Readiness},
-            503: {"description": away, "model": Readiness},
-        },
-    )
-    return router
 
 
 async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
@@ -73,7 +44,8 @@ async def reasons_of(checks: Mapping[str, Check]) -> dict[str, str]:
     return dict(zip(checks, await asyncio.gather(*map(_reason, checks.values())), strict=True))
 
 
-def _endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> _Endpoints:
+def endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> Endpoints:
+    """Return handlers that share what they have logged and checked."""
     logged: dict[str, str] = {}
 
     async def check_liveness(_: Request) -> Response:
@@ -105,7 +77,7 @@ def _endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]
             dependencies = {}
         return _json({"ready": ready, "dependencies": dependencies}, 200 if ready else 503)
 
-    return _Endpoints(check_liveness, check_readiness)
+    return Endpoints(check_liveness, check_readiness)
 
 
 async def _reason(check: Check) -> str:

@@ -25,11 +25,12 @@ from libs.web.auth import ApiKey
 from libs.web.connection_limits import ConnectionLimits
 from libs.web.docs_pages import page_routes
 from libs.web.errors import handle_errors
-from libs.web.health import Check, health_router
+from libs.web.health import Check
 from libs.web.http_middleware import HttpMiddleware, Refusal, never_refuse
 from libs.web.http_protocol import BoundedConfig
-from libs.web.metrics import MetricRefresher, metrics_router
+from libs.web.metrics import MetricRefresher
 from libs.web.openapi_document import DocumentedApp
+from libs.web.operations_routers import health_router, metrics_router
 from libs.web.rate_limits import RateLimits, SharedCounts
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
 from libs.web.side_server import listen, serve_in_background
@@ -179,6 +180,7 @@ def tune_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
+    gc.enable()
 
 
 def raise_open_file_limit() -> None:

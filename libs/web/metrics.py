@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from fastapi import APIRouter
 from prometheus_client import Histogram
 from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
@@ -38,21 +37,6 @@ def metrics_route(metric_refreshers: Iterable[MetricRefresher] = ()) -> Route:
         return Response(body, headers={"Cache-Control": "no-store"}, media_type=media_type)
 
     return Route("/metrics", metrics)
-
-
-def metrics_router(metric_refreshers: Iterable[MetricRefresher] = ()) -> APIRouter:
-    """Return `metrics_route` with its OpenAPI description."""
-    router, text = APIRouter(tags=["operations"]), {"schema": {"type": "string"}}
-    content = {"text/plain": text, "application/openmetrics-text": text}
-    router.add_api_route(
-        "/metrics",
-        metrics_route(metric_refreshers).endpoint,
-        name="read_metrics",
-        description="Metrics since the process started, in Prometheus's text format or OpenMetrics.",
-        response_class=Response,
-        responses={200: {"description": "All metrics.", "content": content}},
-    )
-    return router
 
 
 class RequestTimes:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, MutableMapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
-
 from libs.contracts.validation import Problem, ValidationFailed
+
+if TYPE_CHECKING:  # the projector serves HTTP without FastAPI
+    from fastapi.dependencies.models import Dependant
+    from fastapi.routing import APIRoute
 
 MOST_CACHED: Final = 1_000
 CACHED: Final = "query_parameter_names"
@@ -20,7 +21,7 @@ SHOWN: Final = 100
 def refuse_unknown_parameters(scope: MutableMapping[str, Any]) -> None:
     """Raise `ValidationFailed` for query parameters that the request's route does not have."""
     query, route = scope.get("query_string"), scope.get("route")
-    if not query or not isinstance(route, APIRoute):
+    if not query or not hasattr(route, "dependant"):  # of FastAPI's routes alone
         return
     known = _known_of(route)
     unknown = _unknown(query, known)
@@ -37,7 +38,7 @@ def _unknown(query: bytes, known: frozenset[str]) -> tuple[str, ...]:
     return tuple(name[:SHOWN] for name in given if name not in known)
 
 
-def _known_of(route: APIRoute) -> frozenset[str]:
+def _known_of(route: "APIRoute") -> frozenset[str]:
     """Return the documented query parameters: of the handler's signature, and added by its router."""
     held: frozenset[str] | None = getattr(route, CACHED, None)
     if held is None:
@@ -48,7 +49,7 @@ def _known_of(route: APIRoute) -> frozenset[str]:
     return held
 
 
-def _signed(dependant: Dependant) -> Iterator[str]:
+def _signed(dependant: "Dependant") -> Iterator[str]:
     yield from (field.alias for field in dependant.query_params)
     for each in dependant.dependencies:
         yield from _signed(each)

@@ -3,8 +3,6 @@
 import ssl
 from functools import cache
 
-import httpx
-
 
 @cache
 def public_authorities() -> ssl.SSLContext:
@@ -12,4 +10,6 @@ def public_authorities() -> ssl.SSLContext:
 
     Each client would otherwise load the authorities itself, even for plain HTTP: 20 to 40 ms.
     """
+    import httpx  # noqa: PLC0415 (delays the start of processes that send no requests)
+
     return httpx.create_ssl_context(trust_env=False)

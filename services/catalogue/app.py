@@ -22,9 +22,9 @@ from libs.legacy.routes.route_builder import LegacyEnvironment
 from libs.legacy.routes.router import legacy_router
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
-from libs.media.fetcher import open_fetcher
 from libs.media.image_store import ImageStore
 from libs.media.ssrf_guard import parse_allowed
+from libs.media.url_fetcher import FetcherOnDemand
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets
 from libs.storage.store import StorageUnavailable, open_store
@@ -164,6 +164,9 @@ async def _open_guarded(
     )
     image_urls = ImageUrls(settings.public_url)
     files = Files(settings.namespace, production.record_service, store, scanner)
+    fetcher = FetcherOnDemand(
+        parse_allowed(settings.fetch_allow), settings.image_max_bytes, settings.fetch_timeout_ms / 1000
+    )
     decoders = Decoders(settings.image_max_pixels, settings.image_cpu_ms / 1000)
 
     def image_store(namespace: str) -> ImageStore:
@@ -182,13 +185,7 @@ async def _open_guarded(
             await load_functions(valkey)
         with suppress(StorageUnavailable):
             await urls.load()
-        async with (
-            production.keys.refreshing(),
-            test.keys.refreshing(),
-            open_fetcher(
-                parse_allowed(settings.fetch_allow), settings.image_max_bytes, settings.fetch_timeout_ms / 1000
-            ) as fetcher,
-        ):
+        async with production.keys.refreshing(), test.keys.refreshing():
             images, test_images = (
                 Images(each.record_service, its_media.image_store, fetcher, scanner)
                 for each, its_media in zip((production, test), media, strict=True)
@@ -229,6 +226,7 @@ async def _open_guarded(
                 refusal=guard.refusal,
             )
     finally:
+        await fetcher.close()
         await decoders.close()
         await log.stop()
         await valkey.close()

@@ -20,9 +20,9 @@ from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Scanner
-from libs.media.fetcher import Fetcher, NotFetched
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.picture_encoding import FORMATS, NotAPicture
+from libs.media.url_fetcher import NotFetched, UrlFetcher
 from libs.storage.store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
 
@@ -43,7 +43,7 @@ class Images:
         self,
         record_service: RecordService,
         image_store: ImageStore,
-        fetcher: Fetcher,
+        fetcher: UrlFetcher,
         scanner: Scanner | None = None,
     ) -> None:
         """With a `scanner`, pictures that it does not pass are refused."""

@@ -2,7 +2,6 @@
 
 from io import BytesIO
 
-import segno
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,6 +23,8 @@ def code_route(auth: Authenticator) -> Route:
         if not text.startswith(("https://", "http://")) or len(text) > MOST_CHARACTERS:
             fault = f"text must be a web address of at most {MOST_CHARACTERS} characters"
             raise ValidationFailed([Problem("", fault)])
+        import segno  # noqa: PLC0415 (delays the start)
+
         svg = BytesIO()
         segno.make(text, error="m", micro=False).save(svg, kind="svg", border=3, light="#fff")
         return Response(svg.getvalue(), headers=HEADERS, media_type="image/svg+xml")

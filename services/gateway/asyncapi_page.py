@@ -1,7 +1,9 @@
 """`GET /asyncapi`: describes the topics and their records, as an AsyncAPI document or as a page."""
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from html import escape
 from string import Template
 from typing import Any, Final
@@ -10,7 +12,6 @@ import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from libs.contracts.asyncapi import asyncapi_document
 from libs.web.http_service import HttpModule
 from services.gateway.html_pages import HTML, PAGE, Accept, page_for
 
@@ -23,9 +24,15 @@ $topics""")
 
 
 def asyncapi_module(namespace: str, partitions: int, version: str) -> HttpModule:
-    """Return the module of `/asyncapi`."""
-    description = asyncapi_document(namespace, partitions, version)
-    document, page = orjson.dumps(description), asyncapi_page(description)
+    """Return the module of `/asyncapi`. The document is built at the first request."""
+
+    @cache
+    def document_and_page() -> tuple[bytes, str]:
+        from libs.contracts.asyncapi import asyncapi_document  # noqa: PLC0415 (FastStream delays the start)
+
+        description = asyncapi_document(namespace, partitions, version)
+        return orjson.dumps(description), asyncapi_page(description)
+
     router = APIRouter(tags=["operations"])
     described: dict[int | str, dict[str, Any]] = {
         200: {
@@ -40,6 +47,7 @@ def asyncapi_module(namespace: str, partitions: int, version: str) -> HttpModule
     @router.get("/asyncapi", response_class=Response, responses=described)
     async def read_asyncapi(accept: Accept = None) -> Response:
         """Read the log's description (AsyncAPI)."""
+        document, page = await asyncio.to_thread(document_and_page)
         json = Response(document, headers={"Vary": "Accept"}, media_type="application/json")
         return page_for(accept, page) or json
 

@@ -13,8 +13,6 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from services.cli.commands.dashboard import open_dashboard
-from services.cli.voting_page.server import serve_voting_page
 
 
 def up(
@@ -81,6 +79,9 @@ async def _run(supervisor: Supervisor, report: Report, *, as_json: bool, opens_b
     async with AsyncExitStack() as opened:
 
         async def ready(stack: dict[str, Any]) -> None:
+            from services.cli.commands.dashboard import open_dashboard  # noqa: PLC0415 (not before it is ready)
+            from services.cli.voting_page.server import serve_voting_page  # noqa: PLC0415
+
             page = await opened.enter_async_context(serve_voting_page(stack))
             report.line(f"voting page: {page}")
             if opens_browser:

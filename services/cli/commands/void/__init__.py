@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from services.cli.audited_group import AuditedGroup
 from services.cli.command_decorator import command_group
 from services.cli.commands.void.command import void
 from services.cli.commands.void.list_ import list_voids
 from services.cli.commands.void.undo import undo
-from services.cli.operator_actions import AuditedGroup
 
 
 class DefaultRunGroup(AuditedGroup):
