@@ -30,11 +30,17 @@ class FetcherOnDemand:
 
     async def fetch(self, url: str, into: IO[bytes]) -> None:
         """Download the URL's content. Raises `NotFetched`."""
+        fetcher = self._fetcher or await self._open()
+        await fetcher.fetch(url, into)
+
+    async def _open(self) -> UrlFetcher:
         async with self._opening:
-            if self._fetcher is None:
-                module = await asyncio.to_thread(import_module, "libs.media.fetcher")
-                self._fetcher = await self._opened.enter_async_context(module.open_fetcher(*self._arguments))
-        await self._fetcher.fetch(url, into)
+            if self._fetcher is not None:
+                return self._fetcher
+            module = await asyncio.to_thread(import_module, "libs.media.fetcher")
+            opened: UrlFetcher = await self._opened.enter_async_context(module.open_fetcher(*self._arguments))
+            self._fetcher = opened
+            return opened
 
     async def close(self) -> None:
         await self._opened.aclose()

@@ -20,7 +20,8 @@ SHOWN: Final = 100
 
 def refuse_unknown_parameters(scope: MutableMapping[str, Any]) -> None:
     """Raise `ValidationFailed` for query parameters that the request's route does not have."""
-    query, route = scope.get("query_string"), scope.get("route")
+    query: bytes | None = scope.get("query_string")
+    route: Any = scope.get("route")
     if not query or not hasattr(route, "dependant"):  # of FastAPI's routes alone
         return
     known = _known_of(route)

@@ -5,7 +5,7 @@ import sys
 import traceback
 from importlib.metadata import version
 from types import TracebackType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
 
@@ -58,7 +58,7 @@ COMMANDS: Final = {
 class AllCommands(AuditedGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = LazyCommands("services.cli.commands", COMMANDS)
+        self.commands = cast(Any, LazyCommands("services.cli.commands", COMMANDS))
 
 
 app = typer.Typer(

@@ -95,6 +95,10 @@ class SnapshotCache:
     def find(self, account: str, key: str, found: Callable[[Snapshot | BaseException], None]) -> None:
         """Call `found` with what `get` would return or raise, without a task."""
 
+        def pass_on(built: "asyncio.Future[Snapshot]") -> None:
+            snapshot = outcome(built)
+            found(snapshot)
+
         def take(look: "asyncio.Future[Mark]") -> None:
             mark = outcome(look)
             if isinstance(mark, BaseException):
@@ -106,7 +110,7 @@ class SnapshotCache:
                 found(entry.snapshot)
             else:
                 entry.wanted = mark
-                entry.rounds.next().add_done_callback(lambda built: found(outcome(built)))
+                entry.rounds.next().add_done_callback(pass_on)
 
         self._looks[self._partition(account)].next().add_done_callback(take)
 
