@@ -64,24 +64,43 @@ _Call = dict[int, list[_Queued]]
 
 
 class _GroupQueue:
-    """Queued `requests` of the partitions that share calls, and the calls in flight."""
+    """Queued `requests` by partition, of the partitions that share calls, and the calls in flight.
+
+    The partitions are in the order of their turns.
+    """
 
     __slots__ = ("in_flight", "requests", "worker")
 
     def __init__(self) -> None:
-        self.requests: deque[_Queued] = deque()
+        self.requests: dict[int, deque[_Queued]] = {}
         self.in_flight: list[_Call] = []
         self.worker: asyncio.Task[None] | None = None
 
     def take_call(self) -> _Call:
-        """Remove the first requests from the queue, as many as one call may decide."""
+        """Remove as many requests from the queue as one call may decide.
+
+        All requests of a partition are taken before those of the next: each partition adds to a call's cost.
+        """
         call: _Call = {}
-        for _ in range(min(CALL_REQUESTS, len(self.requests))):
-            partition = self.requests[0].partition
-            if partition not in call and len(call) == CALL_PARTITIONS:
-                break
-            call.setdefault(partition, []).append(self.requests.popleft())
+        room = CALL_REQUESTS
+        while self.requests and room and len(call) < CALL_PARTITIONS:
+            partition = next(iter(self.requests))
+            waiting = self.requests.pop(partition)
+            call[partition] = [waiting.popleft() for _ in range(min(room, len(waiting)))]
+            room -= len(call[partition])
+            if waiting:
+                self.requests[partition] = waiting  # it goes on after the others
         return call
+
+    def drop_overdue(self, now: float) -> list[_Queued]:
+        """Remove the overdue requests, which are never sent, from the queue."""
+        overdue = []
+        for partition, waiting in list(self.requests.items()):
+            overdue += [queued for queued in waiting if queued.deadline <= now]
+            self.requests[partition] = deque(queued for queued in waiting if queued.deadline > now)
+            if not self.requests[partition]:
+                del self.requests[partition]
+        return overdue
 
 
 class ReservationBatcher:
@@ -106,7 +125,7 @@ class ReservationBatcher:
         queue = self._queues.get(number)
         if queue is None:
             queue = self._queues[number] = _GroupQueue()
-        queue.requests.append(_Queued(partition, request, deadline, reply))
+        queue.requests.setdefault(partition, deque()).append(_Queued(partition, request, deadline, reply))
         if queue.worker is None:
             queue.worker = asyncio.create_task(self._work(queue), context=Context())  # it outlives the request
         if self._sweeper is None:
@@ -167,13 +186,8 @@ class ReservationBatcher:
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop) if busy else None
         for queue in busy:
             in_flight = chain.from_iterable(batch for call in queue.in_flight for batch in call.values())
-            overdue = [queued for queued in (*in_flight, *queue.requests) if queued.deadline <= now]
-            if overdue:
-                live = [queued for queued in queue.requests if queued.deadline > now]
-                # in place: the worker uses the same queue
-                queue.requests.clear()
-                queue.requests.extend(live)
-            for queued in overdue:
+            overdue = [queued for queued in in_flight if queued.deadline <= now]
+            for queued in (*overdue, *queue.drop_overdue(now)):
                 queued.answer(ViewsUnavailable(RECOVERING, retry_after_s=1))
 
 

@@ -183,6 +183,7 @@ class Driver:
 
     def _finish(self, run: Run, result: Any) -> None:
         finish, run.finish = run.finish, None
+        run.reply = _ignore  # it refers to the run: thousands of such cycles would wait for the garbage collector
         run.steps.close()
         if finish is not None:
             finish(result)
@@ -329,6 +330,10 @@ def _address_taken(run: Run, participant: str, answer: LimitedAnswer | Exception
     taken = use is not None and use.taken is Taken.TAKEN
     used = use.used if use is not None and use.taken is Taken.FULL else None
     run.reply(effects.AddressTaken((participant,) if taken else (), used))
+
+
+def _ignore(_: Any) -> None:
+    """Take the place of a finished protocol's reply: there is none to come."""
 
 
 def _recovering() -> ViewsUnavailable:

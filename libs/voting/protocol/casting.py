@@ -52,7 +52,8 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
     another, so that the replacement uses no further ones.
     """
     seen: Progress | None = None
-    fenced, taker, taken = False, "", set[str]()
+    fenced, taker = False, ""
+    taken: set[str] = set()
     while True:
         judged = judge(contest, command)
         if isinstance(judged, Selection) and _uses_address(contest, command):

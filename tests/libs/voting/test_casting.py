@@ -1,6 +1,7 @@
 """Votes through the service: at a closed gate, and with unknown appends, on a real ledger."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from libs.tally.events import Fence, VoteCast
 from libs.voting import protocol_driver
 from libs.voting.batching import CALL_REQUESTS
 from libs.voting.protocol.outcomes import Accepted
+from libs.voting.protocol_driver import Run
 from libs.voting.service import VotingService
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
@@ -175,6 +177,17 @@ async def test_votes_of_one_voter_are_decided_in_their_order(service: VotingServ
     votes = [a_vote("abc"[n % 3], vote_id=f"id{n}") for n in range(6)]
     outcomes = await service.cast("account", votes)
     assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * 3 + [False] * 3
+
+
+async def test_a_vote_that_has_its_answer_leaves_nothing_to_the_garbage_collector(service: VotingService) -> None:
+    """It would look through all votes in flight to find the garbage."""
+    gc.collect()
+    gc.disable()
+    try:
+        await service.cast("account", [a_vote(voter=f"v{number}") for number in range(5)])
+        await eventually(lambda: not any(isinstance(found, Run) for found in gc.get_objects()))
+    finally:
+        gc.enable()
 
 
 async def test_a_defect_fails_its_request_alone(service: VotingService, log: Log) -> None:
