@@ -15,7 +15,7 @@ from libs.contracts.topics import Log
 from libs.projection.newer_event_version import NewerEvent
 from libs.projection.quarantine_log import log_quarantined
 from libs.tally.contest import UNLIMITED
-from libs.tally.events import address_votes, replaces
+from libs.tally.events import address_takers, address_votes, replaces
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
 from libs.views.fold_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
 from libs.views.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
@@ -114,12 +114,13 @@ async def refill(addresses: AddressCounters, records: Sequence[LogRecord]) -> No
             case "VoteCast":
                 if event.source != "c-free" or event.accepted_at // 1_000_000 < now_s - ADDRESS_LIFE_S:
                     continue
-                taker = event.voter if replaces(event.form, event.max_participant) else event.vote_id
+                own, of_voter = address_takers(event.voter, event.vote_id)
+                taker = of_voter if replaces(event.form, event.max_participant) else own
                 for participant, count in address_votes(event.form, event.choices):
                     taken[event.contest, participant, event.address].append((taker, count))
             case "VoteRemoved":
                 for participant in event.participants:
-                    given = (event.vote_id, 0), (event.voter, 0)
+                    given = [(taker, 0) for taker in address_takers(event.voter, event.vote_id)]
                     taken[event.contest, participant, event.address] += given
     await asyncio.gather(*(addresses.refill(*counter, now_s + ADDRESS_LIFE_S) for counter in taken.items()))
 

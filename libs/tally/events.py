@@ -248,6 +248,14 @@ def address_votes(form: Form, choices: Choices) -> Choices:
     return tuple((participant, 1) for participant, _ in choices) if form == "ballot" else choices
 
 
+def address_takers(voter: str, vote_id: str) -> tuple[str, str]:
+    """Return the names in which a vote uses an address's limit: its own, or its voter's if it replaces another.
+
+    A vote id is unique per voter only.
+    """
+    return f"{voter}/{vote_id}", voter
+
+
 def slot(form: Form, choices: Choices) -> str | None:
     """Return the slot of a vote, see `VoteCast.slot`."""
     if form == "plain":

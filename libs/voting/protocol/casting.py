@@ -18,7 +18,7 @@ from libs.tally.errors import (
     LogUnavailable,
     TallyError,
 )
-from libs.tally.events import address_votes
+from libs.tally.events import address_takers, address_votes
 from libs.tally.reservations import (
     Answer,
     Duplicate,
@@ -48,7 +48,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
     """Cast a vote, first by the cached `contest`.
 
     After an error with status 503 the same vote id may be sent again. Votes used of an address's limit are given
-    back when the vote is refused. They are used in the name of the vote id, or of the voter if the vote replaces
+    back when the vote is refused. They are used in the name of the vote, or of its voter if the vote replaces
     another, so that the replacement uses no further ones.
     """
     seen: Progress | None = None
@@ -57,7 +57,8 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
     while True:
         judged = judge(contest, command)
         if isinstance(judged, Selection) and _uses_address(contest, command):
-            taker = command.vote_id if judged.slot is None else command.voter
+            own, of_voter = address_takers(command.voter, command.vote_id)
+            taker = own if judged.slot is None else of_voter
             votes = tuple(address_votes(judged.form, judged.choices))
             then = _request(contest, command, judged)
             reply: AddressTaken | TallyError = yield TakeAddress(contest, taker, votes, then)

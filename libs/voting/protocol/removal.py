@@ -12,7 +12,7 @@ from libs.tally.errors import (
     TallyError,
     VoteRemovalNotAllowed,
 )
-from libs.tally.events import Actor, VoteCast, VoteRemoved
+from libs.tally.events import Actor, VoteCast, VoteRemoved, address_takers
 from libs.tally.reservations import (
     GateClosed,
     NotCounted,
@@ -65,8 +65,8 @@ def remove_vote(
                     fenced = True
                     continue
                 if event.address is not None:
-                    # counted for the vote id, or, if the vote replaced another, for the voter
-                    yield GiveAddress(event.address, (event.vote_id, event.voter), event.participants)
+                    takers = address_takers(event.voter, event.vote_id)
+                    yield GiveAddress(event.address, takers, event.participants)
                 return Removed(partition, recorded if isinstance(recorded, int) else None)
             case TallyError():
                 return LogUnavailable("The removal was not recorded.", retry_after_s=1) if fenced else answer

@@ -70,6 +70,12 @@ async def test_a_vote_that_is_sent_again_uses_the_limit_once(service: VotingServ
     assert isinstance(await cast(service, "second"), Accepted)
 
 
+async def test_votes_of_several_voters_with_the_same_id_use_the_limit_each(service: VotingService) -> None:
+    """A vote id is unique per voter only."""
+    outcomes = [await cast(service, f"v{number}", vote_id="same") for number in range(LIMIT + 1)]
+    assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * LIMIT + [False]
+
+
 async def test_nothing_is_used_while_the_gate_is_closed(
     partition: Partition, service: VotingService, valkey: Counted
 ) -> None:

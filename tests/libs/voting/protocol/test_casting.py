@@ -17,7 +17,7 @@ from libs.tally.errors import (
     NotFound,
     ViewsUnavailable,
 )
-from libs.tally.events import VoteCast
+from libs.tally.events import VoteCast, address_takers
 from libs.tally.reservations import GateClosed, IdConflict, NotRunning, OverLimit, RefusedByCaller, Stale
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.casting import cast_vote
@@ -43,6 +43,7 @@ CONTEST = a_contest(ip_restriction_per_participant=-1)
 LIMITED = a_contest(ip_restriction_per_participant=2)
 VOTE = a_vote()
 FROM_ADDRESS = a_vote(address="address")
+OWN_NAME = address_takers(FROM_ADDRESS.voter, FROM_ADDRESS.vote_id)[0]
 RATED = a_rating("a", address="address")
 
 
@@ -185,7 +186,7 @@ def test_an_address_is_used_before_the_reservation_and_kept_by_an_accepted_vote(
     effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), granted(), APPENDED, True)
     assert names(effects) == ["TakeAddress", "Reserve", "Append", "Confirm"]
     assert isinstance(effects[1], Reserve)
-    assert effects[0] == TakeAddress(LIMITED, FROM_ADDRESS.vote_id, (("a", 1),), effects[1].request)
+    assert effects[0] == TakeAddress(LIMITED, OWN_NAME, (("a", 1),), effects[1].request)
 
 
 def test_a_vote_that_replaces_another_uses_the_address_in_its_voters_name() -> None:
@@ -205,7 +206,7 @@ def test_an_exhausted_address_is_refused_and_uses_nothing() -> None:
 @pytest.mark.parametrize("answer", [NotRunning(5), OverLimit(LimitScope.CONTEST, 1, 1, None, 5)])
 def test_a_refused_vote_gives_its_address_back(answer: Any) -> None:
     effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), answer, None)
-    assert effects[-1] == GiveAddress("address", (FROM_ADDRESS.vote_id,), ("a",))
+    assert effects[-1] == GiveAddress("address", (OWN_NAME,), ("a",))
 
 
 def test_a_vote_whose_id_another_one_has_leaves_the_address_to_that_one() -> None:
@@ -246,7 +247,7 @@ def test_what_was_used_before_a_fence_is_given_back_by_the_refusal_after_it() ->
     doubt = [granted(), AppendUnknown("no"), VoteState(progress(8))]
     refused = OverLimit(LimitScope.CONTEST, 1, 1, None, 5)
     effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), *doubt, AddressTaken(()), refused, None)
-    assert effects[-1] == GiveAddress("address", (FROM_ADDRESS.vote_id,), ("a",))
+    assert effects[-1] == GiveAddress("address", (OWN_NAME,), ("a",))
 
 
 def test_an_address_that_cannot_be_counted_ends_the_vote() -> None:
