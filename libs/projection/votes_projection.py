@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -66,10 +66,11 @@ class VotesProjection:
     async def _apply(self, partition: int, start: Position, records: Sequence[LogRecord]) -> NewerEvent | None:
         """Fold the records before the first event of a newer version; return that."""
         newer: NewerEvent | None = None
+        width = APPLY_ITEMS
 
         def known() -> Iterator[Sequence[Item]]:
             nonlocal newer
-            for piece in _pieces(records):
+            for piece in _pieces(records, lambda: width):
                 items, newer = self._items(partition, piece)
                 if items:
                     yield from _split(items)
@@ -86,12 +87,14 @@ class VotesProjection:
             # started in the same tick, the calls share a pipeline and arrive in order
             results = await asyncio.gather(*(fold() for fold in folds), return_exceptions=True)
             in_order = True
-            for fold, result in zip(folds, results, strict=True):
+            for fold, result, items in zip(folds, results, flight, strict=True):
                 # one that is behind may have arrived between the calls that one before it took
                 outcome = await fold() if isinstance(result, Behind) and not in_order else result
                 if isinstance(outcome, BaseException):
                     raise outcome
-                in_order = in_order and outcome
+                in_order = in_order and outcome == len(items)
+                if outcome < len(items):  # the next slices cost about as much
+                    width = outcome
         return newer
 
     def _items(self, partition: int, records: Sequence[LogRecord]) -> tuple[list[Item], NewerEvent | None]:
@@ -132,14 +135,17 @@ def _events_with_address(records: Sequence[LogRecord]) -> Iterator[Any]:
             yield event
 
 
-def _pieces(records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
-    """Split records into slices for one call each: ballots and reports cost by length, votes are short."""
-    first = size = 0
+def _pieces(records: Sequence[LogRecord], width: Callable[[], int]) -> Iterator[Sequence[LogRecord]]:
+    """Split records into slices for one call each, of `width()` records at most.
+
+    Ballots and reports cost by length, votes are short.
+    """
+    first, size, most = 0, 0, width()
     for at, record in enumerate(records):
         size += len(record.value)
-        if at > first and (at - first == APPLY_ITEMS or size > APPLY_BYTES):
+        if at > first and (at - first == most or size > APPLY_BYTES):
             yield records[first:at]
-            first, size = at, len(record.value)
+            first, size, most = at, len(record.value), width()
     if records:
         yield records[first:]
 

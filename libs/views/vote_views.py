@@ -227,8 +227,8 @@ class VoteViews:
         """Fold events, see `generations.apply`."""
         await self.apply_items(partition, start, [fold_item(*item) for item in items], end)
 
-    async def apply_items(self, partition: int, start: Position, items: Sequence[Item], end: int) -> bool:
-        """Fold records, see `generations.apply`; False if that took more than one call."""
+    async def apply_items(self, partition: int, start: Position, items: Sequence[Item], end: int) -> int:
+        """Fold records, see `generations.apply`; return how many of them one call folded at most."""
         rest, width = items, max(1, len(items))
         while True:
             piece = rest[:width]
@@ -236,7 +236,7 @@ class VoteViews:
             args = self._base(partition), start, till, pack(piece), self.generation
             reached = await apply(self._valkey, "votes", *args)
             if reached >= end:
-                return rest is items
+                return width
             folded = sum(item[OFFSET] < reached for item in piece)
             if reached < till:  # the rest costs about as much
                 width = folded

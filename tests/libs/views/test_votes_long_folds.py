@@ -5,10 +5,14 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from libs.contracts.log_records import Position
+from libs.contracts.codec import vote_codec
+from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.topics import votes_topic
+from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, Rating
 from libs.views.client import Coalescer, Shard
 from libs.views.fold_items import fold_item
+from libs.views.serialization import unpack
 from libs.views.vote_views import APPLY_ITEMS, VoteViews
 from tests.libs.views.simulation.lua_ledger import load
 from tests.support.builders import a_cast, a_report
@@ -37,6 +41,8 @@ class Slow:
 
     def __init__(self, valkey: Coalescer) -> None:
         self._valkey = valkey
+        self.sent = 0
+        """Records sent by all folds."""
 
     async def shards(self) -> list[Shard]:
         return [Shard(self, [])]
@@ -45,6 +51,8 @@ class Slow:
         return self
 
     async def call(self, *command: Any) -> Any:
+        if command[1].startswith("votes_apply"):
+            self.sent += len(unpack(command[-1]))
         return await self._valkey.call(command[0], PREFIX + command[1], *command[2:])
 
 
@@ -52,7 +60,7 @@ async def is_one_call(views: VoteViews, events: list[Event]) -> bool:
     state = await views.position(0)
     first = state.offset if state else 0
     items = [fold_item(event, at, at) for at, event in enumerate(events, first)]
-    return await views.apply_items(0, Position("log", first), items, first + len(items))
+    return await views.apply_items(0, Position("log", first), items, first + len(items)) == len(items)
 
 
 def casts(count: int = APPLY_ITEMS, **members: Any) -> list[Event]:
@@ -94,6 +102,16 @@ async def test_a_fold_of_votes_by_voters_of_many_participants_ends_when_its_time
         votes = casts(40, vote_id=f"vote {name}", participant=f"p{name}")
         await is_one_call(views, votes)
     assert not await is_one_call(views, casts(40, vote_id="last", participant="p58"))
+
+
+async def test_the_next_slices_are_as_long_as_a_call_could_fold(valkey: Coalescer, namespace: str) -> None:
+    """Records that a call does not fold are sent, read and unpacked in vain."""
+    slow = Slow(valkey)
+    projection = VotesProjection(votes_topic(namespace, 1), VoteViews(slow, namespace, 1), None)
+    votes = [vote_codec.encode(a_cast(contest=f"contest {at}")) for at in range(10 * APPLY_ITEMS)]
+    log = [LogRecord(at, at, vote) for at, vote in enumerate(votes)]
+    await projection.fold(0, Position("log", 0), log)
+    assert slow.sent < 1.5 * len(log)
 
 
 async def test_a_rating_costs_no_more_for_each_of_many_sub_ratings_than_of_few(
