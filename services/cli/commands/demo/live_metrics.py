@@ -2,8 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 
@@ -15,6 +16,15 @@ from libs.views.reply_types import PartitionState
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5
 """A lag measured longer ago than this is not shown: a server is unavailable."""
+
+
+class Measured(NamedTuple):
+    """States of the partitions, and the log's ends read after them: no state is past its end."""
+
+    states: Mapping[int, PartitionState] = {}
+    ends: Mapping[int, int] = {}
+    at: float = -STALE_S
+    """Time of the monotonic clock."""
 
 
 class LiveMetrics:
@@ -29,26 +39,25 @@ class LiveMetrics:
         self._reader = deployment.reader
         self._views = deployment.vote_views
         self._etag = ""
-        self._states: list[PartitionState] = []
-        self._ends: dict[int, int] = {}
-        self._measured = 0.0
+        self._measured = Measured()
 
     @property
     def lag(self) -> int | None:
         """Number of log records not folded yet; None when there is no recent measurement."""
-        if time.monotonic() - self._measured > STALE_S:
+        states, ends, at = self._measured
+        if time.monotonic() - at > STALE_S:
             return None
-        return sum(self._ends.values()) - sum(state.position.offset for state in self._states)
+        return sum(ends.values()) - sum(state.position.offset for state in states.values())
 
     @property
     def closed_gates(self) -> int:
         """Number of partitions that accept no votes at present (gate closed)."""
-        return sum(not state.open for state in self._states)
+        return sum(not state.open for state in self._measured.states.values())
 
     @property
     def pending(self) -> int:
         """Number of votes reserved and not folded yet."""
-        return sum(state.pending for state in self._states)
+        return sum(state.pending for state in self._measured.states.values())
 
     async def watch(self) -> None:
         async def poll(read: Any) -> None:
@@ -70,7 +79,7 @@ class LiveMetrics:
 
     async def read_final_counts(self) -> None:
         """Read the counts at the measured positions: `min_position` prevents an older, cached response."""
-        positions = {partition: state.position.offset for partition, state in enumerate(self._states)}
+        positions = {each: state.position.offset for each, state in self._measured.states.items()}
         answer = await self._client.get(
             self._path, params={"sources": "true", "min_position": encode_positions(positions)}
         )
@@ -80,9 +89,9 @@ class LiveMetrics:
     async def read_lag(self) -> None:
         """Measure the lag. Raises `LogUnavailable` and `ViewsUnavailable`."""
         partitions = self._topic.numbers
-        self._states = await asyncio.gather(*map(self._views.state, partitions))
-        self._ends = await self._reader.end_offsets(self._topic.name, partitions)
-        self._measured = time.monotonic()
+        states = await asyncio.gather(*map(self._views.state, partitions))
+        ends = await self._reader.end_offsets(self._topic.name, partitions)
+        self._measured = Measured(dict(zip(partitions, states, strict=True)), ends, time.monotonic())
 
     async def wait_until_folded(self, timeout_s: float) -> bool:
         """Return whether the views reach the log's end within `timeout_s`, with nothing pending."""
