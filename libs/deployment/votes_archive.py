@@ -191,8 +191,9 @@ async def write_segments(
 
 
 async def write_index(store: Store, index: Index) -> None:
-    """Complete the archive of a topic: from now on all read its records there. Raises `StorageUnavailable`."""
+    """Complete the archive of a topic, and wait until all read its records there. Raises `StorageUnavailable`."""
     await store.replace(_index_name(index.topic), index.model_dump_json().encode())
+    await asyncio.sleep(ASK_S)
 
 
 async def _put(

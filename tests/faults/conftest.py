@@ -1,15 +1,18 @@
-"""A gateway and a projector over the run's servers, for tests that kill them."""
+"""A gateway and a projector over the run's servers, for tests that kill them; the table of faults at the end."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
 
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from tests.support.own_stack import open_own_stack
 
 PARTITIONS = 4
+FIGURES = "figures"
+"""Property of a test with a row of the table of faults, which is printed at the end of a run."""
 
 
 @pytest.fixture
@@ -17,3 +20,19 @@ async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
     """Services of one test, which the other tests do not miss while they are down."""
     async with open_own_stack(servers, tmp_path, PARTITIONS) as supervisor:
         yield supervisor
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Print a row for each fault, as a table of Markdown."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    rows = [
+        row
+        for report in reports
+        if report.when == "call"
+        for name, row in report.user_properties
+        if name == FIGURES
+    ]
+    if rows:
+        terminalreporter.section("faults and times to heal")
+        for cells in (rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)):
+            terminalreporter.write_line("| " + " | ".join(map(str, cells)) + " |")

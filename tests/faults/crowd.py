@@ -12,7 +12,7 @@ import httpx
 
 from tests.support.eventually import eventually
 from tests.support.retried import final_answer
-from tests.support.voting import Contest, new_id
+from tests.support.voting import Contest, code, new_id
 
 PAUSE_S = 0.05
 """Between two votes of a voter, so that the voters do not take all the CPU time."""
@@ -29,8 +29,8 @@ class Crowd:
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     acceptances: list[tuple[float, str]] = field(default_factory=list)
     """Times (of the monotonic clock) of the answers that accepted a vote, with their voters."""
-    unavailable: list[tuple[float, str]] = field(default_factory=list)
-    """Times of the answers with 503, with their voters."""
+    unavailable: list[tuple[float, str, str]] = field(default_factory=list)
+    """Times of the answers with 503, with their voters and the problems' codes."""
 
     async def vote(self, seat: int) -> None:
         """In the name of one voter after another, each until the limits refuse them."""
@@ -50,7 +50,7 @@ class Crowd:
     async def _insist(self, voter: str, vote_id: str, participant: int) -> None:
         answer = await final_answer(
             lambda: self.contest.vote(participant, voter, vote_id=vote_id),
-            lambda _: self.unavailable.append((time.monotonic(), voter)),
+            lambda answer: self.unavailable.append((time.monotonic(), voter, str(code(answer)[1]))),
         )
         assert answer.status_code in (200, 201, 409), answer.text
         if answer.status_code == 409:

@@ -29,6 +29,7 @@ VALUES = [
 async def log(place: Place, monkeypatch: pytest.MonkeyPatch) -> VotesLog:
     """A log with records in its first partition, whose archive has several segments."""
     monkeypatch.setattr(votes_archive, "SEGMENT_BYTES", 400)
+    monkeypatch.setattr(votes_archive, "ASK_S", 0.0)
     await place.create()
     writer = LogWriter(place.settings)
     await writer.start()
