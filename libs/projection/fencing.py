@@ -84,6 +84,7 @@ class Fencer:
         self._end_offset = end_offset
         self._catalogue_ends = catalogue_ends
         self._catalogue_has = catalogue_has
+        self._doubts = views.watch_doubts()
         self._patience_s = send_deadline_s + MARGIN_S
         self._suspicions: dict[int, _Suspicion] = {}
         self._fences: dict[int, tuple[Fence, int]] = {}
@@ -98,7 +99,7 @@ class Fencer:
         looks = KeyedTasks(partial(self._look, checks))
         try:
             while True:
-                for group in self._views.live.groups(self._assigned()):
+                for group in self._doubts.groups(self._assigned()):
                     looks.start(group)
                 await asyncio.sleep(POLL_S)
         finally:
@@ -108,7 +109,7 @@ class Fencer:
     async def _look(self, checks: KeyedTasks[int], group: Group) -> None:
         """Start the checks of those of a server's partitions that need one, or cannot be read with the others."""
         try:
-            doubts = await self._views.doubts(group)
+            doubts = await self._doubts.read(group)
         except Exception:
             logger.exception("partitions cannot be checked")
             return

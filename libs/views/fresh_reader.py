@@ -14,6 +14,7 @@ from libs.views.client import Valkey
 from libs.views.function_libraries import call_function, read_function
 from libs.views.hash_tags import Prefix
 from libs.views.partition_reads import Group, PartitionReads
+from libs.views.watched_reads import WatchedReads
 
 
 class Freshness(NamedTuple):
@@ -38,6 +39,7 @@ class FreshReader:
         self._prefix = prefix
         self._base = base
         self._each = PartitionReads(valkey, prefix, base)
+        self._watched = WatchedReads(self._each, "fresh", "views", bool, bool)
         self._seen: dict[int, Position] = {}
 
     async def read(self, function: str, partition: int, *args: Any) -> Any:
@@ -60,8 +62,11 @@ class FreshReader:
         return self._each.groups(partitions)
 
     async def stale(self, group: Group) -> list[int]:
-        """Return the group's views that are not fresh, or cannot be read together with the others."""
-        return [partition for partition, reply in (await self._each.read("fresh", group)).items() if reply != 1]
+        """Return the group's views that are not fresh, or cannot be read together with the others.
+
+        One that was emptied is returned after `ALL_S` at the latest. For one caller at a time.
+        """
+        return [partition for partition, reply in (await self._watched.read(group)).items() if reply is not True]
 
     async def freshness(self, partition: int) -> Freshness:
         run, is_fresh, log, offset = await read_function(

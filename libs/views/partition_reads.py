@@ -6,8 +6,8 @@ partition has to be read by a call of its own, which the client sends to the rig
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 import hiredis
 
@@ -23,6 +23,9 @@ MOST_AT_ONCE: Final = 256
 
 Group = tuple[int, ...]
 """Partitions that are read by one call."""
+
+ChangeKind = Literal["views", "gates"]
+"""Changes of a partition: of its live view (folds, swaps, freshness), or of its gate."""
 
 
 class Mark(NamedTuple):
@@ -70,17 +73,32 @@ class PartitionReads:
 
     async def all_marks(self, partitions: Iterable[int]) -> Mapping[int, Mark]:
         """Return the mark of each partition. Raises `ViewsUnavailable` if any cannot be read."""
-        found = await asyncio.gather(*map(self._known_marks, self.groups(partitions)))
+        found = await asyncio.gather(*map(self._group_marks, self.groups(partitions)))
         return {partition: mark for marks in found for partition, mark in marks.items()}
 
-    async def _known_marks(self, group: Group) -> Mapping[int, Mark]:
-        found: dict[int, Mark] = {}
-        for partition, reply in (await self._call("positions", group)).items():
-            mark = _mark(reply)
-            if isinstance(mark, ViewsUnavailable) and len(group) > 1:
-                [mark] = (await self.marks((partition,))).values()
-            found[partition] = _known(mark)
-        return found
+    async def complete(self, marks: Mapping[int, Mark | ViewsUnavailable]) -> Mapping[int, Mark]:
+        """Read marks of a group again that could not be read together with the others. Raises as `all_marks`."""
+        lacking = [partition for partition, mark in marks.items() if not isinstance(mark, Mark)]
+        alone = lacking if len(lacking) < len(marks) else ()
+        again = dict(marks)
+        for one in await asyncio.gather(*(self.marks((partition,)) for partition in alone)):
+            again.update(one)
+        return {partition: _known(mark) for partition, mark in again.items()}
+
+    async def changes(self, group: Group, kind: ChangeKind, cursor: bytes) -> tuple[bytes, Collection[int] | None]:
+        """Return the next cursor, and the group's partitions that this version's functions changed since `cursor`.
+
+        None instead of the partitions: that is not known. Raises `ViewsUnavailable`.
+        """
+        first = self._base(group[0])
+        reply = await read_function(self._valkey, f"{self._prefix}_noted_changes", first, kind, cursor)
+        if len(reply) == 1:
+            return reply[0], None
+        changed = {*reply[1]}
+        return reply[0], [each for each in group if self._base(each).encode() in changed] if changed else []
+
+    async def _group_marks(self, group: Group) -> Mapping[int, Mark]:
+        return await self.complete(await self.marks(group))
 
     async def _call(self, function: str, group: Group) -> Mapping[int, Any]:
         first, *others = map(self._base, group)
@@ -91,11 +109,14 @@ class PartitionReads:
         }
 
 
-def _mark(reply: Any) -> Mark | ViewsUnavailable:
-    if isinstance(reply, ViewsUnavailable):
-        return reply
+def mark_of(reply: Any) -> Mark:
+    """Decode a reply of the function `positions`."""
     log, offset, swaps = reply
     return Mark(Position(log.decode(), offset) if log else None, swaps)
+
+
+def _mark(reply: Any) -> Mark | ViewsUnavailable:
+    return reply if isinstance(reply, ViewsUnavailable) else mark_of(reply)
 
 
 def _known(mark: Mark | ViewsUnavailable) -> Mark:

@@ -38,6 +38,7 @@ from libs.views.function_libraries import read_function
 from libs.views.generations import apply
 from libs.views.hash_tags import key_base
 from libs.views.partition_reads import PartitionReads
+from libs.views.watched_reads import WatchedReads
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
@@ -99,6 +100,8 @@ class PurchaseViews:
         self._topic = topic
         self.fresh = FreshReader(valkey, "purchases", self._base)
         self.live = PartitionReads(valkey, "purchases", self._base)
+        self._open = WatchedReads(self.live, "with_open", "views", bool, _is_false)
+        self._bought = WatchedReads(self.live, "with_bought", "views", bool, _is_false)
 
     async def position(self, partition: int) -> Position | None:
         """Return the position up to which `partition` is folded; None if nothing is."""
@@ -133,10 +136,11 @@ class PurchaseViews:
 
     async def with_open(self, partitions: Collection[int]) -> set[int]:
         """Return the partitions with open purchases, and those that cannot be read together with others."""
-        found = await asyncio.gather(
-            *(self.live.read("with_open", group) for group in self.live.groups(partitions))
-        )
-        return {partition for replies in found for partition, reply in replies.items() if reply != 0}
+        return await _watched(self._open, partitions)
+
+    async def with_bought(self, partitions: Collection[int]) -> set[int]:
+        """Return the partitions with cast purchases, and those that cannot be read together with others."""
+        return await _watched(self._bought, partitions)
 
     async def choices(self, partition: int) -> list[Bought]:
         """Return the participants for whom the partition's purchases were cast, each once; read in short calls."""
@@ -177,6 +181,15 @@ class PurchaseViews:
 
     def _base(self, partition: int) -> str:
         return key_base(self._namespace, "purchases", partition, self._topic.partitions)
+
+
+async def _watched(reads: WatchedReads[bool], partitions: Collection[int]) -> set[int]:
+    found = await asyncio.gather(*map(reads.read, reads.groups(partitions)))
+    return {partition for replies in found for partition, reply in replies.items() if reply is not False}
+
+
+def _is_false(reply: bool) -> bool:
+    return not reply
 
 
 def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:

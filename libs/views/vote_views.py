@@ -56,6 +56,7 @@ from libs.views.serialization import (
     text,
     unpack,
 )
+from libs.views.watched_reads import ChangedPartitions, WatchedReads
 
 T = TypeVar("T")
 
@@ -251,7 +252,18 @@ class VoteViews:
     async def doubts(self, group: Group) -> Mapping[int, Doubt | ViewsUnavailable]:
         """Return signs of doubt about the group's partitions, by one call."""
         replies = await self.live.read("doubts", group)
-        return {partition: _doubt(reply) for partition, reply in replies.items()}
+        return {
+            partition: reply if isinstance(reply, ViewsUnavailable) else _doubt(reply)
+            for partition, reply in replies.items()
+        }
+
+    def watch_doubts(self) -> WatchedReads[Doubt]:
+        """Watch for signs of doubt: of time and of reservations, those at most `ALL_S` old."""
+        return WatchedReads(self.live, "doubts", "gates", _doubt, lambda doubt: not doubt.is_sure)
+
+    def watch_counts(self) -> ChangedPartitions:
+        """Watch for partitions whose live views change."""
+        return ChangedPartitions(self.live, "views")
 
     async def counts(
         self, partition: int, contest: str, known: ContestCounts | None = None
@@ -403,9 +415,7 @@ def raised(reply: T | ViewsUnavailable) -> T:
     return reply
 
 
-def _doubt(reply: Any) -> Doubt | ViewsUnavailable:
-    if isinstance(reply, ViewsUnavailable):
-        return reply
+def _doubt(reply: int) -> Doubt:
     return Doubt(reply != GATE_SHUT, reply < 0, max(reply, 0) or None)
 
 

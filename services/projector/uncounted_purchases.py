@@ -61,7 +61,7 @@ class CountingManager:
 
     async def _compare(self) -> None:
         contests: dict[tuple[str, str], Contest | None] = {}
-        for partition in self._assigned():
+        for partition in sorted(await self._purchases.with_bought(self._assigned())):
             for choice, has_cast, has_uncounted in await self._purchases.choices(partition):
                 place = choice.account, choice.contest
                 if place not in contests:

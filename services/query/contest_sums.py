@@ -2,15 +2,20 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts, joined
 from libs.tally.counts import RatingSums, VoteSums
 from libs.views.reply_types import ContestCounts
+from libs.views.watched_reads import ChangedPartitions
+
+NO_POSITIONS: Final[Mapping[int, int]] = {}
 
 
 class CountViews(Protocol):
     """Interface of the vote views."""
+
+    def watch_counts(self) -> ChangedPartitions: ...
 
     async def changed(self, contest: str, known: Mapping[int, ContestCounts | None]) -> list[int]: ...
 
@@ -25,16 +30,27 @@ class ContestSums:
     def __init__(self, views: CountViews, contest: str, partitions: Iterable[int]) -> None:
         self._views = views
         self._contest = contest
+        self._watched = views.watch_counts()
         self._parts: dict[int, ContestCounts | None] = dict.fromkeys(partitions)
         self._figures: dict[tuple[str, str], VoteSums] = {}
         self._ratings: dict[str, RatingSums] = {}
 
-    async def refresh(self) -> bool:
-        """Read changed partitions in one pipeline; return whether there were any. Raises `ViewsUnavailable`."""
-        stale = await self._views.changed(self._contest, self._parts)
+    async def refresh(self, wanted: Mapping[int, int] = NO_POSITIONS) -> bool:
+        """Read changed partitions in one pipeline; return whether there were any. Raises `ViewsUnavailable`.
+
+        Partitions that had not reached their `wanted` offset are read in any case: changes of another version's
+        functions may be noticed later (`libs.views.watched_reads`).
+        """
+        groups = self._watched.groups(self._parts)
+        due = dict(zip(groups, await asyncio.gather(*map(self._watched.due, groups)), strict=True))
+        asked = {partition for its in due.values() for partition in its}
+        asked.update(partition for partition, offset in wanted.items() if not self._has_reached(partition, offset))
+        stale = await self._views.changed(self._contest, {each: self._parts[each] for each in sorted(asked)})
         fetched = await asyncio.gather(
             *(self._views.counts(partition, self._contest, self._parts[partition]) for partition in stale)
         )
+        for group, its in due.items():
+            self._watched.note_read(group, its)
         changed = [
             (partition, part)
             for partition, part in zip(stale, fetched, strict=True)
@@ -49,6 +65,11 @@ class ContestSums:
                 _replace_ratings(self._ratings, old.ratings if old else {}, part.ratings)
                 self._parts[partition] = part
         return bool(changed)
+
+    def _has_reached(self, partition: int, offset: int) -> bool:
+        """Return whether the held counts contain everything before `offset`; True of a partition without them."""
+        part = self._parts.get(partition)
+        return partition not in self._parts or (part is not None and part.position.offset >= offset)
 
     @property
     def parts(self) -> tuple[ContestCounts, ...]:

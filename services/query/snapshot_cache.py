@@ -16,7 +16,7 @@ from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import NotFound
 from libs.views.partition_reads import Mark
-from services.query.contest_sums import ContestSums, CountViews
+from services.query.contest_sums import NO_POSITIONS, ContestSums, CountViews
 from services.query.position_wait import PositionWatch
 from services.query.snapshot import Snapshot
 
@@ -26,7 +26,6 @@ LOAD: Final = 20
 """After a read that took t, votes are read again after LOAD * t: a contest takes 5 % of a process."""
 LOOK_APART_S: Final = 0.001
 """Time between reads of the catalogue's position: at most a tenth of a process, for any number of requests."""
-NO_POSITIONS: Final[Mapping[int, int]] = {}
 
 
 class Catalogue(Protocol):
@@ -39,10 +38,14 @@ class Catalogue(Protocol):
 
 @dataclass(slots=True)
 class Entry:
-    """The cache entry of one contest. `seen` is the catalogue's position before `config` was read."""
+    """The cache entry of one contest. `seen` is the catalogue's position before `config` was read.
+
+    The next read includes all offsets before `positions`.
+    """
 
     sums: ContestSums | None = None
     wanted: Mark | None = None
+    positions: Mapping[int, int] = field(default_factory=dict)
     seen: Mark | None = None
     snapshot: Snapshot | None = None
     fresh_until: float = 0.0
@@ -85,6 +88,7 @@ class SnapshotCache:
         fresh = _is_fresh(entry, mark)
         if wanted and not (entry.snapshot and covers(entry.snapshot.counts.positions, wanted)):
             await self._watch.reach(wanted, within_s)
+            entry.positions = _later(entry.positions, wanted)
             fresh = False
         if entry.snapshot is None or not fresh:
             entry.wanted = mark
@@ -144,6 +148,7 @@ class SnapshotCache:
         loop = asyncio.get_running_loop()
         began = loop.time()
         before, seen = entry.snapshot, entry.wanted
+        positions, entry.positions = entry.positions, {}
         sums = entry.sums
         if sums is None:
             config = await self._catalogue.contest_config(account, key)
@@ -153,9 +158,11 @@ class SnapshotCache:
             entry.sums = sums
         elif before is not None and entry.seen == seen:
             config = before.config
-            changed = await sums.refresh()
+            changed = await sums.refresh(positions)
         else:
-            config, changed = await asyncio.gather(self._catalogue.contest_config(account, key), sums.refresh())
+            config, changed = await asyncio.gather(
+                self._catalogue.contest_config(account, key), sums.refresh(positions)
+            )
         snapshot = before if before is not None and config == before.config else _snapshot(account, config)
         if snapshot is None:
             self._entries.pop((account, key), None)
@@ -193,6 +200,11 @@ def covers(positions: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
 def _is_fresh(entry: Entry, mark: Mark) -> bool:
     """Return whether the snapshot is of this state of the catalogue, and its votes are recent enough."""
     return entry.seen == mark and asyncio.get_running_loop().time() < entry.fresh_until
+
+
+def _later(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int]:
+    """Return the later position of each partition."""
+    return {each: max(one.get(each, 0), other.get(each, 0)) for each in one.keys() | other.keys()}
 
 
 def _snapshot(account: str, config: ContestConfig) -> Snapshot | None:

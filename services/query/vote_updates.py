@@ -16,11 +16,12 @@ from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.direct_routes import DirectCycle
 from libs.web.etags import not_modified
+from services.query.contest_sums import NO_POSITIONS
 from services.query.encoded_response import Header
 from services.query.errors import ResultsHidden
 from services.query.historical_counts import PastCounts
 from services.query.snapshot import Snapshot
-from services.query.snapshot_cache import NO_POSITIONS, SnapshotCache, covers, now
+from services.query.snapshot_cache import SnapshotCache, covers, now
 from services.query.vote_count_record import ANSWERS
 
 LASTING: Final = b"private, max-age=60"

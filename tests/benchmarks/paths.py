@@ -91,6 +91,13 @@ PATHS = (
         "CPU time of folding a vote, of all processes, before and after growth; 15 % more is a ratio of 0.87.",
     ),
     Path(
+        "partitions",
+        "bench_partitions",
+        "Cost of partitions and gateways",
+        "CPU time of the whole service with few and many partitions: idle, idle with a stream of counts, and "
+        "of a vote by one gateway and by two. 1.3 times as much is a ratio of 0.77, 15 % more one of 0.87.",
+    ),
+    Path(
         "visible",
         "bench_visible",
         "From POST to visible",

@@ -28,11 +28,11 @@ END_S = 30.0
 
 
 @asynccontextmanager
-async def whole_service() -> AsyncIterator[tuple[Supervisor, Api]]:
+async def whole_service(partitions: int = 16) -> AsyncIterator[tuple[Supervisor, Api]]:
     """As `tally up` runs it, on data of its own that is deleted afterwards."""
     data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
     try:
-        settings = StackSettings(data_dir=data_dir, stack_start_timeout_s=START_S)
+        settings = StackSettings(data_dir=data_dir, stack_start_timeout_s=START_S, partitions=partitions)
         async with Supervisor(settings, bootstrap, port=0, any_port=True) as supervisor:
             headers = {"Authorization": f"Bearer {supervisor.stack['api_key']}"}
             base_url = supervisor.stack["base_url"]

@@ -203,6 +203,11 @@ library.register_read_each('purchases_with_open', function(base)
   return call('EXISTS', generations.view(base) .. ':todo')
 end)
 
+-- By partition: 1 where the votes of purchases are cast, also if they do not count any more, else 0.
+library.register_read_each('purchases_with_bought', function(base)
+  return call('EXISTS', generations.view(base) .. ':bought')
+end)
+
 -- ARGV: cursor ('0' to begin), most. {next cursor ('0' at the end), choice, 1 if some of its purchases are cast, 1 if
 -- some are uncounted, ...}
 read('bought', function(base, args)

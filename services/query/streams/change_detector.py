@@ -8,6 +8,7 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.connection import NO_ANSWER
 from libs.views.partition_reads import Mark, PartitionReads
+from libs.views.watched_reads import WatchedMarks
 
 LOOK_S: Final = 2.0
 """Time after which the views count as unavailable."""
@@ -34,7 +35,7 @@ class ChangeDetector:
     """Stores the views' last marks."""
 
     def __init__(self, views: Views, catalogue: Catalogue, votes: VotesLog) -> None:
-        self._views = views
+        self._watched = WatchedMarks(views.live)
         self._catalogue = catalogue
         self._votes = votes
         self._marks: dict[View, Mark] = {}
@@ -48,7 +49,7 @@ class ChangeDetector:
         try:
             async with asyncio.timeout(LOOK_S):
                 votes, records = await asyncio.gather(
-                    self._views.live.all_marks(self._votes.numbers),
+                    self._watched.all_marks(self._votes.numbers),
                     asyncio.gather(*(self._of_catalogue(partition) for partition in set(catalogue))),
                 )
         except TimeoutError:

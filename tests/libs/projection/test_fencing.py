@@ -245,7 +245,8 @@ async def is_open(steered: Steered) -> bool:
 async def test_quiet_partitions_cost_no_call_of_their_own(steered: Steered) -> None:
     """Those with a vote on its way are quiet; a gate that is shut is noticed."""
     views, states = steered.partition.views, Counter[int]()
-    answering, asking = views.state, views.doubts
+    doubts_of = steered.fencer._doubts
+    answering, asking = views.state, doubts_of.read
     looks = 0
 
     async def state(partition: int) -> PartitionState:
@@ -258,7 +259,7 @@ async def test_quiet_partitions_cost_no_call_of_their_own(steered: Steered) -> N
         looks += 1
         return found
 
-    views.state, views.doubts = state, doubts  # type: ignore[method-assign]
+    views.state, doubts_of.read = state, doubts  # type: ignore[method-assign]
     await steered.partition.grant(a_vote())
     fencing_it = asyncio.create_task(steered.fencer.run())
     try:

@@ -360,6 +360,7 @@ async def purchases(valkey: Measured, namespace: str, size: int) -> None:
     await views.position(0)
     await views.live.marks((0,))
     await views.with_open([0])
+    await views.with_bought([0])
     await views.get("a1", purchase_key("purchase 1"))
     await views.of_user("a1", "u1", None, 200)
     await views.refused("a1", None, 200)
@@ -372,7 +373,7 @@ async def purchases(valkey: Measured, namespace: str, size: int) -> None:
 
 
 SCENARIOS = {"votes": votes, "catalogue": catalogue, "purchases": purchases}
-FRESHNESS = re.compile(r"_(fresh|freshness|declare_fresh|uses)$")
+FRESHNESS = re.compile(r"_(fresh|freshness|declare_fresh|uses|noted_changes)$")
 
 
 @pytest.mark.parametrize("library", SCENARIOS)

@@ -114,4 +114,10 @@ async def test_views_that_are_not_fresh_are_found_by_one_call(valkey: Counted, n
     [group] = views.fresh.groups(EVERY)
     assert await views.fresh.stale(group) == [partition for partition in EVERY if partition != 5]
     assert await views.with_open(EVERY) == set()
-    assert valkey.calls == {"purchases_fresh": 1, "purchases_with_open": 1}
+    assert await views.with_bought(EVERY) == set()
+    assert valkey.calls == {
+        "purchases_fresh": 1,
+        "purchases_with_open": 1,
+        "purchases_with_bought": 1,
+        "purchases_noted_changes": 3,
+    }

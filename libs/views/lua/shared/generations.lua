@@ -112,24 +112,37 @@ local function generations_of(prefix, schema, fold, optional)
     return p[1] or '', tonumber(p[2] or 0)
   end
 
-  -- key prefix of a generation's views: the live one's by default
+  -- Returns the key prefix of a generation's views. By default that is the live one, then also the number of swaps.
   function own.view(base, number)
     library.uses = library.uses + 1
     if number and number ~= '' then return base .. ':g' .. number end
-    local live = call('HMGET', key(base), 'live', 'schema')
+    local live = call('HMGET', key(base), 'live', 'schema', 'swaps')
     if live[2] and tonumber(live[2]) ~= schema then
       error({ err = 'OTHERLAYOUT the views of ' .. prefix .. ' have layout ' .. live[2] .. ', this version has ' .. schema
         .. ': `tally replay run --outdated --execute` of the newer version rebuilds them, the older one serves until then' })
     end
-    return base .. ':g' .. (live[1] or 1)
+    return base .. ':g' .. (live[1] or 1), tonumber(live[3] or 0)
   end
 
   function own.swaps(base) return tonumber(call('HGET', key(base), 'swaps') or 0) end
 
   -- By partition: {log id ('' before the first fold), offset, swaps} of the live generation.
   library.register_read_each(prefix .. '_positions', function(base)
-    local log, offset = position(own.view(base))
-    return { log, offset, own.swaps(base) }
+    local views, swaps = own.view(base)
+    local log, offset = position(views)
+    return { log, offset, swaps }
+  end)
+
+  local loaded  -- about when the server loaded this library
+
+  -- ARGV: kind of the changes (changes.lua), what an earlier call returned first ('' at first). {cursor for the next call,
+  -- bases of the partitions that changed since the earlier one}; without the second if that is not known.
+  library.register_read(prefix .. '_noted_changes', function(_, args)
+    if not loaded then
+      local time = call('TIME')
+      loaded = time[1] .. '.' .. time[2]
+    end
+    return { library.changes_since(args[1], args[2], run_id() .. ' ' .. loaded) }
   end)
 
   -- Identifies the live generation in this run of the server: while it is the same, the view only moved forward.
@@ -190,6 +203,7 @@ local function generations_of(prefix, schema, fold, optional)
         following[number], all_views[#all_views + 1] = row, at(base, number)
       end
     end
+    library.note_change('views', base)
     if finish_part(all_views) then return { 3 } end
     local needed, reply = compare(views, args)
     if not needed then return reply end
@@ -270,6 +284,7 @@ local function generations_of(prefix, schema, fold, optional)
     local others, held = given_up(all, number)
     if held then return { 0, 'another is kept' } end
     for i = 1, #others do call('HDEL', key(base), others[i]) end
+    library.note_change('views', base)
     if row.scope ~= '' then  -- in parts
       row.heading = row.heading or wanted
       row.after = exchange(views, live, row.scope, row.after or '')

@@ -54,6 +54,7 @@ library.register('votes_shut', function(keys, args)
   local incarnation, after = string.format('%.0f', asked), string.format('%.0f', folded)
   if args[2] == '1' then call('HSET', base .. ':gate', 'forget_clock', 1) end
   call('HSET', base .. ':gate', 'state', 'shut', 'asked', incarnation, 'asked_after', after, 'asked_run', gate.run)
+  library.note_change('gates', base)
   return { incarnation, after, gate.run }
 end)
 

@@ -16,6 +16,7 @@ do
   -- is reserved under an older incarnation would no longer count
   local function open_gate(base, n, run)
     local gate = load_gate(base)
+    library.note_change('gates', base)
     if gate.asked ~= n or gate.asked_run ~= gate.run or (run ~= '' and run ~= gate.run) then
       call('HSET', base .. ':gate', 'state', 'shut')
       return
@@ -212,6 +213,7 @@ local function shut_unless_in_force(base, views, relaid)
   if relaid or (gate.open and gate.n ~= tonumber(call('GET', views .. ':fence') or 0)) then
     call('HSET', base .. ':gate', 'state', 'shut', 'asked_run', '')
   end
+  library.note_change('gates', base)
 end
 
 do

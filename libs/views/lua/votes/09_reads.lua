@@ -118,9 +118,10 @@ end
 do
   local function changed_in(base, _, packed)
     local contest, offset, swaps, generation = unpack(unpack_one(packed))
-    local row = call('HGET', view(base, generation) .. ':counts:' .. contest, '')
+    local views, swapped = view(base, generation)
+    local row = call('HGET', views .. ':counts:' .. contest, '')
     local changed = row and unpack_one(row)[ROW_OFFSET] or UNLIMITED
-    return (changed ~= offset or generations.swaps(base) ~= swaps) and 1 or 0
+    return (changed ~= offset or (swapped or generations.swaps(base)) ~= swaps) and 1 or 0
   end
 
   -- KEYS: partitions, several only where one server has them all. ARGV: of each, packed, contest, offset of the last change

@@ -1,0 +1,214 @@
+"""Many partitions are watched by one call that reads none of them, until one changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.topics import purchases_topic, votes_topic
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.events import LogCreated
+from libs.views import watched_reads
+from libs.views.client import Coalescer, Shard, ValkeyClient
+from libs.views.connection import OtherLayout
+from libs.views.function_libraries import plain_name
+from libs.views.functions import load_functions, open_valkey
+from libs.views.generations import Generations
+from libs.views.hash_tags import key_base
+from libs.views.partition_reads import Mark
+from libs.views.purchase_views import PurchaseViews
+from libs.views.reply_types import Doubt
+from libs.views.vote_views import VoteViews
+from libs.views.watched_reads import WatchedMarks
+from tests.libs.views.simulation.lua_partition import Partition
+from tests.support.freshness import make_fresh
+
+PARTITIONS = 64
+EVERY = range(PARTITIONS)
+ALL = tuple(EVERY)
+NOTED = "votes_noted_changes"
+
+
+class Counted:
+    """A client that counts the calls of each function, and the partitions that they read; `away` fails them."""
+
+    is_cluster = False
+
+    def __init__(self, valkey: ValkeyClient) -> None:
+        self._valkey = valkey
+        self.calls: Counter[str] = Counter()
+        self.read: list[int] = []
+        self.away: set[str] = set()
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [])]
+
+    def server_of(self, key: str) -> object:
+        return self._valkey.server_of(key)
+
+    async def call(self, *command: Any) -> Any:
+        function = plain_name(command[1])
+        self.calls[function] += 1
+        if function in self.away:
+            raise ViewsUnavailable("away")
+        if function in ("votes_positions", "votes_doubts"):
+            self.read.append(len(command) - 3)
+        return await self._valkey.call(*command)
+
+
+@pytest.fixture
+async def valkey(valkey_address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Counted]:
+    """Without reads of all partitions at intervals."""
+    monkeypatch.setattr(watched_reads, "ALL_S", 3_600.0)
+    client = open_valkey(valkey_address)
+    assert isinstance(client, Coalescer)
+    await load_functions(client)
+    yield Counted(client)
+    await client.close()
+
+
+@pytest.fixture
+def views(valkey: Counted, namespace: str) -> VoteViews:
+    return VoteViews(valkey, namespace, PARTITIONS)
+
+
+@pytest.fixture
+async def marks(views: VoteViews, valkey: Counted) -> WatchedMarks:
+    """After the first look, at all partitions."""
+    marks = WatchedMarks(views.live)
+    assert await marks.all_marks(EVERY) == dict.fromkeys(EVERY, Mark(None, 0))
+    assert valkey.read == [PARTITIONS]
+    valkey.read.clear()
+    valkey.calls.clear()
+    return marks
+
+
+async def test_while_nothing_changes_a_look_reads_no_partition(valkey: Counted, marks: WatchedMarks) -> None:
+    for _ in range(3):
+        assert await marks.all_marks(EVERY) == dict.fromkeys(EVERY, Mark(None, 0))
+    assert valkey.calls == {NOTED: 3}
+
+
+async def test_partitions_that_were_folded_are_read_again(
+    valkey: Counted, views: VoteViews, marks: WatchedMarks
+) -> None:
+    for partition in (3, 5, 3):
+        await views.apply(partition, await views.position(partition) or Position("log", 0), [], 7 + partition)
+    found = await marks.all_marks(EVERY)
+    assert (found[3], found[5]) == (Mark(Position("log", 10), 0), Mark(Position("log", 12), 0))
+    assert valkey.read == [2]
+    await marks.all_marks(EVERY)
+    assert valkey.read == [2]
+
+
+async def test_a_swap_is_seen(valkey: Counted, views: VoteViews, marks: WatchedMarks, namespace: str) -> None:
+    generations = Generations(valkey, namespace, "votes", votes_topic(namespace, PARTITIONS))
+    await views.apply(3, Position("log", 0), [], 1)
+    assert await generations.open(3, 2)
+    await VoteViews(valkey, namespace, PARTITIONS, generation=2).apply(3, Position("log", 0), [], 1)
+    await marks.all_marks(EVERY)
+    assert (await generations.swap(3, 2)).done
+    assert (await marks.all_marks(EVERY))[3] == Mark(Position("log", 1), 1)
+
+
+async def test_a_change_that_no_function_noted_is_found_by_the_next_read_of_all(
+    valkey: Counted, views: VoteViews, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one by the functions of another version, or of a view that was emptied."""
+    await views.apply(3, Position("log", 0), [], 7)
+    marks = WatchedMarks(views.live)
+    before = await marks.all_marks(EVERY)
+    await valkey.call("HSET", f"{key_base(namespace, 'votes', 3, PARTITIONS)}:g1:position", "offset", 9)
+    assert await marks.all_marks(EVERY) == before
+    monkeypatch.setattr(watched_reads, "ALL_S", 0.0)
+    later = WatchedMarks(views.live)
+    assert (await later.all_marks(EVERY))[3] == Mark(Position("log", 9), 0)
+    await valkey.call("DEL", f"{key_base(namespace, 'votes', 3, PARTITIONS)}:g1:position")
+    assert (await later.all_marks(EVERY))[3] == Mark(None, 0)
+
+
+@pytest.mark.parametrize("of", ["server", "library"])
+async def test_all_are_read_when_the_server_was_restarted_or_has_loaded_the_functions_again(
+    views: VoteViews, of: str
+) -> None:
+    cursor, _ = await views.live.changes(ALL, "views", b"")
+    server, loaded, number = cursor.split(b" ")
+    assert await views.live.changes(ALL, "views", cursor) == (cursor, [])
+    other = b" ".join([b"other" + server, loaded, number] if of == "server" else [server, b"1.1", number])
+    assert await views.live.changes(ALL, "views", other) == (cursor, None)
+
+
+async def test_all_are_read_after_more_changes_than_are_kept(views: VoteViews) -> None:
+    """These are counted for all partitions of the server together."""
+    cursor, _ = await views.live.changes(ALL, "views", b"")
+    await views.apply(0, Position("log", 0), [], 1)
+    assert (await views.live.changes(ALL, "views", cursor))[1] == [0]
+    for _ in range(41):
+        await asyncio.gather(*(views.apply(0, Position("log", 0), [], 1) for _ in range(100)))
+    assert (await views.live.changes(ALL, "views", cursor))[1] is None
+
+
+async def test_a_partition_that_could_not_be_read_is_read_again(
+    valkey: Counted, views: VoteViews, marks: WatchedMarks, namespace: str
+) -> None:
+    base = key_base(namespace, "votes", 3, PARTITIONS)
+    await views.apply(3, Position("log", 0), [], 7)
+    await valkey.call("HSET", f"{base}:generations", "schema", 9999)
+    for _ in range(2):
+        with pytest.raises(OtherLayout):
+            await marks.all_marks(EVERY)
+    await valkey.call("HDEL", f"{base}:generations", "schema")
+    assert (await marks.all_marks(EVERY))[3] == Mark(Position("log", 7), 0)
+
+
+@pytest.mark.parametrize("lost", [NOTED, "votes_positions"])
+async def test_no_change_is_lost_with_an_answer(
+    valkey: Counted, views: VoteViews, marks: WatchedMarks, lost: str
+) -> None:
+    await views.apply(3, Position("log", 0), [], 7)
+    valkey.away = {lost}
+    with pytest.raises(ViewsUnavailable):
+        await marks.all_marks(EVERY)
+    valkey.away = set()
+    assert (await marks.all_marks(EVERY))[3] == Mark(Position("log", 7), 0)
+
+
+async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: Counted, views: VoteViews) -> None:
+    watched, partition = views.watch_doubts(), Partition(views)
+    await partition.fence()
+    [group] = watched.groups(EVERY)
+    assert (await watched.read(group))[0] == Doubt(True, False, None)
+    await views.shut(0, (await views.state(0)).incarnation)
+    assert (await watched.read(group))[0] == Doubt(False, True, None)
+    await partition.fence()
+    assert (await watched.read(group))[0] == Doubt(True, False, None)
+
+
+async def test_gates_that_are_shut_are_read_by_each_look_and_open_ones_are_not(
+    valkey: Counted, views: VoteViews
+) -> None:
+    watched = views.watch_doubts()
+    await Partition(views).fence()
+    [group] = watched.groups(EVERY)
+    await watched.read(group)
+    await watched.read(group)
+    assert valkey.read == [PARTITIONS, PARTITIONS - 1]
+
+
+async def test_a_view_that_becomes_fresh_or_begins_again_is_seen(valkey: Counted, namespace: str) -> None:
+    views = PurchaseViews(valkey, namespace, purchases_topic(namespace, PARTITIONS))
+    [group] = views.fresh.groups(EVERY)
+    for partition in EVERY:
+        await views.apply(partition, Position("log", 0), [(LogRecord(0, 1, b""), LogCreated("log"))], 1)
+    assert await views.fresh.stale(group) == list(EVERY)
+    for partition in EVERY:
+        await make_fresh(views.fresh, partition)
+    assert await views.fresh.stale(group) == []
+    await valkey.call("DEL", f"{key_base(namespace, 'purchases', 3, PARTITIONS)}:g1:position")
+    await views.apply(3, Position("log", 0), [(LogRecord(0, 1, b""), LogCreated("log"))], 1)
+    assert await views.fresh.stale(group) == [3]
