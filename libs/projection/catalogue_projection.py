@@ -17,6 +17,7 @@ from libs.projection.newer_event_version import until_newer
 from libs.projection.projection_interface import FreshViews, LiveViews
 from libs.projection.quarantine_log import log_undecodable
 from libs.views.catalogue_views import DueRaises
+from libs.views.watched_reads import WatchedMarks
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 RaiseConfig = Callable[[Mapping[str, int]], Awaitable[Collection[int]]]
@@ -54,7 +55,7 @@ class CatalogueProjection:
     def __init__(self, topic: Topic, views: CatalogueViewWriter, raise_config: RaiseConfig) -> None:
         self.topic = topic
         self.fresh = views.fresh
-        self.live = views.live
+        self.live = WatchedMarks(views.live)
         self._views = views
         self._raise_config = raise_config
 

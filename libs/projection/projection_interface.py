@@ -20,7 +20,7 @@ class FreshViews(Protocol):
 
 
 class LiveViews(Protocol):
-    """Reads the positions of many live views by one call for each server (`libs.views.partition_reads`)."""
+    """Reads the positions of many live views by one call for each server (`libs.views.watched_reads`)."""
 
     def groups(self, partitions: Iterable[int]) -> list[Group]: ...
     async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]: ...

@@ -8,6 +8,7 @@ from libs.contracts.topics import Topic
 from libs.projection.newer_event_version import until_newer
 from libs.projection.quarantine_log import log_undecodable
 from libs.views.purchase_views import PurchaseViews
+from libs.views.watched_reads import WatchedMarks
 
 SLICE = 100
 """Records per call: about 2 ms."""
@@ -19,7 +20,7 @@ class PurchasesProjection:
     def __init__(self, topic: Topic, views: PurchaseViews) -> None:
         self.topic = topic
         self.fresh = views.fresh
-        self.live = views.live
+        self.live = WatchedMarks(views.live)
         self._views = views
 
     async def position(self, partition: int) -> Position | None:

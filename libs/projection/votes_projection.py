@@ -19,6 +19,7 @@ from libs.tally.events import address_takers, address_votes, replaces
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
 from libs.views.fold_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
 from libs.views.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
+from libs.views.watched_reads import WatchedMarks
 
 FRESH_S = 0.5
 """Seconds after their append within which records are still counted for their address by ingestion. Older ones
@@ -35,7 +36,7 @@ class VotesProjection:
     def __init__(self, topic: Log, views: VoteViews, addresses: AddressCounters | None) -> None:
         """Without `addresses`, as in a replay, address counters do not change."""
         self.topic = topic
-        self.live = views.live
+        self.live = WatchedMarks(views.live)
         self._views = views
         self._addresses = addresses
 

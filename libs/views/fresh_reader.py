@@ -14,7 +14,7 @@ from libs.views.client import Valkey
 from libs.views.function_libraries import call_function, read_function
 from libs.views.hash_tags import Prefix
 from libs.views.partition_reads import Group, PartitionReads
-from libs.views.watched_reads import WatchedReads
+from libs.views.watched_reads import LONGEST_HOLD_S, WatchedReads
 
 
 class Freshness(NamedTuple):
@@ -39,7 +39,7 @@ class FreshReader:
         self._prefix = prefix
         self._base = base
         self._each = PartitionReads(valkey, prefix, base)
-        self._watched = WatchedReads(self._each, "fresh", "views", bool, bool)
+        self._watched = WatchedReads(self._each, "fresh", "views", bool, _fresh_holds_s)
         self._seen: dict[int, Position] = {}
 
     async def read(self, function: str, partition: int, *args: Any) -> Any:
@@ -64,7 +64,7 @@ class FreshReader:
     async def stale(self, group: Group) -> list[int]:
         """Return the group's views that are not fresh, or cannot be read together with the others.
 
-        One that was emptied is returned after `ALL_S` at the latest. For one caller at a time.
+        One that was emptied is returned some seconds later. For one caller at a time.
         """
         return [partition for partition, reply in (await self._watched.read(group)).items() if reply is not True]
 
@@ -82,6 +82,10 @@ class FreshReader:
         """
         name = f"{self._prefix}_declare_fresh"
         return bool(await call_function(self._valkey, name, self._base(partition), run, *end) == 1)
+
+
+def _fresh_holds_s(is_fresh: bool) -> float:
+    return LONGEST_HOLD_S if is_fresh else 0.0
 
 
 def is_behind(position: Position | None, seen: Position | None) -> bool:

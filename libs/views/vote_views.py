@@ -56,7 +56,7 @@ from libs.views.serialization import (
     text,
     unpack,
 )
-from libs.views.watched_reads import ChangedPartitions, WatchedReads
+from libs.views.watched_reads import LEAST_HOLD_S, LONGEST_HOLD_S, ChangedPartitions, WatchedReads
 
 T = TypeVar("T")
 
@@ -258,8 +258,8 @@ class VoteViews:
         }
 
     def watch_doubts(self) -> WatchedReads[Doubt]:
-        """Watch for signs of doubt: of time and of reservations, those at most `ALL_S` old."""
-        return WatchedReads(self.live, "doubts", "gates", _doubt, lambda doubt: not doubt.is_sure)
+        """Watch for signs of doubt; reservations are noticed within about a second."""
+        return WatchedReads(self.live, "doubts", "gates", _doubt, _doubt_holds_s, lambda doubt: doubt.is_sure)
 
     def watch_counts(self) -> ChangedPartitions:
         """Watch for partitions whose live views change."""
@@ -417,6 +417,12 @@ def raised(reply: T | ViewsUnavailable) -> T:
 
 def _doubt(reply: int) -> Doubt:
     return Doubt(reply != GATE_SHUT, reply < 0, max(reply, 0) or None)
+
+
+def _doubt_holds_s(doubt: Doubt) -> float:
+    if doubt.is_sure:
+        return 0.0
+    return LONGEST_HOLD_S if doubt.oldest_pending is None else LEAST_HOLD_S
 
 
 def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:

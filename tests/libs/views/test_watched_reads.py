@@ -24,8 +24,9 @@ from libs.views.partition_reads import Mark
 from libs.views.purchase_views import PurchaseViews
 from libs.views.reply_types import Doubt
 from libs.views.vote_views import VoteViews
-from libs.views.watched_reads import WatchedMarks
+from libs.views.watched_reads import IN_TURN_PER_S, ChangedPartitions, WatchedMarks
 from tests.libs.views.simulation.lua_partition import Partition
+from tests.support.builders import a_vote
 from tests.support.freshness import make_fresh
 
 PARTITIONS = 64
@@ -63,8 +64,9 @@ class Counted:
 
 @pytest.fixture
 async def valkey(valkey_address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Counted]:
-    """Without reads of all partitions at intervals."""
-    monkeypatch.setattr(watched_reads, "ALL_S", 3_600.0)
+    """Without reads in turn."""
+    monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 3_600.0)
+    monkeypatch.setattr(watched_reads, "LONGEST_HOLD_S", 3_600.0)
     client = open_valkey(valkey_address)
     assert isinstance(client, Coalescer)
     await load_functions(client)
@@ -116,20 +118,34 @@ async def test_a_swap_is_seen(valkey: Counted, views: VoteViews, marks: WatchedM
     assert (await marks.all_marks(EVERY))[3] == Mark(Position("log", 1), 1)
 
 
-async def test_a_change_that_no_function_noted_is_found_by_the_next_read_of_all(
-    valkey: Counted, views: VoteViews, namespace: str, monkeypatch: pytest.MonkeyPatch
+async def test_all_are_read_once_a_read_in_turn_finds_a_change_that_was_not_noted(
+    valkey: Counted, views: VoteViews, marks: WatchedMarks, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one by the functions of another version, or of a view that was emptied."""
-    await views.apply(3, Position("log", 0), [], 7)
-    marks = WatchedMarks(views.live)
-    before = await marks.all_marks(EVERY)
-    await valkey.call("HSET", f"{key_base(namespace, 'votes', 3, PARTITIONS)}:g1:position", "offset", 9)
-    assert await marks.all_marks(EVERY) == before
-    monkeypatch.setattr(watched_reads, "ALL_S", 0.0)
-    later = WatchedMarks(views.live)
-    assert (await later.all_marks(EVERY))[3] == Mark(Position("log", 9), 0)
-    await valkey.call("DEL", f"{key_base(namespace, 'votes', 3, PARTITIONS)}:g1:position")
-    assert (await later.all_marks(EVERY))[3] == Mark(None, 0)
+    """As by the functions of another version, or of views that were emptied."""
+    changed = marks._watched._changed
+    for partition in (3, 5):
+        await valkey.call("HSET", f"{key_base(namespace, 'votes', partition, PARTITIONS)}:g1:position", "log", "x")
+    assert (await marks.all_marks(EVERY))[3] == Mark(None, 0)
+    changed._until[3] = 0.0
+    found = await marks.all_marks(EVERY)
+    assert (found[3], found[5]) == (Mark(Position("x", 0), 0), Mark(Position("x", 0), 0))
+    assert valkey.read == [1, PARTITIONS]
+    monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 0.0)
+    await marks.all_marks(EVERY)
+    changed.note_read(ALL, ALL)
+    await marks.all_marks(EVERY)
+    assert valkey.read == [1, PARTITIONS, PARTITIONS], "they are all read at short intervals for a while"
+
+
+@pytest.mark.parametrize("partitions", [16, 64, 160])
+async def test_reads_in_turn_are_as_many_for_any_number_of_partitions(
+    views: VoteViews, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 1.0)
+    changed, group = ChangedPartitions(views.live, "views"), tuple(range(partitions))
+    changed.note_read(group, group, 3_600.0)
+    first, *_, last = changed._until.values()
+    assert (last - first) / (partitions - 1) == pytest.approx(1 / IN_TURN_PER_S)
 
 
 @pytest.mark.parametrize("of", ["server", "library"])
@@ -187,6 +203,15 @@ async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: Counte
     assert (await watched.read(group))[0] == Doubt(False, True, None)
     await partition.fence()
     assert (await watched.read(group))[0] == Doubt(True, False, None)
+
+
+async def test_a_partition_with_a_new_reservation_is_read_again(valkey: Counted, views: VoteViews) -> None:
+    watched, partition = views.watch_doubts(), Partition(views)
+    await partition.fence()
+    [group] = watched.groups(EVERY)
+    await watched.read(group)
+    granted = await partition.grant(a_vote())
+    assert (await watched.read(group))[0] == Doubt(True, False, granted.accepted_at)
 
 
 async def test_gates_that_are_shut_are_read_by_each_look_and_open_ones_are_not(

@@ -1,6 +1,6 @@
 -- The latest changes of partitions by this library's functions, in the server's memory: watchers of many partitions read again
--- only those that changed (watched_reads.py). It lacks what the functions do not do: changes by another version's, and keys
--- that were deleted or restored. So watchers also read all partitions at intervals.
+-- only those that changed (watched_reads.py). It lacks what these functions do not do: changes by another version's, and
+-- keys that were deleted or restored. So watchers also read all partitions in turn.
 
 do
   local KEPT = 4096
@@ -11,6 +11,17 @@ do
     local list = lists[kind]
     list.number = list.number + 1
     list[list.number % KEPT + 1] = base
+  end
+
+  local reserved = {}  -- base -> second of the latest note
+
+  -- Notes, once a second, that a partition has reservations. now: us
+  function library.note_reservation(base, now)
+    local second = math.floor(now / 1000000)
+    if reserved[base] ~= second then
+      reserved[base] = second
+      library.note_change('gates', base)
+    end
   end
 
   -- Returns a cursor, and the bases of the partitions that changed since that `cursor`, each once; nil if they are not known.

@@ -329,6 +329,7 @@ do
       replies[i] = used and { used, reply } or reply
     end
     pending.close()
+    if given then library.note_reservation(base, now) end
     call('HSET', base .. ':gate', 'clock', string.format('%.0f', given and now or now - 1))
     return pack(replies)
   end

@@ -56,6 +56,7 @@ library.register('votes_remove', function(keys, args)
   else
     pending.add(field, { REMOVAL .. digest, content, NO_SOURCE, 0, now, 0, 0, 0, 0, 1, version, 0, 0, PLAIN, {}, false })
     call('HSET', base .. ':gate', 'clock', string.format('%.0f', now))
+    library.note_reservation(base, now)
   end
   pending.close()
   return pack({ M_GRANTED, now, gate.n, anonymous, content, source, offset })
