@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol, Self
 
-from libs.contracts.log_records import Position
 from libs.contracts.topics import Log, catalogue_topic, topics_of
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import examine_deployment
@@ -17,10 +16,11 @@ from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, wrong_partitions
 from libs.storage.store import StorageUnavailable, Store, open_store
-from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
+from libs.tally.errors import LogUnavailable, TallyError
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.functions import open_valkey
+from libs.views.partition_reads import Mark, PartitionReads
 from libs.views.vote_views import VoteViews
 
 CHECK_S: Final = 10.0
@@ -29,7 +29,6 @@ RETRY_S: Final = 0.5
 FIRST_CHECK_S: Final = 5.0
 """Maximum wait of a start for the first check; then the checks continue in the background."""
 
-Positions = Callable[[int], Awaitable[Position | None]]
 _NOT_CHECKED: Final = LogUnavailable("The service is starting; retry shortly.", retry_after_s=1)
 
 logger = logging.getLogger(__name__)
@@ -96,9 +95,9 @@ class DeploymentGuard:
         self._topics = {topic.name: topic for topic in topics_of(namespace, partitions)}
         self.votes = VotesLog(namespace, partitions)
         self.topics = VotesTopics(settings, self.votes)
-        self._positions: list[tuple[Log, Positions]] = [
-            (self.votes, VoteViews(valkey, namespace, self.votes).position),
-            (catalogue_topic(namespace), CatalogueViews(valkey, namespace).position),
+        self._live: list[tuple[Log, PartitionReads]] = [
+            (self.votes, VoteViews(valkey, namespace, self.votes).live),
+            (catalogue_topic(namespace), CatalogueViews(valkey, namespace).live),
         ]
         self._log_ids: dict[tuple[str, int], str] = {}
         """Of the first check that passed."""
@@ -225,17 +224,15 @@ class DeploymentGuard:
         for (name, partition), known in self._log_ids.items():
             if ids.get((name, partition), known) != known:
                 yield LogChanged(f"{name}/{partition} was recreated while this process ran", topic=name)
-        for log, position in self._positions:
-            numbers = list(log.numbers)
-            folded = await asyncio.gather(*map(position, numbers), return_exceptions=True)
-            for partition, at in zip(numbers, folded, strict=True):
-                topic = log.topic_at(partition)
-                place = topic.place(topic.name, partition)
-                if isinstance(at, Position) and ids.get(place, at.log_id) != at.log_id:
-                    why = f"{topic.name}/{partition} was recreated: the views were folded from another log"
-                    yield LogChanged(why, topic=topic.name)
-                elif isinstance(at, BaseException) and not isinstance(at, ViewsUnavailable):
-                    raise at
+        for log, live in self._live:
+            for group in live.groups(log.numbers):
+                for partition, mark in (await live.marks(group)).items():
+                    at = mark.position if isinstance(mark, Mark) else None
+                    topic = log.topic_at(partition)
+                    place = topic.place(topic.name, partition)
+                    if at is not None and ids.get(place, at.log_id) != at.log_id:
+                        why = f"{topic.name}/{partition} was recreated: the views were folded from another log"
+                        yield LogChanged(why, topic=topic.name)
 
 
 def _ids(found: Examination) -> dict[tuple[str, int], str]:

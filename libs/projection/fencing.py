@@ -113,6 +113,9 @@ class Fencer:
         except Exception:
             logger.exception("partitions cannot be checked")
             return
+        for partition, suspicion in self._suspicions.items():
+            if suspicion.end is not None and partition in group:
+                checks.start(partition)
         for partition, doubt in doubts.items():
             if not isinstance(doubt, Doubt) or doubt.is_sure or self._is_overdue(partition, doubt.oldest_pending):
                 checks.start(partition)

@@ -23,7 +23,8 @@ class LiveViews(Protocol):
     """Reads the positions of many live views by one call for each server (`libs.views.watched_reads`)."""
 
     def groups(self, partitions: Iterable[int]) -> list[Group]: ...
-    async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]: ...
+    async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]:
+        """Return the marks that may have changed since the last call, or their errors."""
 
 
 class Projection(Protocol):

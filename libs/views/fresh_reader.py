@@ -14,7 +14,7 @@ from libs.views.client import Valkey
 from libs.views.function_libraries import call_function, read_function
 from libs.views.hash_tags import Prefix
 from libs.views.partition_reads import Group, PartitionReads
-from libs.views.watched_reads import LONGEST_HOLD_S, WatchedReads
+from libs.views.watched_reads import WatchedReads
 
 
 class Freshness(NamedTuple):
@@ -84,8 +84,8 @@ class FreshReader:
         return bool(await call_function(self._valkey, name, self._base(partition), run, *end) == 1)
 
 
-def _fresh_holds_s(is_fresh: bool) -> float:
-    return LONGEST_HOLD_S if is_fresh else 0.0
+def _fresh_holds_s(is_fresh: bool) -> float | None:
+    return None if is_fresh else 0.0
 
 
 def is_behind(position: Position | None, seen: Position | None) -> bool:

@@ -43,9 +43,16 @@ class PartitionReads:
         self._valkey = valkey
         self._prefix = prefix
         self._base = base
+        self._grouped: tuple[Group, list[Group]] = (), []
 
     def groups(self, partitions: Iterable[int]) -> list[Group]:
         """Divide partitions by the server that holds them now."""
+        every = tuple(partitions)
+        if self._valkey.is_cluster or every != self._grouped[0]:
+            self._grouped = every, self._divided(every)
+        return self._grouped[1]
+
+    def _divided(self, partitions: Group) -> list[Group]:
         held: dict[Hashable, list[int]] = {}
         for partition in partitions:
             held.setdefault(self._valkey.server_of(self._base(partition)), []).append(partition)
@@ -76,10 +83,10 @@ class PartitionReads:
         found = await asyncio.gather(*map(self._group_marks, self.groups(partitions)))
         return {partition: mark for marks in found for partition, mark in marks.items()}
 
-    async def complete(self, marks: Mapping[int, Mark | ViewsUnavailable]) -> Mapping[int, Mark]:
+    async def complete(self, marks: Mapping[int, Mark | ViewsUnavailable], group: Group) -> Mapping[int, Mark]:
         """Read marks of a group again that could not be read together with the others. Raises as `all_marks`."""
         lacking = [partition for partition, mark in marks.items() if not isinstance(mark, Mark)]
-        alone = lacking if len(lacking) < len(marks) else ()
+        alone = lacking if len(lacking) < len(group) else ()
         again = dict(marks)
         for one in await asyncio.gather(*(self.marks((partition,)) for partition in alone)):
             again.update(one)
@@ -98,7 +105,7 @@ class PartitionReads:
         return reply[0], [each for each in group if self._base(each).encode() in changed] if changed else []
 
     async def _group_marks(self, group: Group) -> Mapping[int, Mark]:
-        return await self.complete(await self.marks(group))
+        return await self.complete(await self.marks(group), group)
 
     async def _call(self, function: str, group: Group) -> Mapping[int, Any]:
         first, *others = map(self._base, group)

@@ -100,8 +100,8 @@ class PurchaseViews:
         self._topic = topic
         self.fresh = FreshReader(valkey, "purchases", self._base)
         self.live = PartitionReads(valkey, "purchases", self._base)
-        self._open = WatchedReads(self.live, "with_open", "views", bool)
-        self._bought = WatchedReads(self.live, "with_bought", "views", bool)
+        self._open = WatchedReads(self.live, "with_open", "views", bool, _has_none)
+        self._bought = WatchedReads(self.live, "with_bought", "views", bool, _has_none)
 
     async def position(self, partition: int) -> Position | None:
         """Return the position up to which `partition` is folded; None if nothing is."""
@@ -186,6 +186,10 @@ class PurchaseViews:
 async def _watched(reads: WatchedReads[bool], partitions: Collection[int]) -> set[int]:
     found = await asyncio.gather(*map(reads.read, reads.groups(partitions)))
     return {partition for replies in found for partition, reply in replies.items() if reply is not False}
+
+
+def _has_none(reply: bool) -> float | None:
+    return 0.0 if reply else None
 
 
 def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:

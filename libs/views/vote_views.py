@@ -56,7 +56,7 @@ from libs.views.serialization import (
     text,
     unpack,
 )
-from libs.views.watched_reads import LEAST_HOLD_S, LONGEST_HOLD_S, ChangedPartitions, WatchedReads
+from libs.views.watched_reads import LEAST_HOLD_S, ChangedPartitions, WatchedReads
 
 T = TypeVar("T")
 
@@ -419,10 +419,10 @@ def _doubt(reply: int) -> Doubt:
     return Doubt(reply != GATE_SHUT, reply < 0, max(reply, 0) or None)
 
 
-def _doubt_holds_s(doubt: Doubt) -> float:
+def _doubt_holds_s(doubt: Doubt) -> float | None:
     if doubt.is_sure:
         return 0.0
-    return LONGEST_HOLD_S if doubt.oldest_pending is None else LEAST_HOLD_S
+    return None if doubt.oldest_pending is None else LEAST_HOLD_S
 
 
 def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:

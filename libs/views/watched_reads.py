@@ -8,6 +8,7 @@ and of keys that were deleted or restored. After such a change, all partitions a
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from libs.tally.errors import ViewsUnavailable
@@ -23,16 +24,27 @@ DISTRUST_S: Final = 60.0
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class _Watched:
+    """State of one group: `cursor` of its notes, and partitions that were never read or have `noted` changes.
+
+    Times (of the event loop): those until which the reads of the others hold, and of the next reads in turn.
+    """
+
+    cursor: bytes = b""
+    noted: set[int] = field(default_factory=set)
+    until: dict[int, float] = field(default_factory=dict)
+    turn_at: float = 0.0
+    distrusts_until: float = 0.0
+
+
 class ChangedPartitions:
     """The partitions that have to be read again."""
 
     def __init__(self, reads: PartitionReads, kind: ChangeKind) -> None:
         self._reads = reads
         self._kind = kind
-        self._cursors: dict[Group, bytes] = {}
-        self._until: dict[int, float] = {}
-        """Times (of the event loop) until which reads hold, by partition; those with a noted change are absent."""
-        self._distrusts_until = 0.0
+        self._watched: dict[Group, _Watched] = {}
 
     def groups(self, partitions: Iterable[int]) -> list[Group]:
         return self._reads.groups(partitions)
@@ -42,42 +54,43 @@ class ChangedPartitions:
 
         After the server has changed or was restarted, these are all of them.
         """
-        cursor = self._cursors.get(group) or self._begin(group)
-        self._cursors[group], changed = await self._reads.changes(group, self._kind, cursor)
-        self._forget(group if changed is None else changed)
-        now = _now()
-        return tuple([each for each in group if self._until.get(each, 0.0) <= now])
+        its, now = self._watched.get(group) or self._begin(group), _now()
+        its.cursor, changed = await self._reads.changes(group, self._kind, its.cursor)
+        its.noted.update(group if changed is None else changed)
+        due = its.noted
+        if now >= its.turn_at:
+            its.turn_at = now + LEAST_HOLD_S
+            due = due.union([each for each in group if its.until.get(each, 0.0) <= now])
+        return tuple(sorted(due))
 
-    def is_noted(self, partition: int) -> bool:
+    def is_noted(self, group: Group, partition: int) -> bool:
         """Return whether it is due because a change was noted, or because it was never read."""
-        return partition not in self._until
+        return partition in self._watched[group].noted
 
-    def note_read(self, group: Group, partitions: Collection[int], hold_s: float = LONGEST_HOLD_S) -> None:
+    def note_read(self, group: Group, partitions: Collection[int], hold_s: float | None = None) -> None:
         """Note that these partitions were read after the latest `due`; each comes in turn at another time."""
-        now, longest = _now(), min(LONGEST_HOLD_S, max(LEAST_HOLD_S, len(group) / IN_TURN_PER_S))
-        if now < self._distrusts_until:
+        its, now = self._watched[group], _now()
+        longest = min(LONGEST_HOLD_S, max(LEAST_HOLD_S, len(group) / IN_TURN_PER_S))
+        if now < its.distrusts_until:
             longest = LEAST_HOLD_S
-        each_s = min(hold_s, longest) / max(1, len(partitions))
-        self._until.update({partition: now + at * each_s for at, partition in enumerate(partitions, 1)})
+        each_s = (longest if hold_s is None else min(hold_s, longest)) / max(1, len(partitions))
+        its.until.update({partition: now + at * each_s for at, partition in enumerate(partitions, 1)})
+        its.noted.difference_update(partitions)
 
     def distrust(self, group: Group) -> None:
         """Have all partitions read: something changed that was not noted."""
-        self._distrusts_until = _now() + DISTRUST_S
-        self._forget(group)
+        its = self._watched[group]
+        its.distrusts_until = _now() + DISTRUST_S
+        its.noted.update(group)
 
-    def _begin(self, group: Group) -> bytes:
+    def _begin(self, group: Group) -> _Watched:
         """Begin to watch a group, which replaces others of its first partition."""
-        self._cursors = {former: its for former, its in self._cursors.items() if group[0] not in former}
-        self._forget(group)
-        return b""
-
-    def _forget(self, partitions: Iterable[int]) -> None:
-        for partition in partitions:
-            self._until.pop(partition, None)
+        self._watched = {former: its for former, its in self._watched.items() if group[0] not in former}
+        return self._watched.setdefault(group, _Watched())
 
 
 class WatchedReads(Generic[T]):
-    """The latest replies of a function (`PartitionReads.read`), for one caller of a group at a time."""
+    """Reads a function (`PartitionReads.read`) of many partitions, for one caller of a group at a time."""
 
     def __init__(
         self,
@@ -85,10 +98,10 @@ class WatchedReads(Generic[T]):
         function: str,
         kind: ChangeKind,
         decode: Callable[[Any], T],
-        hold_s: Callable[[T], float] = lambda _: LONGEST_HOLD_S,
+        hold_s: Callable[[T], float | None] = lambda _: None,
         noted: Callable[[T], object] = lambda reply: reply,
     ) -> None:
-        """A reply is kept until a change of that kind, at most for `hold_s(reply)`.
+        """A reply holds until a change of that kind, for `hold_s(reply)` at most, or as long as possible (None).
 
         After a change it is read once more after `LEAST_HOLD_S`. `noted(reply)` is the part that changes only with
         a note.
@@ -99,41 +112,44 @@ class WatchedReads(Generic[T]):
         self._hold_s = hold_s
         self._noted = noted
         self._changed = ChangedPartitions(reads, kind)
-        self._latest: dict[int, T | ViewsUnavailable] = {}
+        self._latest: dict[int, T] = {}
 
     def groups(self, partitions: Iterable[int]) -> list[Group]:
         return self._reads.groups(partitions)
 
     async def read(self, group: Group) -> Mapping[int, T | ViewsUnavailable]:
-        """Return the reply of each partition, or its error."""
+        """Return the replies that do not hold any longer, or their errors: at first, of all partitions."""
         try:
             due = await self._changed.due(group)
         except ViewsUnavailable as error:
             return dict.fromkeys(group, error)
-        if due and await self._read(group, due):
+        if not due:
+            return {}
+        found, is_surprised = await self._read(group, due)
+        if is_surprised:
             self._changed.distrust(group)
-            await self._read(group, group)
-        return {partition: self._latest[partition] for partition in group}
+            found, _ = await self._read(group, group)
+        return found
 
-    async def _read(self, group: Group, due: Group) -> bool:
-        """Read partitions; return whether one changed without a note."""
-        is_surprised, by_hold = False, dict[float, list[int]]()
+    async def _read(self, group: Group, due: Group) -> tuple[Mapping[int, T | ViewsUnavailable], bool]:
+        """Read partitions; return the replies, and whether one changed without a note."""
+        found, is_surprised, by_hold = dict[int, T | ViewsUnavailable](), False, dict[float | None, list[int]]()
         for partition, reply in (await self._reads.read(self._function, due)).items():
-            before = self._latest.get(partition)
-            its = reply if isinstance(reply, ViewsUnavailable) else self._decode(reply)
-            self._latest[partition] = its
-            if isinstance(its, ViewsUnavailable):
+            if isinstance(reply, ViewsUnavailable):
+                found[partition] = reply
                 continue
-            hold_s, is_noted = self._hold_s(its), self._changed.is_noted(partition)
-            if is_noted:
-                hold_s = min(hold_s, LEAST_HOLD_S)
-            elif before is not None and not isinstance(before, ViewsUnavailable):
-                is_surprised = is_surprised or self._noted(before) != self._noted(its)
-            if hold_s > 0:
-                by_hold.setdefault(hold_s, []).append(partition)
+            its = found[partition] = self._decode(reply)
+            hold_s, is_noted = self._hold_s(its), self._changed.is_noted(group, partition)
+            if is_noted and hold_s is None:
+                hold_s = LEAST_HOLD_S
+            if not is_noted and partition in self._latest:
+                is_surprised = is_surprised or self._noted(self._latest[partition]) != self._noted(its)
+            self._latest[partition] = its
+            by_hold.setdefault(hold_s, []).append(partition)
         for hold_s, partitions in by_hold.items():
-            self._changed.note_read(group, partitions, hold_s)
-        return is_surprised
+            if hold_s != 0:
+                self._changed.note_read(group, partitions, hold_s)
+        return found, is_surprised
 
 
 class WatchedMarks:
@@ -147,16 +163,16 @@ class WatchedMarks:
         return self._reads.groups(partitions)
 
     async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]:
-        """Return the mark of each partition, or its error."""
+        """Return the marks that may have changed since the last call, or their errors."""
         return await self._watched.read(group)
 
-    async def all_marks(self, partitions: Iterable[int]) -> Mapping[int, Mark]:
-        """Return the mark of each partition. Raises `ViewsUnavailable` if any cannot be read."""
+    async def changed_marks(self, partitions: Iterable[int]) -> Mapping[int, Mark]:
+        """Return the marks that may have changed since the last call, as `marks`. Raises `ViewsUnavailable`."""
         found = await asyncio.gather(*map(self._group_marks, self.groups(partitions)))
         return {partition: mark for marks in found for partition, mark in marks.items()}
 
     async def _group_marks(self, group: Group) -> Mapping[int, Mark]:
-        return await self._reads.complete(await self.marks(group))
+        return await self._reads.complete(await self.marks(group), group)
 
 
 def _now() -> float:

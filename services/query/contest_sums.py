@@ -50,7 +50,7 @@ class ContestSums:
             *(self._views.counts(partition, self._contest, self._parts[partition]) for partition in stale)
         )
         for group, its in due.items():
-            is_surprised = any(each in stale and not self._watched.is_noted(each) for each in its)
+            is_surprised = any(each in stale and not self._watched.is_noted(group, each) for each in its)
             self._watched.note_read(group, its)
             if is_surprised:
                 self._watched.distrust(group)

@@ -49,7 +49,7 @@ class ChangeDetector:
         try:
             async with asyncio.timeout(LOOK_S):
                 votes, records = await asyncio.gather(
-                    self._watched.all_marks(self._votes.numbers),
+                    self._watched.changed_marks(self._votes.numbers),
                     asyncio.gather(*(self._of_catalogue(partition) for partition in set(catalogue))),
                 )
         except TimeoutError:

@@ -83,7 +83,7 @@ def views(valkey: Counted, namespace: str) -> VoteViews:
 async def marks(views: VoteViews, valkey: Counted) -> WatchedMarks:
     """After the first look, at all partitions."""
     marks = WatchedMarks(views.live)
-    assert await marks.all_marks(EVERY) == dict.fromkeys(EVERY, Mark(None, 0))
+    assert await marks.changed_marks(EVERY) == dict.fromkeys(EVERY, Mark(None, 0))
     assert valkey.read == [PARTITIONS]
     valkey.read.clear()
     valkey.calls.clear()
@@ -92,7 +92,7 @@ async def marks(views: VoteViews, valkey: Counted) -> WatchedMarks:
 
 async def test_while_nothing_changes_a_look_reads_no_partition(valkey: Counted, marks: WatchedMarks) -> None:
     for _ in range(3):
-        assert await marks.all_marks(EVERY) == dict.fromkeys(EVERY, Mark(None, 0))
+        assert await marks.changed_marks(EVERY) == {}
     assert valkey.calls == {NOTED: 3}
 
 
@@ -101,11 +101,9 @@ async def test_partitions_that_were_folded_are_read_again(
 ) -> None:
     for partition in (3, 5, 3):
         await views.apply(partition, await views.position(partition) or Position("log", 0), [], 7 + partition)
-    found = await marks.all_marks(EVERY)
-    assert (found[3], found[5]) == (Mark(Position("log", 10), 0), Mark(Position("log", 12), 0))
-    assert valkey.read == [2]
-    await marks.all_marks(EVERY)
-    assert valkey.read == [2]
+    found = await marks.changed_marks(EVERY)
+    assert found == {3: Mark(Position("log", 10), 0), 5: Mark(Position("log", 12), 0)}
+    assert await marks.changed_marks(EVERY) == {}
 
 
 async def test_a_swap_is_seen(valkey: Counted, views: VoteViews, marks: WatchedMarks, namespace: str) -> None:
@@ -113,38 +111,40 @@ async def test_a_swap_is_seen(valkey: Counted, views: VoteViews, marks: WatchedM
     await views.apply(3, Position("log", 0), [], 1)
     assert await generations.open(3, 2)
     await VoteViews(valkey, namespace, PARTITIONS, generation=2).apply(3, Position("log", 0), [], 1)
-    await marks.all_marks(EVERY)
+    await marks.changed_marks(EVERY)
     assert (await generations.swap(3, 2)).done
-    assert (await marks.all_marks(EVERY))[3] == Mark(Position("log", 1), 1)
+    assert await marks.changed_marks(EVERY) == {3: Mark(Position("log", 1), 1)}
 
 
 async def test_all_are_read_once_a_read_in_turn_finds_a_change_that_was_not_noted(
     valkey: Counted, views: VoteViews, marks: WatchedMarks, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by the functions of another version, or of views that were emptied."""
-    changed = marks._watched._changed
+    [its] = marks._watched._changed._watched.values()
     for partition in (3, 5):
         await valkey.call("HSET", f"{key_base(namespace, 'votes', partition, PARTITIONS)}:g1:position", "log", "x")
-    assert (await marks.all_marks(EVERY))[3] == Mark(None, 0)
-    changed._until[3] = 0.0
-    found = await marks.all_marks(EVERY)
+    assert await marks.changed_marks(EVERY) == {}
+    its.turn_at = its.until[3] = 0.0
+    found = await marks.changed_marks(EVERY)
     assert (found[3], found[5]) == (Mark(Position("x", 0), 0), Mark(Position("x", 0), 0))
     assert valkey.read == [1, PARTITIONS]
     monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 0.0)
-    await marks.all_marks(EVERY)
-    changed.note_read(ALL, ALL)
-    await marks.all_marks(EVERY)
+    marks._watched._changed.note_read(ALL, ALL)
+    its.turn_at = 0.0
+    await marks.changed_marks(EVERY)
     assert valkey.read == [1, PARTITIONS, PARTITIONS], "they are all read at short intervals for a while"
 
 
 @pytest.mark.parametrize("partitions", [16, 64, 160])
 async def test_reads_in_turn_are_as_many_for_any_number_of_partitions(
-    views: VoteViews, monkeypatch: pytest.MonkeyPatch, partitions: int
+    valkey: Counted, namespace: str, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
+    views = VoteViews(valkey, namespace, partitions)
     monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 1.0)
     changed, group = ChangedPartitions(views.live, "views"), tuple(range(partitions))
-    changed.note_read(group, group, 3_600.0)
-    first, *_, last = changed._until.values()
+    assert await changed.due(group) == group
+    changed.note_read(group, group)
+    first, *_, last = changed._watched[group].until.values()
     assert (last - first) / (partitions - 1) == pytest.approx(1 / IN_TURN_PER_S)
 
 
@@ -177,9 +177,9 @@ async def test_a_partition_that_could_not_be_read_is_read_again(
     await valkey.call("HSET", f"{base}:generations", "schema", 9999)
     for _ in range(2):
         with pytest.raises(OtherLayout):
-            await marks.all_marks(EVERY)
+            await marks.changed_marks(EVERY)
     await valkey.call("HDEL", f"{base}:generations", "schema")
-    assert (await marks.all_marks(EVERY))[3] == Mark(Position("log", 7), 0)
+    assert (await marks.changed_marks(EVERY))[3] == Mark(Position("log", 7), 0)
 
 
 @pytest.mark.parametrize("lost", [NOTED, "votes_positions"])
@@ -189,9 +189,9 @@ async def test_no_change_is_lost_with_an_answer(
     await views.apply(3, Position("log", 0), [], 7)
     valkey.away = {lost}
     with pytest.raises(ViewsUnavailable):
-        await marks.all_marks(EVERY)
+        await marks.changed_marks(EVERY)
     valkey.away = set()
-    assert (await marks.all_marks(EVERY))[3] == Mark(Position("log", 7), 0)
+    assert (await marks.changed_marks(EVERY))[3] == Mark(Position("log", 7), 0)
 
 
 async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: Counted, views: VoteViews) -> None:
@@ -199,6 +199,7 @@ async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: Counte
     await partition.fence()
     [group] = watched.groups(EVERY)
     assert (await watched.read(group))[0] == Doubt(True, False, None)
+    assert 0 not in await watched.read(group)
     await views.shut(0, (await views.state(0)).incarnation)
     assert (await watched.read(group))[0] == Doubt(False, True, None)
     await partition.fence()
