@@ -322,7 +322,7 @@ class LogWriter:
         while True:
             await asyncio.sleep(SWEEP_S)
             now = time.monotonic()
-            for queue in self._queues.values():
+            for queue in self._queues.values() if self._held else ():
                 if queue.earliest <= now:
                     self._expire(queue, now)
                 if queue.ack is not None and queue.sent_at + self._deadline_s <= now:

@@ -14,9 +14,10 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.projection.newer_event_version import until_newer
-from libs.projection.projection_interface import FreshViews, LiveViews
+from libs.projection.projection_interface import FreshViews
 from libs.projection.quarantine_log import log_undecodable
 from libs.views.catalogue_views import DueRaises
+from libs.views.partition_reads import PartitionReads
 from libs.views.watched_reads import WatchedMarks
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
@@ -36,7 +37,7 @@ class CatalogueViewWriter(Protocol):
     @property
     def fresh(self) -> FreshViews: ...
     @property
-    def live(self) -> LiveViews: ...
+    def live(self) -> PartitionReads: ...
 
     async def position(self, partition: int) -> Position | None: ...
     async def apply(

@@ -16,7 +16,7 @@ from libs.views.partition_reads import ChangeKind, Group, Mark, PartitionReads, 
 
 IN_TURN_PER_S: Final = 16
 """Partitions of a server read in turn each second."""
-LEAST_HOLD_S, LONGEST_HOLD_S = 1.0, 10.0
+LEAST_HOLD_S, LONGEST_HOLD_S = 1.0, 16.0
 """Bounds of the time until a partition is read again without a note of a change."""
 DISTRUST_S: Final = 60.0
 """Time after a change that was not noted in which each partition is read after `LEAST_HOLD_S`."""

@@ -1,7 +1,7 @@
 """Detects changes of the views' positions, with one read for all streams of a process."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from libs.contracts.votes_log import VotesLog
@@ -39,6 +39,7 @@ class ChangeDetector:
         self._catalogue = catalogue
         self._votes = votes
         self._marks: dict[View, Mark] = {}
+        self._positions: dict[int, int] = {}
 
     async def moved(self, catalogue: Iterable[int]) -> bool:
         """Return whether any mark changed since the last call; of the catalogue, only in these partitions.
@@ -60,16 +61,15 @@ class ChangeDetector:
             raise ViewsUnavailable(RECOVERING, retry_after_s=1, cause="the views are being folded again")
         moved = any(self._marks.get(view) != mark for view, mark in found.items())
         self._marks |= found
+        self._positions |= {
+            partition: 0 if mark.position is None else mark.position.offset for partition, mark in votes.items()
+        }
         return moved
 
     @property
-    def positions(self) -> dict[int, int]:
+    def positions(self) -> Mapping[int, int]:
         """The last known positions of votes: next offsets by partition."""
-        return {
-            partition: 0 if mark.position is None else mark.position.offset
-            for (topic, partition), mark in self._marks.items()
-            if topic == "votes"
-        }
+        return self._positions
 
     async def _of_catalogue(self, partition: int) -> tuple[View, Mark]:
         return ("catalogue", partition), await self._catalogue.mark(partition)
