@@ -33,6 +33,7 @@ async def import_logs(deployment: Deployment, directory: Path, execute: bool) ->
     `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable` if a server is unavailable.
     """
     manifest = open_export(directory)
+    await deployment.find_topics()
     deployment.votes.add(
         Topic(deployment.votes.name_from(first), partitions, first) for first, partitions in manifest.later.items()
     )

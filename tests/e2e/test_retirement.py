@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,7 @@ async def test_a_retired_topic_is_gone_and_everything_of_its_contests_stays(
     await tally("export", "--to", tmp_path / "export")
     offline = await run("certificate", "verify", certificate, "--export", tmp_path / "export")
     assert offline.exit_code == 0, offline.output
+    await assert_importable(stack, tally, tmp_path / "export")
     assert (await new.counts())["count"] >= 2
     assert f"{first}: {FIRST} partitions, retired" in (await tally("topics", "check")).stdout
     assert "It is retired already." in (await tally("topics", "retire", first, "--execute")).stdout
@@ -186,3 +188,16 @@ async def assert_problems(stack: Supervisor, ends: list[str]) -> bool:
 async def assert_reads(contest: Contest, voter: str, vote: httpx.Response, before: dict[str, Any]) -> bool:
     assert await reads_of(contest, voter, vote) == before
     return True
+
+
+async def assert_importable(stack: Supervisor, tally: Tally, export: Path) -> None:
+    """An import has the topic in Kafka again, in another namespace only."""
+    refused = await run_tally(stack, "import", "--from", export, "--execute")
+    assert (refused.exit_code, "has retired topics" in refused.output) == (1, True), refused.output
+    namespace = f"{stack.stack['namespace']}new"
+    await tally("import", "--from", export, "--namespace", namespace, "--execute")
+    async with Deployment(replace(find_addresses(stack.data_dir), namespace=namespace)) as imported:
+        await imported.find_topics()
+        assert [topic.first for topic in imported.votes.current] == [0, FIRST]
+        ends = await imported.reader.end_offsets(imported.votes.name, imported.votes.numbers)
+        assert min(ends.values()) > 1
