@@ -22,7 +22,7 @@ from libs.views.partition_reads import Group
 from libs.views.reply_types import Doubt
 from libs.views.vote_views import VoteViews
 
-POLL_S: Final = 0.5
+POLL_S: Final = 1.0
 NOT_USED: Final = 0
 """Generation that the replay does not touch: it folds into the live one."""
 

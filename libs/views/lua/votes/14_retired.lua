@@ -9,6 +9,7 @@ library.register('votes_open_retired', function(keys, args)
   local log, offset = position(views)
   if log ~= args[1] or offset < tonumber(args[2]) then return 0 end
   if gate.open then return 1 end
+  library.note_change('gates', base)
   local folded = tonumber(call('GET', views .. ':fence') or 0)
   local n = math.max(gate.n + 1, folded + 1, gate.asked + 1, math.floor(microseconds() / 1000))
   call('UNLINK', base .. ':pending', base .. ':due', base .. ':config', base .. ':floors', base .. ':needs')
