@@ -96,6 +96,8 @@ class SecretRing:
         return self._signing(moment).value
 
     def _signing(self, moment: int) -> RingSecret:
+        if len(self._known) == 1:
+            return self._known[0]
         return self._known[max(0, bisect_right(self._known, moment, key=lambda each: each.since) - 1)]
 
     def _now(self) -> int:

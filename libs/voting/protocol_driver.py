@@ -67,6 +67,7 @@ class Run:
         "command",
         "finish",
         "gate_deadline",
+        "loop",
         "partition",
         "reply",
         "reserved",
@@ -81,7 +82,7 @@ class Run:
         account: str,
         command: CastVote | RemoveVote,
         partition: int,
-        now: float,
+        loop: asyncio.AbstractEventLoop,
         finish: Finish,
     ) -> None:
         self.steps = steps
@@ -89,6 +90,8 @@ class Run:
         self.command = command
         self.partition = partition
         self.finish: Finish | None = finish
+        self.loop = loop
+        now = loop.time()
         self.settle_deadline = now + SETTLE_WAIT_S
         self.gate_deadline = now + GATE_WAIT_S
         self.reply: Reply = finish
@@ -151,7 +154,7 @@ class Driver:
         finish: Finish,
     ) -> None:
         """Start a protocol about the vote of `command`."""
-        run = Run(steps, account, command, partition, asyncio.get_running_loop().time(), finish)
+        run = Run(steps, account, command, partition, asyncio.get_running_loop(), finish)
         if self._tracing is not None and is_traced():
             run.span = ExitStack()
             traced_step = partial(self._traced_step, run)
@@ -214,12 +217,12 @@ class Driver:
         if reserved is None:
             self._queue_reservation(run, effect.request, run.reply)
         else:
-            asyncio.get_running_loop().call_soon(run.reply, reserved)
+            run.loop.call_soon(run.reply, reserved)
 
     def _queue_reservation(self, run: Run, request: Request | LimitedRequest, reply: Reply) -> None:
-        now = asyncio.get_running_loop().time()
+        now = run.loop.time()
         if now + POLL_S > run.settle_deadline:
-            asyncio.get_running_loop().call_soon(reply, _recovering())
+            run.loop.call_soon(reply, _recovering())
             return
         deadline = min(run.settle_deadline, now + RESERVE_WAIT_S)
         self._reservations.reserve(run.partition, request, deadline, reply)
