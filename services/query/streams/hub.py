@@ -14,7 +14,6 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.topics import Topic
 from libs.metrics.table import STREAM_MESSAGES, STREAMS_OPEN
-from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.web.auth import AddressRefused, Authenticator, header
 from libs.web.errors import Unauthorized
@@ -24,16 +23,16 @@ from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams import events
 from services.query.streams.change_detector import ChangeDetector
 from services.query.streams.counting_lag import NO_LAG, LagMeter
-from services.query.streams.fan_out import Channel
+from services.query.streams.fan_out import AT_ONCE, Channel
 from services.query.streams.renderers import View
 from services.query.streams.subscriber import Credentials, Subscriber
 from services.query.streams.updates import ENDED, Seen
 
 logger = logging.getLogger(__name__)
 
-READ_INTERVAL_S: Final = 0.05
+READ_INTERVAL_S: Final = 0.025
 SEND_INTERVAL_S: Final = 0.1
-CHECKED_EVERY_US: Final = 2 * MILLION
+CHECKED_EVERY_S: Final = 2.0
 """Interval of checks for revoked keys."""
 CREDENTIALS: Final = (b"authorization", b"cookie", b"x-forwarded-for", b"forwarded")
 HEADERS: Final[list[Header]] = [
@@ -68,12 +67,12 @@ class StreamHub:
         self._channels: dict[Name, Channel] = {}
         self._wanted = asyncio.Event()
         self._has_ended = False
-        self._checked_at = 0
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the loop and the meter as tasks until the context ends."""
-        tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._meter.watch(self._wanted))]
+        """Run the loop, the checks of keys and the meter as tasks until the context ends."""
+        runs = self._run(), self._watch_keys(), self._meter.watch(self._wanted)
+        tasks = [asyncio.create_task(run) for run in runs]
         try:
             yield
         finally:
@@ -153,19 +152,30 @@ class StreamHub:
         sent = [await channel.publish() for channel in due]
         for channel in channels:
             await channel.ping()
-        if moment >= self._checked_at + CHECKED_EVERY_US:
-            self._checked_at = moment
-            await self._end_revoked()
         self._drop_ended()
         return any(sent)
+
+    async def _watch_keys(self) -> None:
+        """End the streams of revoked keys, apart from the rounds: thousands of checks would delay one."""
+        while True:
+            await self._wanted.wait()
+            try:
+                await self._end_revoked()
+            except Exception:
+                logger.exception("a check of the streams' keys failed")
+            await asyncio.sleep(CHECKED_EVERY_S)
 
     async def _end_revoked(self) -> None:
         """End the streams of revoked keys and expired sessions."""
         subscribers = [subscriber for channel in self._channels.values() for subscriber in channel.subscribers]
         credentials = [*{subscriber.credentials for subscriber in subscribers if subscriber.credentials}]
-        # concurrently: reads of keys that are not cached are then shared
-        validity = await asyncio.gather(*map(self._is_valid, credentials))
-        revoked = {each for each, is_valid in zip(credentials, validity, strict=True) if not is_valid}
+        revoked = set[Credentials]()
+        for at in range(0, len(credentials), AT_ONCE):
+            some = credentials[at : at + AT_ONCE]
+            # concurrently: reads of keys that are not cached are then shared
+            validity = await asyncio.gather(*map(self._is_valid, some))
+            revoked |= {each for each, is_valid in zip(some, validity, strict=True) if not is_valid}
+            await asyncio.sleep(0)
         for subscriber in subscribers:
             if subscriber.credentials in revoked:
                 subscriber.publish(ENDED)
@@ -190,6 +200,7 @@ class StreamHub:
 
 
 def _credentials(scope: Scope) -> Credentials:
+    """Return what a caller is authenticated by; the same of all its connections, whose ports differ."""
     peer = scope.get("client")
     headers = tuple((name, value) for name, value in scope["headers"] if name in CREDENTIALS)
-    return Credentials(None if peer is None else (peer[0], peer[1]), headers)
+    return Credentials(None if peer is None else (peer[0], 0), headers)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from itertools import count
@@ -17,6 +18,7 @@ from libs.web import auth
 from libs.web.sessions import COOKIE, Sessions
 from tests.services.query.query_environment import QueryEnvironment
 from tests.services.query.streams.stream_clients import STREAM, EndOfStream, Service, song
+from tests.support.eventually import eventually
 
 
 async def session_of(env: QueryEnvironment, key: str) -> str:
@@ -100,3 +102,37 @@ async def test_many_sessions_that_end_at_once_hold_up_no_stream(
             assert (await kept.next("counts", within_s=20)).data["count"] == votes
             if asyncio.get_running_loop().time() > ends:
                 break
+
+
+async def test_updates_do_not_wait_for_a_check_of_keys(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    env, is_checked = service.env, asyncio.Event()
+
+    async def never_ends(*_: object) -> None:
+        is_checked.set()
+        await asyncio.Event().wait()
+
+    async with service.listen(STREAM, await song(env)) as stream:
+        await stream.next("counts")
+        monkeypatch.setattr(auth.Authenticator, "authenticate", never_ends)
+        await is_checked.wait()
+        await env.vote("a")
+        assert (await stream.next("counts", within_s=20)).data["count"] == 1
+
+
+async def test_all_connections_of_a_caller_are_checked_at_once(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env, checked = service.env, Counter[bytes]()
+    several, single = await song(env), await env.production.key()
+    async with AsyncExitStack() as stack:
+        for key in (several, several, several, single):
+            await stack.enter_async_context(service.listen(STREAM, key))
+        authenticate = auth.Authenticator.authenticate
+
+        async def counted(self: auth.Authenticator, scope: auth.Scope) -> auth.ApiKey:
+            checked[dict(scope["headers"])[b"authorization"]] += 1
+            return await authenticate(self, scope)
+
+        monkeypatch.setattr(auth.Authenticator, "authenticate", counted)
+        await eventually(lambda: checked[f"Bearer {single}".encode()] == 2)
+        assert checked[f"Bearer {several}".encode()] <= 3
