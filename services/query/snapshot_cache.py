@@ -22,8 +22,9 @@ from services.query.snapshot import Snapshot
 
 MOST_CONTESTS: Final = 1_000
 LEAST_INTERVAL_S: Final = 0.005
-LOAD: Final = 20
-"""After a read that took t, votes are read again after LOAD * t: a contest takes 5 % of a process."""
+LOAD: Final = 10
+"""After a read that took t, votes are read again after LOAD * t. Two thirds of t are CPU time, so a contest takes
+7 % of a process."""
 LOOK_APART_S: Final = 0.001
 """Time between reads of the catalogue's position: at most a tenth of a process, for any number of requests."""
 

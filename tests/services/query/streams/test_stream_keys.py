@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from itertools import count
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ async def test_all_connections_of_a_caller_are_checked_at_once(
             await stack.enter_async_context(service.listen(STREAM, key))
         authenticate = auth.Authenticator.authenticate
 
-        async def counted(self: auth.Authenticator, scope: auth.Scope) -> auth.ApiKey:
+        async def counted(self: auth.Authenticator, scope: Any) -> auth.ApiKey:
             checked[dict(scope["headers"])[b"authorization"]] += 1
             return await authenticate(self, scope)
 
