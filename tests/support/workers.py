@@ -13,6 +13,15 @@ MOST_WORKERS = 4
 """Workers at most: each runs its own services, whose processes need CPU time, too."""
 FOLDERS_WITH_A_SERVICE = ("tests/browser/", "tests/services/cli/replay/")
 """Folders whose tests share a service; one worker runs all tests of a folder."""
+BREAKING = "files that break servers"
+FILES_THAT_BREAK_SERVERS = (
+    "tests/libs/kafka/test_writer.py",
+    "tests/libs/projection/test_projector.py",
+    "tests/libs/projection/test_replay.py",
+    "tests/services/projector/test_service.py",
+    "tests/services/query/streams/test_slow_clients_and_failures.py",
+)
+"""Files that use the fixture `breakable`; one worker runs them all, as each worker would start a Kafka for it."""
 E2E = "tests/e2e/"
 """Each worker that runs tests of this folder starts a service for them, which ends with the last one."""
 E2E_WORKERS = frozenset({"gw0", "gw1"})
@@ -36,8 +45,8 @@ class FileScheduling(LoadScopeScheduling):
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
-        for folder in FOLDERS_WITH_A_SERVICE:
-            assert (config.rootpath / folder).is_dir(), f"{folder} has moved"
+        for path in (*FOLDERS_WITH_A_SERVICE, *FILES_THAT_BREAK_SERVERS):
+            assert (config.rootpath / path).exists(), f"{path} has moved"
 
     def _split_scope(self, nodeid: str) -> str:
         return _scope(nodeid)
@@ -58,7 +67,8 @@ def slow_files_first(items: list[pytest.Item]) -> None:
     does not outlast its tests. Then come files that use servers, those with most such tests first, and last the
     pure ones, which take milliseconds a test.
     """
-    slow = {_scope(item.nodeid) for item in items if item.get_closest_marker("slow")} | {*FOLDERS_WITH_A_SERVICE}
+    slow = {_scope(item.nodeid) for item in items if item.get_closest_marker("slow")}
+    slow |= {*FOLDERS_WITH_A_SERVICE, BREAKING}
     served = Counter(_scope(item.nodeid) for item in items if not item.get_closest_marker("pure"))
 
     def rank(item: pytest.Item) -> tuple[int, int]:
@@ -67,8 +77,13 @@ def slow_files_first(items: list[pytest.Item]) -> None:
             return 1, scope not in slow
         return (0, 0) if scope in slow else (2, -served[scope])
 
+    breaking = {_scope(item.nodeid) for item in items if "breakable" in getattr(item, "fixturenames", ())}
+    assert breaking <= {BREAKING}, f"add to FILES_THAT_BREAK_SERVERS: {breaking - {BREAKING}}"
     items.sort(key=rank)
 
 
 def _scope(nodeid: str) -> str:
-    return next(filter(nodeid.startswith, FOLDERS_WITH_A_SERVICE), nodeid.partition("::")[0])
+    file = nodeid.partition("::")[0]
+    if file in FILES_THAT_BREAK_SERVERS:
+        return BREAKING
+    return next(filter(file.startswith, FOLDERS_WITH_A_SERVICE), file)

@@ -56,16 +56,18 @@ async def test_both_answer(kafka: str, valkey_address: str, namespace: str) -> N
         assert (await client.config_get("maxmemory-policy"))["maxmemory-policy"] == "noeviction"
 
 
-async def test_only_the_owner_of_the_data_directory_reaches_the_local_valkey(tmp_path: Path) -> None:
-    async with native(tmp_path) as servers:
-        address = urlsplit(servers.addresses.valkey)
+async def test_only_the_owner_of_the_data_directory_reaches_the_local_valkey(
+    tmp_path: Path, servers: Servers
+) -> None:
+    async with native(tmp_path, kafka_bootstrap_servers=servers.addresses.kafka) as own:
+        address = urlsplit(own.addresses.valkey)
         async with Redis(host=address.hostname or "", port=address.port or 0) as stranger:
             with pytest.raises(AuthenticationError):
                 await stranger.set("key", "value")
         secrets = [path for path in (tmp_path / "valkey").iterdir() if path.is_file()]
         assert {path.name for path in secrets} == {"password", "valkey.conf"}
         assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
-        assert not any(str(address.password) in argument for argument in Process(servers.pids["valkey"]).cmdline())
+        assert not any(str(address.password) in argument for argument in Process(own.pids["valkey"]).cmdline())
 
 
 async def test_data_and_addresses_outlive_kills_and_stops(tmp_path: Path) -> None:
