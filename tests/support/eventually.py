@@ -10,21 +10,28 @@ T = TypeVar("T")
 
 DEADLINE_S = 120.0
 """For a busy machine: a test that passes does not wait for it."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.1
+"""Between two polls: a twentieth of the time waited so far, within these."""
 
 
 @overload
 async def eventually(
-    check: Callable[[], Awaitable[T]], deadline_s: float = DEADLINE_S, every_s: float = 0.02
+    check: Callable[[], Awaitable[T]], deadline_s: float = DEADLINE_S, every_s: float | None = None
 ) -> T: ...
 @overload
-async def eventually(check: Callable[[], T], deadline_s: float = DEADLINE_S, every_s: float = 0.02) -> T: ...
-async def eventually(check: Callable[[], object], deadline_s: float = DEADLINE_S, every_s: float = 0.02) -> object:
+async def eventually(
+    check: Callable[[], T], deadline_s: float = DEADLINE_S, every_s: float | None = None
+) -> T: ...
+async def eventually(
+    check: Callable[[], object], deadline_s: float = DEADLINE_S, every_s: float | None = None
+) -> object:
     """Call `check`, plain or async, until it returns a true value, and return that.
 
     An `AssertionError` in it counts as false. After `deadline_s` the last one is raised, or an `AssertionError`
-    with the last value.
+    with the last value. `every_s` is a fixed pause between the calls, for a state that passes quickly; without it
+    the pauses become longer with the wait.
     """
-    deadline = time.monotonic() + deadline_s
+    began = time.monotonic()
     while True:
         failure: AssertionError | None = None
         value: object = None
@@ -36,6 +43,7 @@ async def eventually(check: Callable[[], object], deadline_s: float = DEADLINE_S
                 return value
         except AssertionError as error:
             failure = error
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > deadline_s:
             raise failure or AssertionError(f"still {value!r} after {deadline_s:g} s")
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(every_s or min(max(waited_s / 20, FIRST_PAUSE_S), LONGEST_PAUSE_S))

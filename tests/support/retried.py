@@ -12,7 +12,7 @@ async def final_answer(
     not_yet: Callable[[httpx.Response], None] | None = None,
     *,
     deadline_s: float = DEADLINE_S,
-    every_s: float = 0.1,
+    every_s: float = 0.3,
 ) -> httpx.Response:
     """Call `send` again after each 503 and each lost connection, and return its first other answer.
 
