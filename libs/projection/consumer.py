@@ -77,6 +77,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         self._room = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._closing = False
+        self._gather_ms = 0.0
         self.watch = ConsumerHealth(self._topic, self._reader, self._origins, membership.settings)
         self._starting: asyncio.Task[None] | None = None
         self._checks: list[asyncio.Task[None]] = []
@@ -188,8 +189,10 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         return tuple(chain.from_iterable(records.values()))
 
     async def _handle(self, batch: Records) -> None:
+        partitions = 0
         try:
             for partition, grouped in groupby(batch, key=attrgetter("partition")):
+                partitions += 1
                 fold = self.folds.get(partition + self._topic.first)
                 if fold is not None:
                     records = list(grouped)
@@ -204,9 +207,9 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         while self._queued() >= self._membership.settings.projector_max_queued_records and not self._closing:
             self._room.clear()
             await self._room.wait()
-        pace = self._membership.pace
-        if pace.busy_records <= len(batch) < pace.max_records:
-            await asyncio.sleep(pace.gather_ms / 1000)
+        self._gather_ms = self._membership.pace.next_gather_ms(self._gather_ms, len(batch), partitions)
+        if self._gather_ms:
+            await asyncio.sleep(self._gather_ms / 1000)
 
     def _queued(self) -> int:
         """Return the number of queued records, without stalled workers, which are paused and delay no other."""
