@@ -58,7 +58,7 @@ class Pace:
 
 
 VOTES = Pace(max_records=4_000, busy_records=8, gather_ms=50)
-"""4,000 records block the event loop for about 10 ms. Folding a vote of 256 partitions takes Valkey 102 us by 1 of a
-partition, 62 by 2, 45 by 4, 27 by 8 and 24 by 16."""
+"""4,000 records block the event loop for about 10 ms. A vote takes Valkey 102 us by one of a partition, 62 by 2,
+45 by 4, 27 by 8 and 24 by 16."""
 CATALOGUE = Pace(max_records=500)
 PURCHASES = Pace(max_records=1_000)

@@ -25,7 +25,7 @@ Group = tuple[int, ...]
 """Partitions that are read by one call."""
 
 ChangeKind = Literal["views", "gates"]
-"""Changes of a partition: of its live view (folds, swaps, freshness), or of its gate."""
+"""Changes of a partition: of its live view (folds, swaps), or of its gate."""
 
 
 class Mark(NamedTuple):

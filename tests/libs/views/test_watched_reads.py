@@ -12,7 +12,7 @@ import pytest
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.events import LogCreated
+from libs.tally.events import Fence, LogCreated
 from libs.views import watched_reads
 from libs.views.client import Coalescer, Shard, ValkeyClient
 from libs.views.connection import OtherLayout
@@ -204,6 +204,16 @@ async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: Counte
     assert (await watched.read(group))[0] == Doubt(False, True, None)
     await partition.fence()
     assert (await watched.read(group))[0] == Doubt(True, False, None)
+
+
+async def test_a_gate_that_a_folded_fence_shuts_is_read_again(valkey: Counted, views: VoteViews) -> None:
+    """As the fence of a projector that was suspended: this server did not ask for it."""
+    watched, partition = views.watch_doubts(), Partition(views)
+    incarnation = await partition.fence()
+    [group] = watched.groups(EVERY)
+    await watched.read(group)
+    await partition.fold(Fence(incarnation + 1))
+    assert (await watched.read(group))[0] == Doubt(False, True, None)
 
 
 async def test_a_partition_with_a_new_reservation_is_read_again(valkey: Counted, views: VoteViews) -> None:

@@ -6,7 +6,7 @@ do
   local KEPT = 4096
   local lists = { views = { number = 0 }, gates = { number = 0 } }
 
-  -- Notes a change of a partition's views (folds, swaps, freshness), or of its gate.
+  -- Notes a change of a partition's views (folds, swaps), or of its gate.
   function library.note_change(kind, base)
     local list = lists[kind]
     list.number = list.number + 1

@@ -43,7 +43,6 @@ local function reads_of(prefix, generations)
     local log, offset = position(base)
     if run_id() ~= args[1] or log == '' or log ~= args[2] or tonumber(offset) < tonumber(args[3]) then return 0 end
     call('HSET', base .. ':generations', 'fresh', args[1])
-    library.note_change('views', base)
     return 1
   end)
 
