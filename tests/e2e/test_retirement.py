@@ -12,8 +12,10 @@ import pytest
 from typer.testing import Result
 
 from libs.certificates.store import FOLDER
+from libs.contracts.topics import Topic
 from libs.deployment import votes_topics
 from libs.deployment.deployment import Deployment
+from libs.kafka.topics import create_missing
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
@@ -174,6 +176,7 @@ async def test_a_retired_topic_is_gone_and_everything_of_its_contests_stays(
     await assert_importable(stack, tally, tmp_path / "export")
     assert (await new.counts())["count"] >= 2
     assert f"{first}: {FIRST} partitions, retired" in (await tally("topics", "check")).stdout
+    await assert_stays_archived(stack, tally, old, votes[1])
     assert "It is retired already." in (await tally("topics", "retire", first, "--execute")).stdout
     await eventually(lambda: tally("status"))
 
@@ -201,3 +204,16 @@ async def assert_importable(stack: Supervisor, tally: Tally, export: Path) -> No
         assert [topic.first for topic in imported.votes.current] == [0, FIRST]
         ends = await imported.reader.end_offsets(imported.votes.name, imported.votes.numbers)
         assert min(ends.values()) > 1
+
+
+async def assert_stays_archived(stack: Supervisor, tally: Tally, old: Contest, vote: httpx.Response) -> None:
+    """A topic that a client made Kafka create again, empty, is dropped, and not copied."""
+    async with Deployment(find_addresses(stack.data_dir)) as deployment:
+        settings, name = deployment.kafka_settings, deployment.votes.name
+        before = await reads_of(old, "v1", vote)
+        await create_missing(settings, [Topic(name, 1)])
+        assert (await run_tally(stack, "topics", "check")).exit_code == 1
+        assert await reads_of(old, "v1", vote) == before
+        await tally("topics", "retire", "--execute")
+        assert name not in await deployment.reader.topics()
+        await tally("verify")

@@ -112,8 +112,14 @@ async def _choose(deployment: Deployment, name: str | None) -> Topic:
 
 
 async def archive(deployment: Deployment, topic: Topic, certificates: Sequence[Certificate]) -> Index:
-    """Copy the topic, verify the copy, and complete it. Raises `ArchiveDiffers`, and the errors of both places."""
-    log = deployment.votes
+    """Copy the topic, verify the copy, and complete it, unless an earlier call did.
+
+    A topic of this name that a client made Kafka create again is not copied. Raises `ArchiveDiffers`, and the
+    errors of both places.
+    """
+    log, complete = deployment.votes, await deployment.archive.index(topic)
+    if complete is not None:
+        return complete
     async with LogReader(deployment.kafka_settings, place=log.place) as kafka:
         while True:
             ends = await kafka.end_offsets(log.name, topic.numbers)
