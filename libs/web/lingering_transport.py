@@ -46,10 +46,11 @@ class LingeringTransport(asyncio.Transport):
         self._inner.write(data)
 
     def write_whole(self, response: bytes) -> None:
-        """Send a whole response at once."""
+        """Send a whole response at once, after a head that waits to be sent."""
         if not self._is_ending:
             self.has_written = True
-            self._inner.write(response)
+            head, self._head = self._head, b""
+            self._inner.write(head + response)
 
     def _send_head(self) -> None:
         head, self._head = self._head, b""

@@ -68,6 +68,14 @@ async def test_a_head_that_nothing_follows_is_sent_by_itself(transport: Lingerin
     assert inner.writes == [HEAD, BODY]
 
 
+async def test_a_whole_response_comes_after_a_head_that_waits(transport: LingeringTransport, inner: Inner) -> None:
+    transport.write(HEAD)
+    transport.has_written = False  # the response had no body
+    transport.write_whole(HEAD + BODY)
+    await asyncio.sleep(0)
+    assert inner.writes == [HEAD + HEAD + BODY]
+
+
 async def test_an_interim_response_is_sent_at_once(transport: LingeringTransport, inner: Inner) -> None:
     transport.write(CONTINUE + b"Continue\r\n\r\n")
     assert len(inner.writes) == 1
