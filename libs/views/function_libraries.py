@@ -66,12 +66,15 @@ def call_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaita
     return valkey.call("FCALL", versioned(function), 1, key, *args)
 
 
-def call_together(valkey: Valkey, function: str, pairs: Sequence[tuple[str, Any]]) -> Awaitable[Any]:
+def call_together(
+    valkey: Valkey, function: str, pairs: Sequence[tuple[str, Any]], named: Sequence[str] = ()
+) -> Awaitable[Any]:
     """Call a function once for several keys, each with an argument. The reply is a list: of each a reply or error.
 
-    Several keys of different slots are allowed only if the server is no cluster (`Valkey.is_cluster`).
+    `named` are further keys, which arguments name. Several keys of different slots are allowed only if the server
+    is no cluster (`Valkey.is_cluster`).
     """
-    return _together(valkey, "FCALL", function, pairs)
+    return _together(valkey, "FCALL", function, pairs, named)
 
 
 def read_together(valkey: Valkey, function: str, pairs: Sequence[tuple[str, Any]]) -> Awaitable[Any]:
@@ -79,8 +82,10 @@ def read_together(valkey: Valkey, function: str, pairs: Sequence[tuple[str, Any]
     return _together(valkey, "FCALL_RO", function, pairs)
 
 
-def _together(valkey: Valkey, command: str, function: str, pairs: Sequence[tuple[str, Any]]) -> Awaitable[Any]:
-    keys, args = [key for key, _ in pairs], [argument for _, argument in pairs]
+def _together(
+    valkey: Valkey, command: str, function: str, pairs: Sequence[tuple[str, Any]], named: Sequence[str] = ()
+) -> Awaitable[Any]:
+    keys, args = [*(key for key, _ in pairs), *named], [argument for _, argument in pairs]
     return valkey.call(command, versioned(function), len(keys), *keys, *args)
 
 

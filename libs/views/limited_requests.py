@@ -1,5 +1,6 @@
 """Reservations that use an address's limit in the same call. In a cluster they take two: counters lie anywhere."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from libs.tally.reservations import Answer, Request
@@ -19,6 +20,11 @@ class LimitedAnswer(NamedTuple):
 
     use: AddressAnswer | None
     answer: Answer
+
+
+def counters_of(namespace: str, requests: Sequence[Request | LimitedRequest]) -> list[str]:
+    """Return the keys of the requests' counters."""
+    return [counter_key(namespace, each.take.counter) for each in requests if isinstance(each, LimitedRequest)]
 
 
 def item_of(namespace: str, request: Request | LimitedRequest) -> list[Any]:

@@ -31,7 +31,7 @@ from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.function_libraries import call_function, call_together, read_function, read_together
 from libs.views.generations import apply
 from libs.views.hash_tags import base_in
-from libs.views.limited_requests import LimitedAnswer, LimitedRequest, answer_to, item_of
+from libs.views.limited_requests import LimitedAnswer, LimitedRequest, answer_to, counters_of, item_of
 from libs.views.partition_reads import Group, PartitionReads
 from libs.views.reply_types import (
     ClosingState,
@@ -111,10 +111,12 @@ class VoteViews:
         """Call a read-only function, which Valkey users without write permission may do."""
         return await read_function(self._valkey, function, self._base(partition), *args)
 
-    async def _together(self, function: str, arguments: Sequence[tuple[int, Any]]) -> Sequence[Any]:
+    async def _together(
+        self, function: str, arguments: Sequence[tuple[int, Any]], named: Sequence[str] = ()
+    ) -> Sequence[Any]:
         """Call a function once for several partitions, each with an argument; return each one's reply or error."""
         pairs = [(self._base(partition), argument) for partition, argument in arguments]
-        replies = await call_together(self._valkey, function, pairs)
+        replies = await call_together(self._valkey, function, pairs, named)
         return [part_error(reply) if isinstance(reply, ReplyError) else reply for reply in replies]
 
     @property
@@ -141,7 +143,8 @@ class VoteViews:
         packed = [
             (partition, pack([item_of(self._namespace, each) for each in its])) for partition, its in requests
         ]
-        replies = await self._together("votes_reserve", packed)
+        counters = [key for _, its in requests for key in counters_of(self._namespace, its)]
+        replies = await self._together("votes_reserve", packed, counters)
         return [
             reply if isinstance(reply, ViewsUnavailable) else list(map(answer_to, its, unpack(reply)))
             for (_, its), reply in zip(requests, replies, strict=True)

@@ -28,11 +28,13 @@ from tests.libs.views.simulation.lua_partition import Partition
 
 
 class Counted:
-    """Counts the calls of each function; of look-ups also the votes that are looked up, as `votes`."""
+    """Counts calls by function, keeps the keys of the latest, and counts votes that are looked up as `votes`."""
 
     def __init__(self, valkey: Valkey) -> None:
         self._valkey = valkey
         self.calls: Counter[str] = Counter()
+        self.keys: dict[str, list[str]] = {}
+        """Keys of the latest call of each function."""
 
     is_cluster = False
 
@@ -45,6 +47,8 @@ class Counted:
     async def call(self, *command: Any) -> Any:
         name = plain_name(str(command[1]))
         self.calls[name] += 1
+        if command[0] == "FCALL":
+            self.keys[name] = list(command[3 : 3 + command[2]])
         if name == "votes_lookup":
             self.calls["votes"] += len(unpack(command[4]))
         return await self._valkey.call(*command)

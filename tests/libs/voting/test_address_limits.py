@@ -41,6 +41,16 @@ async def test_the_limit_is_used_by_the_call_that_reserves(service: VotingServic
     assert valkey.calls == {"votes_reserve": 1, "votes_confirm": 1}
 
 
+async def test_the_call_declares_the_counter_so_that_a_cluster_refuses_it(
+    service: VotingService, valkey: Counted
+) -> None:
+    """The client then knows that it is one."""
+    await cast(service, "first")
+    partition, counter = valkey.keys["votes_reserve"]
+    assert counter.endswith(":{a:contest:a:address}")
+    assert partition != counter
+
+
 async def test_votes_of_one_call_share_the_limit(service: VotingService) -> None:
     votes = [a_vote(voter=f"v{number}", vote_id=f"id{number}", address="address") for number in range(2 * LIMIT)]
     outcomes = await service.cast("account", votes)

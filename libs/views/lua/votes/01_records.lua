@@ -96,10 +96,11 @@ local function load_gate(base, run)
   }
 end
 
--- Returns decide(key, this server's run, argument) of each key, or the error that it raised: one does not stop the others.
+-- Returns decide(key, this server's run, argument) of each argument and its key, or the error that it raised: one does not
+-- stop the others. Further keys are those that arguments name.
 function library.each_key(keys, args, decide)
   local run, replies = run_id(), {}
-  for i = 1, #keys do
+  for i = 1, #args do
     local done, reply = pcall(decide, keys[i], run, args[i])
     if not done then reply = library.error_reply(reply) end
     replies[i] = reply

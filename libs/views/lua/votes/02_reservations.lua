@@ -334,8 +334,8 @@ do
     return pack(replies)
   end
 
-  -- KEYS: partitions, several only where one server has them all. ARGV: of each its packed list of requests. The packed list
-  -- of replies of each, or its error.
+  -- KEYS: partitions, several only where one server has them all, then the counters of addresses in requests. ARGV: of each
+  -- partition its packed list of requests. The packed list of replies of each, or its error.
   library.register('votes_reserve', function(keys, args) return library.each_key(keys, args, reserve_in) end)
 end
 
