@@ -112,16 +112,23 @@ local function generations_of(prefix, schema, fold, optional)
     return p[1] or '', tonumber(p[2] or 0)
   end
 
-  -- Returns the key prefix of a generation's views. By default that is the live one, then also the number of swaps.
-  function own.view(base, number)
+  local function live_view(base, live, of_schema)
     library.uses = library.uses + 1
-    if number and number ~= '' then return base .. ':g' .. number end
-    local live = call('HMGET', key(base), 'live', 'schema', 'swaps')
-    if live[2] and tonumber(live[2]) ~= schema then
-      error({ err = 'OTHERLAYOUT the views of ' .. prefix .. ' have layout ' .. live[2] .. ', this version has ' .. schema
+    if of_schema and tonumber(of_schema) ~= schema then
+      error({ err = 'OTHERLAYOUT the views of ' .. prefix .. ' have layout ' .. of_schema .. ', this version has ' .. schema
         .. ': `tally replay run --outdated --execute` of the newer version rebuilds them, the older one serves until then' })
     end
-    return base .. ':g' .. (live[1] or 1), tonumber(live[3] or 0)
+    return base .. ':g' .. live
+  end
+
+  -- Returns the key prefix of a generation's views. By default that is the live one, then also the number of swaps.
+  function own.view(base, number)
+    if number and number ~= '' then
+      library.uses = library.uses + 1
+      return base .. ':g' .. number
+    end
+    local live = call('HMGET', key(base), 'live', 'schema', 'swaps')
+    return live_view(base, live[1] or 1, live[2]), tonumber(live[3] or 0)
   end
 
   function own.swaps(base) return tonumber(call('HGET', key(base), 'swaps') or 0) end
@@ -196,9 +203,10 @@ local function generations_of(prefix, schema, fold, optional)
   -- long; {3} not folded, since something was unfinished: call again; {0, log id, offset} if the view is at another position.
   library.register(prefix .. '_apply', function(keys, args)
     local base = keys[1]
-    local views = own.view(base)
+    local all = rows(base)
+    local views = live_view(base, whole(all.live), all.schema)
     local following, all_views = {}, { views }
-    for number, row in pairs(rows(base).opened) do
+    for number, row in pairs(all.opened) do
       if row.state == FOLLOWING or row.state == KEPT then
         following[number], all_views[#all_views + 1] = row, at(base, number)
       end

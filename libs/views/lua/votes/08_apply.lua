@@ -67,19 +67,15 @@ do
     return wanted
   end
 
-  local STATS = { 'fenced', 'duplicates', 'quarantined', 'overruled' }
-
   local function open_fold(views, wanted)
-    local stored = call('HMGET', views .. ':stats', unpack(STATS))
-    local stats, contests = {}, {}
-    for i = 1, #STATS do stats[STATS[i]] = tonumber(stored[i] or 0) end
+    local stats, contests = { fenced = 0, duplicates = 0, quarantined = 0, overruled = 0 }, {}
     local state = {
       contests = contests, confirmed = {}, poison = {}, work = 0, stats = stats,
       fence = tonumber(call('GET', views .. ':fence') or 0),
     }
     function state.write_stats()
-      for i = 1, #STATS do
-        if stats[STATS[i]] ~= tonumber(stored[i]) then call('HSET', views .. ':stats', STATS[i], stats[STATS[i]]) end
+      for name, more in pairs(stats) do
+        if more > 0 then call('HINCRBY', views .. ':stats', name, more) end
       end
     end
     function state.pass(n, offset)
