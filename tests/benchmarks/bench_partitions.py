@@ -42,7 +42,7 @@ class Costs:
 
 
 async def measure(scale: Scale) -> list[Measurement]:
-    numbers, costs = scale.pick((16, 256), PARTITIONS), Costs()
+    numbers, costs = scale.pick((16, 64), PARTITIONS), Costs()
     for _ in range(min(2, scale.rounds)):
         for partitions in numbers:
             async with whole_service(partitions) as (supervisor, api):
@@ -54,7 +54,7 @@ async def measure(scale: Scale) -> list[Measurement]:
 
 async def wait(costs: Costs, partitions: int, url: str, api: Api, scale: Scale) -> None:
     """Weigh the service while nothing happens, then with a subscriber."""
-    seconds = scale.pick(5, 15)
+    seconds = scale.pick(5, 12)
     await asyncio.sleep(SETTLE_S)
     costs.idle[IDLE, partitions].append(await weighed_idle(seconds))
     async with stream(url, api):
@@ -84,9 +84,9 @@ async def weighed_idle(seconds: float) -> Run:
 async def vote(costs: Costs, partitions: int, urls: Sequence[str], api: Api, scale: Scale) -> None:
     """Weigh votes by one gateway and by two, in turns."""
     script, seconds = await vote_script(api), scale.pick(1, 3)
-    await weighed(urls, script, 64, 2, ())
+    await weighed(urls, script, 64, scale.pick(1, 5), ())
     for clients in CLIENTS:
-        for gateways in GATEWAYS * scale.pick(1, 2):
+        for gateways in GATEWAYS:
             load = await weighed(urls[:gateways], script, clients, seconds, PARTS)
             also = {"votes/s": load.per_s, "errors": load.errors}
             costs.votes[clients, gateways, partitions].append(Run(sum(load.cpu_us.values()), load.cpu_us, also))
