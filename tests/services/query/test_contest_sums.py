@@ -1,0 +1,87 @@
+"""Counts are read again of partitions that changed, and of those that a reader waits for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.contracts.log_records import Position
+from libs.views import watched_reads
+from libs.views.functions import load_functions, open_valkey
+from libs.views.reply_types import FoldInput
+from libs.views.vote_views import VoteViews
+from services.query.contest_sums import ContestSums
+from tests.support.builders import a_cast
+
+PARTITIONS = 4
+ALL = tuple(range(PARTITIONS))
+
+
+@pytest.fixture
+async def views(valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VoteViews]:
+    """Without reads in turn."""
+    monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 3_600.0)
+    monkeypatch.setattr(watched_reads, "LONGEST_HOLD_S", 3_600.0)
+    valkey = open_valkey(valkey_address)
+    await load_functions(valkey)
+    yield VoteViews(valkey, namespace, PARTITIONS)
+    await valkey.close()
+
+
+@pytest.fixture
+async def sums(views: VoteViews) -> ContestSums:
+    sums = ContestSums(views, "contest", ALL)
+    assert await sums.refresh()
+    return sums
+
+
+async def fold(views: VoteViews, partition: int, offset: int = 0) -> None:
+    cast = FoldInput(a_cast(voter=f"v{offset}", vote_id=f"i{offset}"), offset, 1_000)
+    await views.apply(partition, Position("log", offset), [cast], offset + 1)
+
+
+async def folded_without_a_note(views: VoteViews, sums: ContestSums, *partitions: int) -> None:
+    """Fold a vote as functions of another version would, whose notes this one does not read."""
+    for partition in partitions:
+        await fold(views, partition)
+    await sums._watched.due(ALL)
+    sums._watched.note_read(ALL, ALL)
+
+
+async def test_a_refresh_reads_the_partitions_that_changed(
+    views: VoteViews, sums: ContestSums, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[int]] = []
+    ask = views.changed
+
+    async def changed(contest: str, known: object) -> list[int]:
+        asked.append(list(known))  # type: ignore[call-overload]
+        return await ask(contest, known)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(views, "changed", changed)
+    assert not await sums.refresh()
+    await fold(views, 2)
+    assert await sums.refresh()
+    assert not await sums.refresh()
+    assert asked == [[], [2], []]
+    assert sum(part.changed >= 0 for part in sums.parts) == 1
+
+
+async def test_what_a_reader_waits_for_is_read_though_no_change_was_noted(
+    views: VoteViews, sums: ContestSums
+) -> None:
+    await folded_without_a_note(views, sums, 1)
+    assert not await sums.refresh()
+    assert await sums.refresh({1: 1})
+
+
+async def test_one_change_that_was_not_noted_makes_all_be_read(views: VoteViews, sums: ContestSums) -> None:
+    await folded_without_a_note(views, sums, 1, 2)
+    assert await sums.refresh({1: 1})
+    its = sums._watched._watched[ALL]
+    await folded_without_a_note(views, sums, 3)
+    its.turn_at = its.until[3] = 0.0
+    assert await sums.refresh()
+    assert await sums.refresh()
+    assert [part.changed for part in sums.parts] == [-1, 0, 0, 0]
