@@ -28,6 +28,7 @@ NO_ROW = {
     "services.cli.commands.dashboard.NotLoggedIn": COMMAND,
     "services.cli.commands.demo.sample_contest.DemoFailed": COMMAND,
     "services.cli.commands.quarantine.command.CouldBeProcessed": COMMAND,
+    "services.cli.commands.topics.retirement.ArchiveDiffers": COMMAND,
     "services.projector.supervision.PartFailed": "reported by the projector's health check only, as text",
 }
 """Errors that no HTTP request ends in, with the reason."""
