@@ -89,8 +89,8 @@ LIMITS: Final = (
         "loop and system calls, 20 % checks, base64 and SHA-256 of votes, 17 % Kafka's client, 12 % "
         "projection, 10 % packing and sending, 6 % JSON, 5 % records, 5 % FastStream. Tried since, in turns "
         "with the former code: methods of a contest shared instead of made for each fold, lists unpacked "
-        "into tables of their size, and one search of a voter's sums: Valkey takes 0.52 to 0.65 of the "
-        "time (0.65 to 0.85 with one vote a voter); records as tuples, base64 without copies: the projector "
+        "into tables of their size, and one search of a voter's sums: Valkey takes 0.56 to 0.70 of the "
+        "time (0.55 to 0.91 with one vote a voter); records as tuples, base64 without copies: the projector "
         "0.79 to 0.89. Without gain: slices of 256 votes (0 to 10 %, and longer "
         "calls), a lazier garbage collector (30 % less with six versions of the functions loaded, nothing "
         "with one).",
@@ -100,9 +100,7 @@ LIMITS: Final = (
         "",
         "Both run the same fold on the same machine; the rate is that of the fold alone, without "
         "verification and swap. Of 150,000 votes in turns a replay's loop took 9.8 to 12.4 µs of Python a "
-        "vote, the live one 12.1 to 13.5, and its start 0.1 s. So neither explains a lower rate. What "
-        "differs is Valkey's memory, which the replay's generation is the first to enlarge; not profiled at "
-        "full size.",
+        "vote, the live one 12.1 to 13.5, so Python does not explain a lower rate.",
     ),
     Limit(
         "tenfold",
@@ -179,14 +177,14 @@ LIMITS: Final = (
         "one contest has four for the whole slice: inner commands take 14 of Valkey's 41 µs a vote, beside 3 "
         "of 21. A vote reads and writes 1.3 rows instead of 0.6. Many rows are new in their partition at "
         "this size. Tried: methods of a contest shared and rare tables made on first use, slices as long as "
-        "a call can fold: Valkey takes 0.5 to 0.6 of the former code's time.",
+        "a call can fold: Valkey takes 0.65 to 0.68 of the former code's time.",
     ),
     Limit(
         "growth",
         "participants",
         "A slice of 128 votes for 10,000 participants reads, unpacks, packs and writes as many rows and adds "
         "each to its sorted set of changes; of ten participants each row is written once a slice. Tried: "
-        "rows unpacked into tables of their size: Valkey takes 0.6 to 0.8 of the former code's "
+        "rows unpacked into tables of their size: Valkey takes 0.76 to 0.85 of the former code's "
         "time.",
     ),
     Limit(
