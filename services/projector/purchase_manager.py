@@ -62,6 +62,8 @@ class PurchaseManager:
         self._cursors: dict[int, int] = {}
         self._aside: dict[int, dict[Name, str]] = {}
         """Purchases set aside with their reasons, by partition."""
+        self._reported: set[int] = set()
+        """Assigned partitions, whose number of purchases set aside is in the metrics."""
         self._seen: dict[int, set[Name]] = {}
         """Purchases found by the current pass, by partition."""
 
@@ -72,7 +74,7 @@ class PurchaseManager:
                 now = asyncio.get_running_loop().time()
                 self._rests = {work: rest for work, rest in self._rests.items() if rest.until + rest.pause_s > now}
                 assigned = self._assigned()
-                self._forget_all_but(assigned)
+                self._follow(assigned)
                 with_work = await self._views.with_open(assigned) | self._unfinished()
                 more = await asyncio.gather(*(self._look(each) for each in with_work.intersection(assigned)))
                 await asyncio.sleep(0 if any(more) else POLL_S)
@@ -84,10 +86,12 @@ class PurchaseManager:
         """Return the partitions in the middle of a pass, and those to count again: some were set aside."""
         return {partition for partition, cursor in self._cursors.items() if cursor >= 0} | self._aside.keys()
 
-    def _forget_all_but(self, assigned: Collection[int]) -> None:
-        for partition in self._aside.keys() - set(assigned):
-            del self._aside[partition]
+    def _follow(self, assigned: Collection[int]) -> None:
+        """Report 0 purchases set aside for new partitions, and forget those of the others."""
+        for partition in self._reported.symmetric_difference(assigned):
+            self._aside.pop(partition, None)
             PURCHASES_SET_ASIDE.labels(partition).set(0)
+        self._reported = set(assigned)
 
     async def _look(self, partition: int) -> bool:
         """Start the next page's purchases; return whether there may be more."""

@@ -19,7 +19,7 @@ from libs.contracts.purchase_events import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.metrics.table import REGISTRY
+from libs.metrics.table import PURCHASES_SET_ASIDE, REGISTRY
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import LogUnavailable
 from libs.views.purchase_views import Unreadable
@@ -107,6 +107,23 @@ async def test_an_unreadable_purchase_is_set_aside_and_the_others_go_on(purchase
         await eventually(lambda: REGISTRY.get_sample_value("tally_purchases_set_aside", {"partition": "0"}) == 2)
         [todo, _] = await purchases.views.todo(0, -1, 10)
         assert isinstance(todo.purchase, Unreadable)
+
+
+async def test_each_partition_is_reported_to_have_none_set_aside_before_its_first_purchase(
+    purchases: FoldedPurchases,
+) -> None:
+    def set_aside() -> set[float | None]:
+        return {
+            REGISTRY.get_sample_value("tally_purchases_set_aside", {"partition": str(each)})
+            for each in purchases.topic.numbers
+        }
+
+    async def take(purchase: Purchase) -> PurchaseEvent:
+        raise AssertionError(purchase)
+
+    PURCHASES_SET_ASIDE.clear()
+    async with managed(purchases, take):
+        await eventually(lambda: set_aside() == {0})
 
 
 async def test_a_purchase_whose_step_fails_is_set_aside_until_it_succeeds(purchases: FoldedPurchases) -> None:
