@@ -128,8 +128,8 @@ LIMITS: Final = (
     Limit(
         "streams",
         "p99",
-        "Shares of the gateway's samples with 5,000 subscribers: 78 % write to one after the other, of "
-        "which 62 % are the system call, which bare sockets make, too; 7 % the event loop, 4 % deadlines "
+        "Shares of the gateway's samples with 5,000 subscribers: 78 % write to one after the other (62 % in the "
+        "system call, which bare sockets make, too); 7 % the event loop, 4 % deadlines "
         "and keys, the rest the votes. A subscriber waits for the next round, which begins 100 ms or twice "
         "the CPU time of the last one after it, so that votes have half of a core, and then for the "
         "subscribers before it. Tried: checks of keys in a task of their own and once for a caller, which "
@@ -213,8 +213,8 @@ LIMITS: Final = (
         "",
         "CPU time of a start, on a busy machine: 9.5 s, after 18.7: Kafka 4.1 (6.1), command 2.0 (5.3), "
         "gateway 1.9 (4.3), projector 1.3 (2.8). Tried: Java's ahead-of-time cache (until Kafka answers 5.0 "
-        "to 1.7 s), libraries imported when they are used (the gateway's imports 3.3 to 2.5 s, the "
-        "projector's 2.3 to 1.8, of a command 2.4 to 0.4 before its own module), no garbage collection "
+        "to 1.7 s), libraries imported when they are used (the gateway's imports 3.3 to 2.7 s, a "
+        "command's 2.5 to 2.0), no garbage collection "
         "meanwhile (14 % of the gateway's imports). What is left of imports is redis-py (a fifth, all its "
         "commands, clusters and metrics), FastAPI or FastStream, aiokafka, and the models of the API. "
         "Servers, topics and services follow each other, since each needs the one before.",
