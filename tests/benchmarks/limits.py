@@ -126,6 +126,31 @@ LIMITS: Final = (
         "FastAPI's, and one without ASGI, which takes 40 to 55 % less CPU time than through ASGI.",
     ),
     Limit(
+        "partitions",
+        "idle",
+        "What is left grows with Kafka's client: it names every partition of a topic in each fetch, and reads "
+        "as many in the response. The projector of 256 partitions reads 512, of votes and of purchases, and in "
+        "a profile that was its largest part. Tried: one call for each server that names the changed "
+        "partitions, where each look had read all (commands of Valkey at 256 partitions 8,251 to 1,080 a "
+        "second). Considered: a longer wait of fetches, which would delay partitions that resume.",
+    ),
+    Limit(
+        "partitions",
+        "gateways",
+        "Each gateway has its own batches, so with few clients they are half as large, and a call of Valkey "
+        "or a request of Kafka serves half as many votes. With 256 clients both are full. Not tried: batches "
+        "that wait for more votes, which adds to the time of every vote.",
+    ),
+    Limit(
+        "partitions",
+        "",
+        "Sixty-four voters rarely share one of 256 partitions, and each partition has its own commands in "
+        "the reservation, the confirmation and the fold: 8.3 inner commands a vote instead of 3.9 with 64 "
+        "clients, 7.0 instead of 2.3 with 256. Tried: one call for all partitions of a server, and batches of "
+        "many partitions gathered until each has eight records (a fold of one record takes 102 µs a vote, of "
+        "eight 27).",
+    ),
+    Limit(
         "streams",
         "p99",
         "Shares of the gateway's samples with 5,000 subscribers: 78 % write to one after the other (62 % in the "
