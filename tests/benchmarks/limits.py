@@ -37,7 +37,7 @@ LIMITS: Final = (
         "protocol and its driver, 11 % response and its JSON, 9 % packing and reading calls of Valkey, 7 "
         "% queue and batches of the log, 6 % the command with its hash, 5 % each key and rate limit, "
         "event and its JSON, HMACs, 4 % the request's JSON. Tried, in the figures: HMACs by copies of "
-        "keyed objects (1.46 → 0.84 µs, three a vote), no cyclic garbage (a seventh of a batch's time), "
+        "keyed objects (1.46 → 0.84 µs, three a vote), no cyclic garbage (a seventh of a batch's samples), "
         "no timer for each idle connection, calls that take all requests of a partition before the next "
         "ones (Valkey's reservation with 4 votes in each of 16 partitions 24 µs a vote, 16 in each of 4 "
         "15 µs). Tried without gain: one call of all partitions (2 % of Valkey), another setting of the "
