@@ -11,6 +11,8 @@ import httpx
 from typer.testing import Result
 
 from libs.deployment.deployment import Deployment
+from libs.local_stack.supervisor import Supervisor
+from tests.support.commands import tally
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest, new_id
 
@@ -18,6 +20,17 @@ FIRST, LATER = 2, 3
 """Partitions of the two topics."""
 Tally = Callable[..., Awaitable[Result]]
 """Runs a command on the deployment; it must succeed."""
+
+
+def tally_on(stack: Supervisor) -> Tally:
+    """Return the function that runs commands on a stack."""
+
+    async def run(*arguments: str | Path) -> Result:
+        done = await tally(stack, *arguments)
+        assert done.exit_code == 0, done.output
+        return done
+
+    return run
 
 
 async def accepted(contest: Contest, voter: str) -> httpx.Response:

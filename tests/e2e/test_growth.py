@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from libs.contracts.position_token import decode_positions
 from libs.deployment.deployment import Deployment
@@ -15,8 +15,15 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
 from services.cli.deployment_discovery import find_addresses
-from tests.e2e.growing_deployment import FIRST, LATER, Tally, accepted, contest_of_the_later_topic, sealed
-from tests.support.commands import tally as run_tally
+from tests.e2e.growing_deployment import (
+    FIRST,
+    LATER,
+    Tally,
+    accepted,
+    contest_of_the_later_topic,
+    sealed,
+    tally_on,
+)
 from tests.support.own_stack import open_own_stack
 from tests.support.voting import Api, Contest, new_id
 
@@ -32,14 +39,7 @@ async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
 
 @pytest.fixture
 def tally(stack: Supervisor) -> Tally:
-    """The command, on the stack; it must succeed."""
-
-    async def run(*arguments: str | Path) -> Result:
-        done = await run_tally(stack, *arguments)
-        assert done.exit_code == 0, done.output
-        return done
-
-    return run
+    return tally_on(stack)
 
 
 @asynccontextmanager

@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import Result
 
 from libs.certificates.store import FOLDER
 from libs.contracts.topics import Topic
@@ -22,7 +21,15 @@ from libs.tally.errors import LogUnavailable
 from libs.views.hash_tags import base_in
 from services.cli.commands.topics import obstacles
 from services.cli.deployment_discovery import find_addresses
-from tests.e2e.growing_deployment import FIRST, LATER, Tally, accepted, contest_of_the_later_topic, sealed
+from tests.e2e.growing_deployment import (
+    FIRST,
+    LATER,
+    Tally,
+    accepted,
+    contest_of_the_later_topic,
+    sealed,
+    tally_on,
+)
 from tests.support.commands import run
 from tests.support.commands import tally as run_tally
 from tests.support.eventually import eventually
@@ -43,14 +50,7 @@ async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
 
 @pytest.fixture
 def tally(stack: Supervisor) -> Tally:
-    """The command, on the stack; it must succeed."""
-
-    async def run_it(*arguments: str | Path) -> Result:
-        done = await run_tally(stack, *arguments)
-        assert done.exit_code == 0, done.output
-        return done
-
-    return run_it
+    return tally_on(stack)
 
 
 async def problems(stack: Supervisor) -> list[str]:
