@@ -11,21 +11,18 @@ from libs.audit.hash_fields import Fields, Hash, tally_of
 from libs.audit.log_fold import LogFold
 from libs.tally.voter_ledger import FoldedVote, VoterLedger
 from libs.views.ledger_scan import (
-    DIGEST_SIZE,
     INLINE,
     OWN,
     SHARE,
     SHARE_NUMBER_SIZE,
     Share,
     VoterRow,
-    has_details,
-    read_record,
     read_share,
     read_spilled,
     read_voter,
-    record_of,
 )
 from libs.views.serialization import FORMS, digest, raw, text, unpack
+from libs.views.vote_records import DIGEST_SIZE, has_details, read_record, record_of
 
 MEMBERS: Final = {
     "spilled": "older vote ids",

@@ -6,12 +6,13 @@ from typing import Any, Final, NamedTuple
 
 from libs.contracts.log_records import Position
 from libs.contracts.votes_log import VotesLog, votes_log
-from libs.tally.voter_ledger import FoldedVote, VoterLedger, largest
+from libs.tally.voter_ledger import VoterLedger, largest
 from libs.views.client import Valkey
 from libs.views.function_libraries import read_function
 from libs.views.hash_tags import base_in
 from libs.views.key_scan import generation_keys
-from libs.views.serialization import SOURCES, digest, raw, text, unlimited, unpack
+from libs.views.serialization import SOURCES, unpack
+from libs.views.vote_records import StoredRecord, read_record, record_size, split_records
 
 INLINE: Final = 8
 """Number of a voter's latest records stored with the voter; older ones are spilled into another hash."""
@@ -20,8 +21,6 @@ OWN: Final = 50
 SHARE: Final = 16
 """Number of successive participants whose sums and slots lie in one share."""
 SHARE_NUMBER_SIZE: Final = 3
-ROW_SIZE: Final = 54
-DIGEST_SIZE: Final = 12
 PAGE: Final = 250
 PAGES: Final = {"reports": 16, "shares": 32}
 """Approximate number of fields read by one call, and of hashes whose values are longer than others."""
@@ -81,23 +80,6 @@ class HashPage(NamedTuple):
     rows: list[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """One folded vote id, decoded from its bytes. `participant` is an index."""
-
-    digest: bytes
-    content: str
-    accepted_at: int
-    offset: int
-    participant: int
-    count: int
-    source: str
-    status: int
-    remaining_participant: int
-    remaining_contest: int
-    next_free_vote_at: int
-
-
 class LedgerScan:
     """Pages through ledgers of the live generation, or another one. Raises `ViewsUnavailable`.
 
@@ -152,58 +134,9 @@ class LedgerScan:
         return Position(log.decode(), offset), None if following == b"0" else following.decode(), flat
 
 
-def record_of(vote: FoldedVote, index: int) -> bytes:
-    """Encode a folded vote as the ledger stores it; `index` is its participant's in this contest."""
-    cast = vote.cast
-    count = 0 if cast.form == "ballot" or not cast.choices else cast.choices[0][1]
-    flags = SOURCES.index(cast.source) + 2 * vote.status + 16 * has_details(vote)
-    return b"".join(
-        (
-            digest(cast.vote_id),
-            raw(cast.content),
-            cast.accepted_at.to_bytes(7, "big"),
-            vote.offset.to_bytes(5, "big"),
-            (index if count else 0).to_bytes(3, "big"),
-            count.to_bytes(3, "big"),
-            flags.to_bytes(1, "big"),
-            unlimited(cast.remaining_participant).to_bytes(4, "big", signed=True),
-            unlimited(cast.remaining_contest).to_bytes(4, "big", signed=True),
-            (cast.next_free_vote_at or 0).to_bytes(7, "big"),
-        )
-    )
-
-
-def has_details(vote: FoldedVote) -> bool:
-    """Return whether the ledger stores details besides the record: choices, rating, or the allowance period."""
-    return vote.cast.form != "plain" or vote.epoch > 0
-
-
-def read_record(record: bytes) -> StoredRecord:
-    """Decode the bytes of one record."""
-    at = 0
-    fields: list[bytes] = []
-    for size in (DIGEST_SIZE, 8, 7, 5, 3, 3, 1, 4, 4, 7):
-        fields.append(record[at : at + size])
-        at += size
-    flags = fields[6][0]
-    return StoredRecord(
-        digest=fields[0],
-        content=text(fields[1]),
-        accepted_at=int.from_bytes(fields[2], "big"),
-        offset=int.from_bytes(fields[3], "big"),
-        participant=int.from_bytes(fields[4], "big"),
-        count=int.from_bytes(fields[5], "big"),
-        source=SOURCES[flags % 2],
-        status=flags // 2 % 8,
-        remaining_participant=int.from_bytes(fields[7], "big", signed=True),
-        remaining_contest=int.from_bytes(fields[8], "big", signed=True),
-        next_free_vote_at=int.from_bytes(fields[9], "big"),
-    )
-
-
 def read_spilled(value: bytes) -> tuple[StoredRecord, bytes]:
     """Decode a value of the hash `spill`: the record, and the digest of the one spilled before it."""
-    return read_record(value), value[ROW_SIZE:]
+    return read_record(value), value[record_size(value) :]
 
 
 def read_voter(value: bytes) -> VoterRow:
@@ -212,8 +145,9 @@ def read_voter(value: bytes) -> VoterRow:
     records, spills, sums, anonymous = stored[:4]
     spilled, last = (int.from_bytes(spills[:4], "big"), spills[4:]) if spills else (0, b"")
     epoch, latest, slots = stored[4:] + [0, 0, []][len(stored) - 4 :]
-    rows = [records[at : at + ROW_SIZE] for at in range(0, len(records), ROW_SIZE)]
-    return VoterRow(rows, spilled, last, _used(sums), anonymous == 1, epoch, latest, _slots(slots))
+    return VoterRow(
+        list(split_records(records)), spilled, last, _used(sums), anonymous == 1, epoch, latest, _slots(slots)
+    )
 
 
 def read_share(value: bytes) -> Share:

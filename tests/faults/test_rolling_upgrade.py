@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 VOTERS = 8
 LIMIT = 20
 RESTARTS = by_profile(short={"gateway": 2, "projector": 4}, long={"gateway": 15, "projector": 35})
-OTHER_LAYOUT = [("local SCHEMA = 9", "local SCHEMA = 99")]
+OTHER_LAYOUT = [("local SCHEMA = 10", "local SCHEMA = 99")]
 
 Restart = Callable[[bool], Awaitable[None]]
 """Stops a process, by SIGKILL if the argument is true, and starts it again."""

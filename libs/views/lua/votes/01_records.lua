@@ -37,9 +37,9 @@
 --     releases:<contest> hash  external source NUL number of the release -> its minute
 --     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
 --     minutes:<contest>  zset  what rows and sources were before they changed in a later minute (12_timeline.lua)
--- A voter's record is ROW bytes: digest, content hash, accepted_at, offset, participant index, count, flags
--- (source + 2 * status + 16 where details say more), remaining for participant and contest (-1: no limit),
--- next_free_vote_at (0: none). Index and count are 0 where the details hold the choices, or there are none.
+-- A voter's record (01_vote_records.lua): flags (source + 2 * status + 16 where details say more), digest, content hash,
+-- accepted_at, offset, participant index, count, remaining for participant and contest (-1: no limit), next_free_vote_at (0:
+-- none). Index and count are 0 where the details hold the choices, or there are none.
 -- sums is flat: key, used, largest limit, active, ...; key = ((epoch * 2^24) + participant index) * 2 + source, index
 -- 0 being the contest. Free votes of the voter's latest allowance period and the one before have sums of their own; those
 -- of all earlier periods are merged under epoch 0 (see is_over). slots is flat: index * 2 + source, digest of the vote that a later one of the slot replaces.
@@ -48,8 +48,7 @@
 -- voter has voted for. In a share, periods that are over are merged when it is next used.
 -- Rows: see ROW_* below. Numbers stay below 2^53.
 
-local ROW = '>c12c8I7I5I3I3Bi4i4I7'
-local ROW_SIZE, FLAGS_AT, DIGEST_SIZE = 54, 39, 12
+local DIGEST_SIZE = 12
 local INLINE = 8
 local FIRST_ROWS = 100  -- rows of these indexes are read together, so their changes need no numbers
 local COUNTED, OVERRULED, REMOVED, REPLACED, VOIDED, LATE = 0, 1, 2, 3, 4, 5
@@ -70,7 +69,7 @@ local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 
 -- of APPLY_ITEMS votes, do not read the clock. That is slow, and would end them early wherever others use the processor.
 local WORK = { numbers = 60, share = 2, contest = 4, untimed = 160 }
 
-local SCHEMA = 9  -- raised with every change of what is stored, or of what the same log is folded to
+local SCHEMA = 10  -- raised with every change of what is stored, or of what the same log is folded to
 local generations
 
 local function view(base, number) return generations.view(base, number) end
@@ -144,25 +143,6 @@ end
 local function spilled_of(standing)
   if standing.spilled == 0 then return 0, '' end
   return struct.unpack('>I4', standing.spilled), string.sub(standing.spilled, 5)
-end
-
--- index of a vote id in the records stored with the voter, or nil
-local function inline_at(records, digest)
-  local from = 1
-  while true do
-    local at = string.find(records, digest, from, true)
-    if not at or (at - 1) % ROW_SIZE == 0 then return at end
-    from = at + 1
-  end
-end
-
--- the record of a vote id, or nil
-local function find_record(views, contest, voter, standing, digest)
-  local at = inline_at(standing.records, digest)
-  if at then return string.sub(standing.records, at, at + ROW_SIZE - 1) end
-  if standing.spilled ~= 0 then
-    return call('HGET', views .. ':spill:' .. contest, voter .. digest) or nil
-  end
 end
 
 local function status_of(flags) return math.floor(flags / 2) % 8 end

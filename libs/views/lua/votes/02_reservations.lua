@@ -148,14 +148,11 @@ end
 -- When the latest free vote was accepted, by the records kept with the voter: for contests that renew only since
 -- then. Where other votes have pushed the free ones out, the oldest that is left: it is no earlier.
 local function latest_free(standing)
-  local latest, records = 0, standing.records
-  for at = 1, #records, ROW_SIZE do
-    local _, _, accepted, _, _, _, flags = struct.unpack(ROW, string.sub(records, at, at + ROW_SIZE - 1))
+  local latest, starts = 0, vote_records.starts(standing.records)
+  for i = #starts, 1, -1 do
+    local flags, _, _, accepted = vote_records.unpack(string.sub(standing.records, starts[i]))
     if flags % 2 == FREE then latest = math.max(latest, accepted) end
-  end
-  if latest == 0 and standing.spilled ~= 0 then
-    local _, _, accepted = struct.unpack(ROW, string.sub(records, 1, ROW_SIZE))
-    return accepted
+    if i == 1 and latest == 0 and standing.spilled ~= 0 then return accepted end
   end
   return latest
 end
@@ -248,7 +245,7 @@ local function reserve_one(gate, now, r, c, pending, views)
   local standing = c.standing(voter)
   local record = find_record(views, contest, voter, standing, digest)
   if record then
-    local _, hash, at, offset, _, _, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
+    local flags, _, hash, at, offset, _, _, rem_p, rem_c, next_at = vote_records.unpack(record)
     if hash ~= content then return { R_REUSED } end
     local known = { R_KNOWN, at, gate.n, rem_p, rem_c, next_at, offset, status_of(flags) }
     return flags < DETAILED and known or with_choices(known, views, contest, voter .. digest)

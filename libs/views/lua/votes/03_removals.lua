@@ -32,7 +32,7 @@ library.register('votes_remove', function(keys, args)
   if not record and not refund then return pack({ M_UNKNOWN }) end
   local anonymous, content, source, offset = standing.anonymous, nil, nil, UNLIMITED
   if record then
-    local _, hash, _, where, _, _, flags = struct.unpack(ROW, record)
+    local flags, _, hash, _, where = vote_records.unpack(record)
     content, source, offset = hash, flags % 2, where
     local status = status_of(flags)
     local removable = status == COUNTED or (status == VOIDED and (refund or find_pending(list, REMOVAL .. digest)))

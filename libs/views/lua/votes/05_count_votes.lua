@@ -122,16 +122,15 @@ local function move_contest(c, standing, vote, used, active)
 end
 
 local function set_status(c, voter, standing, record, status)
-  local flags = string.byte(record, FLAGS_AT)
+  local flags = string.byte(record)
   local before = status_of(flags)
   local ids = c.top.cells
   ids[ROW_IDS + before], ids[ROW_IDS + status] = ids[ROW_IDS + before] - 1, ids[ROW_IDS + status] + 1
-  local changed = string.sub(record, 1, FLAGS_AT - 1) .. string.char(flags + 2 * (status - before))
-    .. string.sub(record, FLAGS_AT + 1)
-  local digest = string.sub(record, 1, DIGEST_SIZE)
-  local at = inline_at(standing.records, digest)
+  local changed = string.char(flags + 2 * (status - before)) .. string.sub(record, 2)
+  local digest = vote_records.digest(record)
+  local at = vote_records.index(standing.records, digest)
   if at then
-    standing.records = string.sub(standing.records, 1, at - 1) .. changed .. string.sub(standing.records, at + ROW_SIZE)
+    standing.records = string.sub(standing.records, 1, at - 1) .. changed .. string.sub(standing.records, at + #record)
   else
     c:own('spilling')[voter .. digest] = changed
   end
@@ -142,11 +141,11 @@ local function keep(c, voter, standing, status, record)
   local ids = c.top.cells
   ids[ROW_IDS + status] = ids[ROW_IDS + status] + 1
   standing.records = standing.records .. record
-  if #standing.records > INLINE * ROW_SIZE then
-    local oldest = string.sub(standing.records, 1, ROW_SIZE)
-    local digest, spilled, latest = string.sub(oldest, 1, DIGEST_SIZE), spilled_of(standing)
+  if #standing.records > INLINE * vote_records.SHORTEST and #vote_records.starts(standing.records) > INLINE then
+    local oldest = vote_records.at(standing.records, 1)
+    local digest, spilled, latest = vote_records.digest(oldest), spilled_of(standing)
     c:own('spilling')[voter .. digest] = oldest .. latest
-    standing.records = string.sub(standing.records, ROW_SIZE + 1)
+    standing.records = string.sub(standing.records, #oldest + 1)
     standing.spilled = struct.pack('>I4', spilled + 1) .. digest
   end
 end
@@ -232,7 +231,7 @@ do
   local function replace_vote(c, voter, standing, vote, digest)
     local former = c:find(voter, standing, digest)
     local replaced = c:vote(voter, former)
-    local counted = status_of(string.byte(former, FLAGS_AT)) == COUNTED
+    local counted = status_of(string.byte(former)) == COUNTED
     vote.epoch = replaced.epoch
     move_choices(c, standing, replaced, -1, counted and -1 or 0)
     set_status(c, voter, standing, former, REPLACED)
@@ -302,15 +301,15 @@ do
       detailed = DETAILED
       c:keep_details(voter .. digest, epoch, form == BALLOT and choices, rating or false)
     end
-    keep(c, voter, standing, status, struct.pack(ROW, digest, content, at, offset, row and row.index or 0,
-      row and votes or 0, source + 2 * status + detailed, rem_p, rem_c, next_at))
+    keep(c, voter, standing, status, vote_records.pack(source + 2 * status + detailed, digest, content, at, offset,
+      row and row.index or 0, row and votes or 0, rem_p, rem_c, next_at))
     touch(c, offset, time)
   end
 end
 
 -- frees the slot that a vote holds, if any: a ballot's is the contest's, a rating's its participant's
 local function free_slot(c, standing, record, vote, digest)
-  if string.byte(record, FLAGS_AT) < DETAILED then return end
+  if vote_records.unpack(record) < DETAILED then return end
   local of_slot = vote.is_ballot and 0 or c:row(vote.choices[1][1]).index
   local slots = place_of(c, standing, of_slot).slots
   for i = 2, #slots, 2 do
@@ -328,11 +327,11 @@ local function remove_vote(c, voter, digest, removal)
   local standing = c:voter(voter, anonymous)
   local record = c:find(voter, standing, digest)
   if not record then
-    keep(c, voter, standing, REMOVED, struct.pack(ROW, digest, content, at, offset, 0, 0, source + 2 * REMOVED,
-      UNLIMITED, UNLIMITED, 0))
+    keep(c, voter, standing, REMOVED, vote_records.pack(source + 2 * REMOVED, digest, content, at, offset, 0, 0, UNLIMITED,
+      UNLIMITED, 0))
     return true
   end
-  local status = status_of(string.byte(record, FLAGS_AT))
+  local status = status_of(string.byte(record))
   if status ~= COUNTED and status ~= VOIDED then return false end
   local vote, counted = c:vote(voter, record), status == COUNTED and -1 or 0
   move_choices(c, standing, vote, -1, counted)
@@ -350,7 +349,7 @@ local function void_vote(c, voter, digest, restored, operation)
   local record = c:find(voter, standing, digest)
   local from, to, by = COUNTED, VOIDED, -1
   if restored == 1 then from, to, by = VOIDED, COUNTED, 1 end
-  if not record or status_of(string.byte(record, FLAGS_AT)) ~= from then return false end
+  if not record or status_of(string.byte(record)) ~= from then return false end
   local operations = c:voids_of(voter .. digest)
   if restored == 1 then
     if operations[#operations] ~= operation then return false end

@@ -122,8 +122,8 @@ function Contest:name_of(index)
 end
 
 function Contest:find(voter, standing, digest)
-  local at_record = inline_at(standing.records, digest)
-  if at_record then return string.sub(standing.records, at_record, at_record + ROW_SIZE - 1) end
+  local at_record = vote_records.index(standing.records, digest)
+  if at_record then return vote_records.at(standing.records, at_record) end
   if standing.spilled == 0 then return nil end
   return self.spilling[voter .. digest] or call('HGET', self:key('spill'), voter .. digest) or nil
 end
@@ -154,7 +154,7 @@ end
 
 -- a vote that counts, as it was entered
 function Contest:vote(voter, record)
-  local digest, _, _, _, index, count, flags = struct.unpack(ROW, record)
+  local flags, digest, _, _, _, index, count = vote_records.unpack(record)
   local vote = { source = flags % 2, epoch = 0, choices = { { self:name_of(index), count } }, weight = count }
   if flags >= DETAILED then
     local kept = self.details[voter .. digest] or unpack_one(call('HGET', self:key('details'), voter .. digest))

@@ -6,7 +6,7 @@ local lookups = {}  -- functions: a chunk has 200 locals at most
 -- remaining for participant and contest, next_free_vote_at, choices as participant, votes, ..., and 1 where a removal
 -- waits for a reopening.
 function lookups.folded(views, contest, voter, record)
-  local digest, content, at, where, index, count, flags, rem_p, rem_c, next_at = struct.unpack(ROW, record)
+  local flags, digest, content, at, where, index, count, rem_p, rem_c, next_at = vote_records.unpack(record)
   local choices = {}
   if index > 0 then
     choices = { names_of(views, contest, { index })[index], count }
@@ -42,19 +42,21 @@ function lookups.newest(views, contest, voter, after, most)
   local standing = unpack_voter(voter, call('HGET', views .. ':voters:' .. contest, voter))
   local _, before = spilled_of(standing)
   local records, found = standing.records, {}
-  local at = after ~= '' and inline_at(records, after)
+  local at = after ~= '' and vote_records.index(records, after)
   if after == '' or at then
-    for from = (at or #records + 1) - ROW_SIZE, 1, -ROW_SIZE do
+    local starts = vote_records.starts(records)
+    for i = #starts, 1, -1 do
       if #found == most then return found end
-      found[#found + 1] = string.sub(records, from, from + ROW_SIZE - 1)
+      if not at or starts[i] < at then found[#found + 1] = vote_records.at(records, starts[i]) end
     end
   else
-    before = string.sub(call('HGET', views .. ':spill:' .. contest, voter .. after) or '', ROW_SIZE + 1)
+    local value = call('HGET', views .. ':spill:' .. contest, voter .. after)
+    before = value and string.sub(value, vote_records.size(value, 1) + 1) or ''
   end
   while #found < most and before ~= '' do
-    local record = call('HGET', views .. ':spill:' .. contest, voter .. before) or ''
-    if record == '' then return found end
-    found[#found + 1], before = record, string.sub(record, ROW_SIZE + 1)
+    local value = call('HGET', views .. ':spill:' .. contest, voter .. before)
+    if not value then return found end
+    found[#found + 1], before = value, string.sub(value, vote_records.size(value, 1) + 1)
   end
   return found
 end
@@ -67,7 +69,7 @@ library.register_read('votes_of_voter', function(keys, args)
   local log, offset = position(views)
   local reply = { log, offset, gate.open and 1 or 0, gate.n }
   for _, record in ipairs(lookups.newest(views, args[1], args[2], args[3], tonumber(args[4]))) do
-    reply[#reply + 1] = string.sub(record, 1, DIGEST_SIZE)
+    reply[#reply + 1] = vote_records.digest(record)
     reply[#reply + 1] = lookups.folded(views, args[1], args[2], record)
   end
   return pack(reply)

@@ -6,8 +6,9 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import VoteRestored
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.ledger_scan import read_record, read_share, read_voter
+from libs.views.ledger_scan import read_share, read_voter
 from libs.views.serialization import digest, raw, text, unpack
+from libs.views.vote_records import read_record
 from libs.views.vote_views import VoteViews
 
 Table = dict[tuple[Any, ...], Any]
@@ -136,8 +137,9 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
         assert len(own) == row.spilled, f"{voter!r} has {len(own)} spilled records, not {row.spilled}"
         found += row.spilled
         for record in [*row.records, *own]:
-            its = details.pop(voter + record[:12], None) if record[38] >= 16 else None
-            yield ("record", contest, voter, record[:12]), _row(record, names, its)
+            name = read_record(record).digest
+            its = details.pop(voter + name, None) if record[0] % 32 >= 16 else None
+            yield ("record", contest, voter, name), _row(record, names, its)
         for (index, source, epoch), used in row.used.items():
             yield ("used", contest, voter, names[index], source, epoch), used
         for field in [field for field in shares if field[:-3] == voter]:
