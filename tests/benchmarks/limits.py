@@ -173,21 +173,20 @@ LIMITS: Final = (
     Limit(
         "memory",
         "3 votes",
-        "A vote's record is 54 bytes (vote id 12, content hash 8, time 7, offset 5, choice 6, status 1, "
-        "remaining votes 8, next free vote 7), so three take 162. The voter's name takes 22, the sums for "
-        "limits about 25; the rest is the entry of Valkey's table, of which 17 bytes are buckets: at this "
-        "number of voters the tables are half full. Considered and not tried: the next free vote as a "
-        "distance from the vote's time is 1 byte a record shorter; a shorter id or hash would let other "
-        "votes pass for a repeated one, and without the remaining votes a repeated vote could not be "
-        "answered as the first time.",
+        "A vote's record is 37 bytes (vote id 12, content hash 8, time 7, offset 5, choice 2, status 1, "
+        "remaining votes 2), 44 where free votes renew, so three take 111. The voter's name takes 22, the "
+        "sums for limits about 25; the rest is the entry of Valkey's table, of which 17 bytes are buckets: at "
+        "this number of voters the tables are half full. A shorter id or hash would let other votes pass for "
+        "a repeated one, and without the remaining votes a repeated vote could not be answered as the first "
+        "time.",
     ),
     Limit(
         "memory",
         "50 votes",
         "Eight records lie with the voter. The other 42 are entries of their own, found by vote id in one "
-        "look-up however many there are: 34 bytes of name, 66 of record and link, about 23 of table. The "
-        "records alone, 54 bytes each, exceed the goal. Considered: eight records in an entry would save "
-        "2,600 bytes, and make each look-up of a voter's older vote read all of the voter's entries.",
+        "look-up however many there are: 34 bytes of name, 49 of record and link, about 23 of table. "
+        "Considered: eight records in an entry would save 2,600 bytes, and make each look-up of a voter's "
+        "older vote read all of the voter's entries.",
     ),
     Limit(
         "memory",
