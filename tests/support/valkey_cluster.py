@@ -126,12 +126,14 @@ class Cluster:
 
 
 @asynccontextmanager
-async def valkey_cluster(shards: int = 3, *, replicas: bool = False) -> AsyncIterator[Cluster]:
-    """Start and form a cluster."""
+async def valkey_cluster(
+    shards: int = 3, *, replicas: bool = False, fails_over: bool = True
+) -> AsyncIterator[Cluster]:
+    """Start and form a cluster. Unless it `fails_over` soon, a busy machine promotes no replica."""
     directory = Path(tempfile.mkdtemp(prefix="valkey-cluster-"))
     servers = shards * (2 if replicas else 1)
     ports = free_ports(2 * servers)
-    timeout_ms = FAILOVER_TIMEOUT_MS if replicas else NODE_TIMEOUT_MS
+    timeout_ms = FAILOVER_TIMEOUT_MS if replicas and fails_over else NODE_TIMEOUT_MS
     nodes = [
         Node(port, bus_port, directory / str(port), timeout_ms)
         for port, bus_port in zip(ports[:servers], ports[servers:], strict=True)

@@ -18,7 +18,9 @@ from libs.views.function_libraries import libraries
 from libs.views.functions import load_functions, open_valkey
 from libs.views.hash_tags import key_base, slot_of
 from libs.views.key_scan import generation_keys
+from libs.views.partition_reads import Mark
 from libs.views.vote_views import VoteViews
+from libs.views.watched_reads import WatchedMarks
 from tests.support.eventually import eventually
 from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
 
@@ -222,6 +224,27 @@ async def test_partitions_of_one_server_are_read_by_one_call_while_a_slot_is_mov
         assert {mark.position for mark in (await all_marks).values()} == {
             Position(f"log{partition}", 1) for partition in range(PARTITIONS)
         }
+
+
+async def test_a_change_by_another_process_after_its_slot_was_moved_is_found_by_a_read_in_turn(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    """The watcher asks the former server for changes until then."""
+    views = VoteViews(valkey, namespace, PARTITIONS)
+    await asyncio.gather(*(begin(views, partition) for partition in range(PARTITIONS)))
+    marks = WatchedMarks(views.live)
+    await marks.changed_marks(range(PARTITIONS))
+    other = open_valkey(cluster.url)
+    async with Move(cluster, slot_of(key_base(namespace, "votes", 3, PARTITIONS).encode())) as move:
+        await move.end()
+        for offset in (2, 3):
+            await VoteViews(other, namespace, PARTITIONS).apply(3, Position("log3", offset - 1), [], offset)
+
+            async def is_seen(offset: int = offset) -> bool:
+                return (await marks.changed_marks(range(PARTITIONS))).get(3) == Mark(Position("log3", offset), 0)
+
+            await eventually(is_seen)
+    await other.close()
 
 
 async def test_slots_that_are_moved_at_once_refuse_nobody(

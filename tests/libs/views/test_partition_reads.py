@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.tally.events import LogCreated
-from libs.views.client import Coalescer, Shard, ValkeyClient
 from libs.views.connection import OtherLayout
-from libs.views.function_libraries import plain_name
-from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.hash_tags import key_base
 from libs.views.partition_reads import Mark
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
+from tests.libs.views.counted_client import CountedClient, counted_client
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_vote
 from tests.support.freshness import make_fresh
@@ -28,48 +24,25 @@ PARTITIONS = 64
 EVERY = range(PARTITIONS)
 
 
-class Counted:
-    """A client that counts the calls of each function."""
-
-    is_cluster = False
-
-    def __init__(self, valkey: ValkeyClient) -> None:
-        self._valkey = valkey
-        self.calls: Counter[str] = Counter()
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
-
-    def server_of(self, key: str) -> object:
-        return self._valkey.server_of(key)
-
-    async def call(self, *command: Any) -> Any:
-        self.calls[plain_name(command[1])] += 1
-        return await self._valkey.call(*command)
+@pytest.fixture
+async def valkey(valkey_address: str) -> AsyncIterator[CountedClient]:
+    async with counted_client(valkey_address) as client:
+        yield client
 
 
 @pytest.fixture
-async def valkey(valkey_address: str) -> AsyncIterator[Counted]:
-    client = open_valkey(valkey_address)
-    assert isinstance(client, Coalescer)
-    await load_functions(client)
-    yield Counted(client)
-    await client.close()
-
-
-@pytest.fixture
-def views(valkey: Counted, namespace: str) -> VoteViews:
+def views(valkey: CountedClient, namespace: str) -> VoteViews:
     return VoteViews(valkey, namespace, PARTITIONS)
 
 
-async def test_all_positions_are_read_by_one_call(valkey: Counted, views: VoteViews) -> None:
+async def test_all_positions_are_read_by_one_call(valkey: CountedClient, views: VoteViews) -> None:
     await views.apply(3, Position("log", 0), [], 7)
     marks = await views.live.all_marks(EVERY)
     assert valkey.calls["votes_positions"] == 1
     assert marks == dict.fromkeys(EVERY, Mark(None, 0)) | {3: Mark(Position("log", 7), 0)}
 
 
-async def test_a_swap_changes_the_mark(valkey: Counted, views: VoteViews, namespace: str) -> None:
+async def test_a_swap_changes_the_mark(valkey: CountedClient, views: VoteViews, namespace: str) -> None:
     generations = Generations(valkey, namespace, "votes", votes_topic(namespace, PARTITIONS))
     await views.apply(3, Position("log", 0), [], 1)
     assert await generations.open(3, 2)
@@ -81,7 +54,7 @@ async def test_a_swap_changes_the_mark(valkey: Counted, views: VoteViews, namesp
 
 
 async def test_a_partition_that_cannot_be_read_hides_no_other(
-    valkey: Counted, views: VoteViews, namespace: str
+    valkey: CountedClient, views: VoteViews, namespace: str
 ) -> None:
     base = key_base(namespace, "votes", 3, PARTITIONS)
     await valkey.call("HSET", f"{base}:generations", "live", 1, "schema", 9999)
@@ -93,7 +66,7 @@ async def test_a_partition_that_cannot_be_read_hides_no_other(
         await views.live.all_marks(EVERY)
 
 
-async def test_doubts_are_those_of_each_partitions_state(valkey: Counted, views: VoteViews) -> None:
+async def test_doubts_are_those_of_each_partitions_state(valkey: CountedClient, views: VoteViews) -> None:
     [group] = views.live.groups(EVERY)
     assert not any(doubt.open for doubt in (await views.doubts(group)).values())  # type: ignore[union-attr]
     partition = Partition(views)
@@ -105,7 +78,7 @@ async def test_doubts_are_those_of_each_partitions_state(valkey: Counted, views:
     assert (await views.doubts(group))[0] == (True, True, None)
 
 
-async def test_views_that_are_not_fresh_are_found_by_one_call(valkey: Counted, namespace: str) -> None:
+async def test_views_that_are_not_fresh_are_found_by_one_call(valkey: CountedClient, namespace: str) -> None:
     views = PurchaseViews(valkey, namespace, purchases_topic(namespace, PARTITIONS))
     for partition in (3, 5):
         await views.apply(partition, Position("log", 0), [(LogRecord(0, 1, b""), LogCreated("log"))], 1)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -14,10 +12,7 @@ from libs.contracts.topics import purchases_topic, votes_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence, LogCreated
 from libs.views import watched_reads
-from libs.views.client import Coalescer, Shard, ValkeyClient
 from libs.views.connection import OtherLayout
-from libs.views.function_libraries import plain_name
-from libs.views.functions import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.hash_tags import key_base
 from libs.views.partition_reads import Mark
@@ -25,6 +20,7 @@ from libs.views.purchase_views import PurchaseViews
 from libs.views.reply_types import Doubt
 from libs.views.vote_views import VoteViews
 from libs.views.watched_reads import IN_TURN_PER_S, ChangedPartitions, WatchedMarks
+from tests.libs.views.counted_client import CountedClient, counted_client
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_vote
 from tests.support.freshness import make_fresh
@@ -35,52 +31,22 @@ ALL = tuple(EVERY)
 NOTED = "votes_noted_changes"
 
 
-class Counted:
-    """A client that counts the calls of each function, and the partitions that they read; `away` fails them."""
-
-    is_cluster = False
-
-    def __init__(self, valkey: ValkeyClient) -> None:
-        self._valkey = valkey
-        self.calls: Counter[str] = Counter()
-        self.read: list[int] = []
-        self.away: set[str] = set()
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
-
-    def server_of(self, key: str) -> object:
-        return self._valkey.server_of(key)
-
-    async def call(self, *command: Any) -> Any:
-        function = plain_name(command[1])
-        self.calls[function] += 1
-        if function in self.away:
-            raise ViewsUnavailable("away")
-        if function in ("votes_positions", "votes_doubts"):
-            self.read.append(len(command) - 3)
-        return await self._valkey.call(*command)
-
-
 @pytest.fixture
-async def valkey(valkey_address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Counted]:
+async def valkey(valkey_address: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CountedClient]:
     """Without reads in turn."""
     monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 3_600.0)
     monkeypatch.setattr(watched_reads, "LONGEST_HOLD_S", 3_600.0)
-    client = open_valkey(valkey_address)
-    assert isinstance(client, Coalescer)
-    await load_functions(client)
-    yield Counted(client)
-    await client.close()
+    async with counted_client(valkey_address) as client:
+        yield client
 
 
 @pytest.fixture
-def views(valkey: Counted, namespace: str) -> VoteViews:
+def views(valkey: CountedClient, namespace: str) -> VoteViews:
     return VoteViews(valkey, namespace, PARTITIONS)
 
 
 @pytest.fixture
-async def marks(views: VoteViews, valkey: Counted) -> WatchedMarks:
+async def marks(views: VoteViews, valkey: CountedClient) -> WatchedMarks:
     """After the first look, at all partitions."""
     marks = WatchedMarks(views.live)
     assert await marks.changed_marks(EVERY) == dict.fromkeys(EVERY, Mark(None, 0))
@@ -90,14 +56,14 @@ async def marks(views: VoteViews, valkey: Counted) -> WatchedMarks:
     return marks
 
 
-async def test_while_nothing_changes_a_look_reads_no_partition(valkey: Counted, marks: WatchedMarks) -> None:
+async def test_while_nothing_changes_a_look_reads_no_partition(valkey: CountedClient, marks: WatchedMarks) -> None:
     for _ in range(3):
         assert await marks.changed_marks(EVERY) == {}
     assert valkey.calls == {NOTED: 3}
 
 
 async def test_partitions_that_were_folded_are_read_again(
-    valkey: Counted, views: VoteViews, marks: WatchedMarks
+    valkey: CountedClient, views: VoteViews, marks: WatchedMarks
 ) -> None:
     for partition in (3, 5, 3):
         await views.apply(partition, await views.position(partition) or Position("log", 0), [], 7 + partition)
@@ -106,7 +72,9 @@ async def test_partitions_that_were_folded_are_read_again(
     assert await marks.changed_marks(EVERY) == {}
 
 
-async def test_a_swap_is_seen(valkey: Counted, views: VoteViews, marks: WatchedMarks, namespace: str) -> None:
+async def test_a_swap_is_seen(
+    valkey: CountedClient, views: VoteViews, marks: WatchedMarks, namespace: str
+) -> None:
     generations = Generations(valkey, namespace, "votes", votes_topic(namespace, PARTITIONS))
     await views.apply(3, Position("log", 0), [], 1)
     assert await generations.open(3, 2)
@@ -117,7 +85,7 @@ async def test_a_swap_is_seen(valkey: Counted, views: VoteViews, marks: WatchedM
 
 
 async def test_all_are_read_once_a_read_in_turn_finds_a_change_that_was_not_noted(
-    valkey: Counted, views: VoteViews, marks: WatchedMarks, namespace: str, monkeypatch: pytest.MonkeyPatch
+    valkey: CountedClient, views: VoteViews, marks: WatchedMarks, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by the functions of another version, or of views that were emptied."""
     [its] = marks._watched._changed._watched.values()
@@ -137,7 +105,7 @@ async def test_all_are_read_once_a_read_in_turn_finds_a_change_that_was_not_note
 
 @pytest.mark.parametrize("partitions", [16, 64, 160])
 async def test_reads_in_turn_are_as_many_for_any_number_of_partitions(
-    valkey: Counted, namespace: str, monkeypatch: pytest.MonkeyPatch, partitions: int
+    valkey: CountedClient, namespace: str, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     views = VoteViews(valkey, namespace, partitions)
     monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 1.0)
@@ -170,7 +138,7 @@ async def test_all_are_read_after_more_changes_than_are_kept(views: VoteViews) -
 
 
 async def test_a_partition_that_could_not_be_read_is_read_again(
-    valkey: Counted, views: VoteViews, marks: WatchedMarks, namespace: str
+    valkey: CountedClient, views: VoteViews, marks: WatchedMarks, namespace: str
 ) -> None:
     base = key_base(namespace, "votes", 3, PARTITIONS)
     await views.apply(3, Position("log", 0), [], 7)
@@ -184,7 +152,7 @@ async def test_a_partition_that_could_not_be_read_is_read_again(
 
 @pytest.mark.parametrize("lost", [NOTED, "votes_positions"])
 async def test_no_change_is_lost_with_an_answer(
-    valkey: Counted, views: VoteViews, marks: WatchedMarks, lost: str
+    valkey: CountedClient, views: VoteViews, marks: WatchedMarks, lost: str
 ) -> None:
     await views.apply(3, Position("log", 0), [], 7)
     valkey.away = {lost}
@@ -194,7 +162,7 @@ async def test_no_change_is_lost_with_an_answer(
     assert (await marks.changed_marks(EVERY))[3] == Mark(Position("log", 7), 0)
 
 
-async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: Counted, views: VoteViews) -> None:
+async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: CountedClient, views: VoteViews) -> None:
     watched, partition = views.watch_doubts(), Partition(views)
     await partition.fence()
     [group] = watched.groups(EVERY)
@@ -206,7 +174,7 @@ async def test_gates_are_read_again_when_they_were_shut_or_opened(valkey: Counte
     assert (await watched.read(group))[0] == Doubt(True, False, None)
 
 
-async def test_a_gate_that_a_folded_fence_shuts_is_read_again(valkey: Counted, views: VoteViews) -> None:
+async def test_a_gate_that_a_folded_fence_shuts_is_read_again(valkey: CountedClient, views: VoteViews) -> None:
     """As the fence of a projector that was suspended: this server did not ask for it."""
     watched, partition = views.watch_doubts(), Partition(views)
     incarnation = await partition.fence()
@@ -216,7 +184,7 @@ async def test_a_gate_that_a_folded_fence_shuts_is_read_again(valkey: Counted, v
     assert (await watched.read(group))[0] == Doubt(False, True, None)
 
 
-async def test_a_partition_with_a_new_reservation_is_read_again(valkey: Counted, views: VoteViews) -> None:
+async def test_a_partition_with_a_new_reservation_is_read_again(valkey: CountedClient, views: VoteViews) -> None:
     watched, partition = views.watch_doubts(), Partition(views)
     await partition.fence()
     [group] = watched.groups(EVERY)
@@ -226,7 +194,7 @@ async def test_a_partition_with_a_new_reservation_is_read_again(valkey: Counted,
 
 
 async def test_gates_that_are_shut_are_read_by_each_look_and_open_ones_are_not(
-    valkey: Counted, views: VoteViews
+    valkey: CountedClient, views: VoteViews
 ) -> None:
     watched = views.watch_doubts()
     await Partition(views).fence()
@@ -236,7 +204,7 @@ async def test_gates_that_are_shut_are_read_by_each_look_and_open_ones_are_not(
     assert valkey.read == [PARTITIONS, PARTITIONS - 1]
 
 
-async def test_a_view_that_becomes_fresh_or_begins_again_is_seen(valkey: Counted, namespace: str) -> None:
+async def test_a_view_that_becomes_fresh_or_begins_again_is_seen(valkey: CountedClient, namespace: str) -> None:
     views = PurchaseViews(valkey, namespace, purchases_topic(namespace, PARTITIONS))
     [group] = views.fresh.groups(EVERY)
     for partition in EVERY:
