@@ -39,7 +39,7 @@ class ChangeDetector:
         self._catalogue = catalogue
         self._votes = votes
         self._marks: dict[View, Mark] = {}
-        self._positions: dict[int, int] = {}
+        self._positions: Mapping[int, int] = {}
 
     async def moved(self, catalogue: Iterable[int]) -> bool:
         """Return whether any mark changed since the last call; of the catalogue, only in these partitions.
@@ -61,14 +61,14 @@ class ChangeDetector:
             raise ViewsUnavailable(RECOVERING, retry_after_s=1, cause="the views are being folded again")
         moved = any(self._marks.get(view) != mark for view, mark in found.items())
         self._marks |= found
-        self._positions |= {
+        self._positions = {
             partition: 0 if mark.position is None else mark.position.offset for partition, mark in votes.items()
         }
         return moved
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """The last known positions of votes: next offsets by partition."""
+        """Positions of votes that the last look has read, as they may have changed: next offsets by partition."""
         return self._positions
 
     async def _of_catalogue(self, partition: int) -> tuple[View, Mark]:

@@ -55,6 +55,9 @@ class LagMeter:
         self._log = log
         self._topic = topic
         self._ends: defaultdict[int, deque[_End]] = defaultdict(deque)
+        self._positions: dict[int, int] = {}
+        self.behind: set[int] = set()
+        """Partitions with records that are not counted: `lag` goes through these only."""
 
     async def watch(self, wanted: asyncio.Event) -> None:
         """Read the ends at intervals while `wanted` is set, for ever."""
@@ -79,16 +82,30 @@ class LagMeter:
                 known.append(_End(offset, moment))
             else:
                 known[-1] = _End(offset, known[-1].at)
+            self._compare(partition)
 
-    def lag(self, positions: Mapping[int, int], moment: int) -> Lag:
-        """Return the lag of views at `positions`, next offsets by partition; none below `LATE_US`."""
+    def move(self, positions: Mapping[int, int]) -> None:
+        """Take over changed positions of views: next offsets by partition."""
+        self._positions |= positions
+        for partition in positions:
+            self._compare(partition)
+
+    def lag(self, moment: int) -> Lag:
+        """Return the lag at a moment; none below `LATE_US`."""
         records, since = 0, moment
-        for partition, position in positions.items():
+        for partition in self.behind:
             known = self._ends[partition]
-            while len(known) > 1 and known[0].offset <= position:
-                known.popleft()
-            if known and known[0].offset > position:
-                records += known[-1].offset - position
-                since = min(since, known[0].at)
+            records += known[-1].offset - self._positions[partition]
+            since = min(since, known[0].at)
         late = moment - since
         return Lag(records, late // MILLION) if late >= LATE_US else NO_LAG
+
+    def _compare(self, partition: int) -> None:
+        """Drop the ends that a view has reached, except the last, and note whether it is behind that."""
+        known, position = self._ends[partition], self._positions.get(partition)
+        while position is not None and len(known) > 1 and known[0].offset <= position:
+            known.popleft()
+        if position is not None and known and known[0].offset > position:
+            self.behind.add(partition)
+        else:
+            self.behind.discard(partition)

@@ -146,7 +146,8 @@ class StreamHub:
             for channel in channels:
                 channel.mark_stale()
         else:
-            lag = self._lag = self._meter.lag(self._changes.positions, moment)
+            self._meter.move(self._changes.positions)
+            lag = self._lag = self._meter.lag(moment)
             due = tuple(channel for channel in channels if moved or channel.is_due(moment, lag))
             await asyncio.gather(*(channel.refresh(lag) for channel in due))
         sent = [await channel.publish() for channel in due]

@@ -1,5 +1,7 @@
 """Lag of the counting, as streams carry it."""
 
+from collections.abc import Mapping
+
 import pytest
 from aiokafka import AIOKafkaProducer
 
@@ -25,23 +27,47 @@ def meter() -> LagMeter:
     return LagMeter(NoLog(), votes_topic("test", 2))
 
 
+def lag_of(meter: LagMeter, moved: Mapping[int, int], moment: int) -> Lag:
+    meter.move(moved)
+    return meter.lag(moment)
+
+
 def test_a_record_counts_as_late_from_the_first_look_that_saw_it(meter: LagMeter) -> None:
     meter.observe({0: 10, 1: 10}, 0)
     meter.observe({0: 15, 1: 10}, MILLION)
     meter.observe({0: 17, 1: 10}, 2 * MILLION)
-    assert meter.lag({0: 10, 1: 10}, 2 * MILLION) == NO_LAG
-    assert meter.lag({0: 10, 1: 10}, LATE) == Lag(7, 2)
-    assert meter.lag({0: 10, 1: 4}, LATE) == Lag(13, 3)
-    assert meter.lag({0: 15, 1: 10}, LATE) == NO_LAG
-    assert meter.lag({0: 15, 1: 10}, 2 * LATE) == Lag(2, 4)
-    assert meter.lag({0: 17, 1: 10}, 2 * LATE) == NO_LAG
-    assert meter.lag({0: 99, 1: 10}, 2 * LATE) == NO_LAG
+    assert lag_of(meter, {0: 10, 1: 10}, 2 * MILLION) == NO_LAG
+    assert lag_of(meter, {0: 10, 1: 10}, LATE) == Lag(7, 2)
+    assert lag_of(meter, {0: 10, 1: 4}, LATE) == Lag(13, 3)
+    assert lag_of(meter, {0: 15, 1: 10}, LATE) == NO_LAG
+    assert lag_of(meter, {0: 15, 1: 10}, 2 * LATE) == Lag(2, 4)
+    assert lag_of(meter, {0: 17, 1: 10}, 2 * LATE) == NO_LAG
+    assert lag_of(meter, {0: 99, 1: 10}, 2 * LATE) == NO_LAG
+
+
+def test_positions_hold_until_they_change_and_only_partitions_that_are_behind_are_gone_through(
+    meter: LagMeter,
+) -> None:
+    meter.move(dict.fromkeys(range(256), 10))
+    meter.observe(dict.fromkeys(range(256), 10), 0)
+    meter.observe({3: 12, 5: 11}, 0)
+    assert meter.behind == {3, 5}
+    assert meter.lag(LATE) == Lag(3, 3)
+    assert lag_of(meter, {3: 12}, LATE) == Lag(1, 3)
+    assert lag_of(meter, {5: 11}, LATE) == NO_LAG
+    assert meter.behind == set()
+
+
+def test_ends_of_a_partition_whose_position_is_not_known_are_no_lag(meter: LagMeter) -> None:
+    meter.observe({0: 10}, 0)
+    assert meter.lag(LATE) == NO_LAG
+    assert lag_of(meter, {0: 4}, LATE) == Lag(6, 3)
 
 
 def test_a_long_standstill_keeps_its_age_and_number(meter: LagMeter) -> None:
     for second in range(2 * MOST_ENDS):
         meter.observe({0: second + 1}, second * MILLION)
-    assert meter.lag({0: 0}, 2 * MOST_ENDS * MILLION) == Lag(2 * MOST_ENDS, 2 * MOST_ENDS)
+    assert lag_of(meter, {0: 0}, 2 * MOST_ENDS * MILLION) == Lag(2 * MOST_ENDS, 2 * MOST_ENDS)
 
 
 async def test_streams_tell_how_many_records_wait_until_they_are_counted(
