@@ -26,7 +26,7 @@ from libs.projection.freshness_checker import FreshnessChecker
 from libs.projection.log_identity import LogIdentities, start_of
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
-from libs.projection.settings import Pace, ProjectorSettings
+from libs.projection.settings import Pace, ProjectorSettings, fetch_wait_ms
 from libs.projection.tracing import FoldTraces
 from libs.projection.view_checker import ViewChecker
 from libs.telemetry.tracing import Tracing
@@ -176,6 +176,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             auto_offset_reset="none",
             listener=self,
             session_timeout_ms=membership.settings.projector_session_timeout_ms,
+            fetch_max_wait_ms=fetch_wait_ms(self._topic.partitions, membership.kafka.kafka_request_timeout_ms),
             heartbeat_interval_ms=membership.settings.projector_session_timeout_ms // 4,
             rebalance_timeout_ms=2 * membership.settings.projector_session_timeout_ms,
         )

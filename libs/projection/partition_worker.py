@@ -103,6 +103,8 @@ class PartitionWorker:
         self._next = fresh[-1].offset + 1
         self._arrived.set()
         self._done.clear()
+        if self.stalled_since is not None:
+            self._source.pause(self.partition)
 
     async def run(self) -> None:
         """Fold until cancelled. Raises `LogChanged`, and nothing else."""
@@ -200,7 +202,10 @@ class PartitionWorker:
         self._source.seek(self.partition, position.offset)
 
     async def _retry(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Retry `step` until it succeeds; meanwhile the partition is paused, so that the others continue."""
+        """Retry `step` until it succeeds. Meanwhile the partition is paused if it has records: others continue.
+
+        Without records it stays in the fetches, which it would join only after the current one is answered.
+        """
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:
@@ -229,7 +234,8 @@ class PartitionWorker:
             self._failures.inc()
         if self.stalled_since is None:
             self.stalled_since = time.time()
-            self._source.pause(self.partition)
+            if self.queued:
+                self._source.pause(self.partition)
             self._on_room()
             topic, level = self._projection.topic.name, logging.ERROR if bug else logging.WARNING
             where = {"topic": topic, "partition": self.partition, "offset": self.position and self.position.offset}

@@ -31,6 +31,19 @@ class ProjectorSettings(BaseSettings):
     )
 
 
+FETCH_WAIT_MS, LONGEST_FETCH_WAIT_MS = 500, 2_000
+"""Bounds of the time after which a fetch without records is answered. Records of any of its partitions end it."""
+FETCHED_PARTITIONS = 64
+"""Partitions that fetches name within `FETCH_WAIT_MS`: those of more partitions wait longer. aiokafka has no
+incremental fetches (KIP-227), so each costs some 20 us for each partition."""
+
+
+def fetch_wait_ms(partitions: int, request_timeout_ms: int) -> int:
+    """Return how long a fetch of so many partitions waits for records; a request must not take longer."""
+    flat_ms = FETCH_WAIT_MS * partitions // FETCHED_PARTITIONS
+    return min(max(flat_ms, FETCH_WAIT_MS), LONGEST_FETCH_WAIT_MS, request_timeout_ms // 2)
+
+
 MANY_PARTITIONS, DENSE_RECORDS, LONGEST_GATHER = 32, 8, 4
 """A batch of so many partitions is gathered up to so many times as long, until each has so many records."""
 

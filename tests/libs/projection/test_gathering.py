@@ -1,8 +1,8 @@
-"""A projector gathers the records of many partitions longer, so that each has several to fold at once."""
+"""A projector gathers the records of many partitions for longer, and fetches without records less often."""
 
 import pytest
 
-from libs.projection.settings import CATALOGUE, VOTES
+from libs.projection.settings import CATALOGUE, VOTES, fetch_wait_ms
 
 
 def gathered_ms(per_s: int, partitions: int) -> float:
@@ -33,3 +33,13 @@ def test_records_of_many_partitions_are_gathered_until_each_has_several(
 def test_full_batches_and_other_topics_do_not_wait() -> None:
     assert VOTES.next_gather_ms(200.0, VOTES.max_records, 256) == 0.0
     assert CATALOGUE.next_gather_ms(0.0, 100, 4) == 0.0
+
+
+def test_fetches_name_as_many_partitions_a_second_for_any_number_up_to_256() -> None:
+    assert [fetch_wait_ms(partitions, 5_000) for partitions in (1, 16, 64)] == [500, 500, 500]
+    assert {partitions / fetch_wait_ms(partitions, 5_000) for partitions in (64, 128, 256)} == {64 / 500}
+
+
+def test_no_fetch_waits_for_longer_than_two_seconds_or_half_of_a_requests_timeout() -> None:
+    assert fetch_wait_ms(4_096, 5_000) == 2_000
+    assert fetch_wait_ms(4_096, 1_000) == 500

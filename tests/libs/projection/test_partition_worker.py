@@ -19,13 +19,16 @@ class Steering:
 
     def __init__(self) -> None:
         self.sought: list[int] = []
+        self.is_paused = False
 
     def seek(self, partition: int, offset: int) -> None:
         self.sought.append(offset)
 
-    def pause(self, partition: int) -> None: ...
+    def pause(self, partition: int) -> None:
+        self.is_paused = True
 
-    def resume(self, partition: int) -> None: ...
+    def resume(self, partition: int) -> None:
+        self.is_paused = False
 
 
 def records(begin: int, end: int) -> list[LogRecord]:
@@ -143,6 +146,24 @@ async def test_a_view_that_has_not_begun_is_not_sought_again_while_its_first_rec
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+async def test_a_stalled_partition_is_paused_once_it_has_records(
+    fold: PartitionWorker, views: Views, source: Steering
+) -> None:
+    """A fetch in progress goes on without a partition that was resumed meanwhile."""
+    views.away = True
+    fold.check_view()
+    await eventually(lambda: fold.stalled_since)
+    assert not source.is_paused
+    fold.offer(records(0, 3))
+    assert source.is_paused
+    views.away = False
+    await folded(views, 3)
+    await eventually(lambda: not source.is_paused)
+    views.away = True
+    fold.offer(records(3, 4))
+    await eventually(lambda: source.is_paused)
 
 
 class CountedProjection(MemoryProjection):
