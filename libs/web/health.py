@@ -5,13 +5,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.telemetry.redaction import redacted
 from libs.web.cached_value import OncePerSecond
+from libs.web.json_responses import NO_STORE, json_response
 
 Check = Callable[[], Awaitable[None]]
 """Returns if the dependency is available; otherwise raises, with a message for the operator."""
@@ -53,7 +53,7 @@ def endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check])
 
         The process's event loop responds: if it is blocked, there is no response.
         """
-        return _json({"status": "alive"}, 200)
+        return json_response({"status": "alive"}, 200, NO_STORE)
 
     async def run_checks() -> dict[str, str]:
         reasons = await reasons_of({**optional_checks, **checks})
@@ -69,13 +69,14 @@ def endpoints(checks: Mapping[str, Check], optional_checks: Mapping[str, Check])
         checked at most once a second. A process that is about to stop is not ready.
         """
         if getattr(getattr(request.scope.get("app"), "state", None), "draining", False):
-            return _json({"ready": False, "dependencies": {}}, 503)
+            return json_response({"ready": False, "dependencies": {}}, 503, NO_STORE)
         reasons = await latest.get()
         ready = not any(reasons[name] for name in checks)
         dependencies = {name: UNAVAILABLE if reason else READY for name, reason in reasons.items()}
         if not request.scope.get("state", {}).get("shows_operations", True):
             dependencies = {}
-        return _json({"ready": ready, "dependencies": dependencies}, 200 if ready else 503)
+        status = 200 if ready else 503
+        return json_response({"ready": ready, "dependencies": dependencies}, status, NO_STORE)
 
     return Endpoints(check_liveness, check_readiness)
 
@@ -98,7 +99,3 @@ def _log_changes(logged: dict[str, str], reasons: Mapping[str, str]) -> None:
         if reason and reason != logged.get(name):
             logger.warning("not ready: %s: %s", name, reason)
     logged.update(reasons)
-
-
-def _json(body: object, status: int) -> Response:
-    return Response(orjson.dumps(body), status, {"Cache-Control": "no-store"}, "application/json")

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any, Final
 
-import orjson
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -17,6 +16,7 @@ from libs.tally.time import timestamp
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IfMatch, IfNoneMatch
 from libs.web.etags import etag, not_modified
+from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER
@@ -102,7 +102,7 @@ def _shown(account: str, stored: Stored | None) -> Response:
         updated=None if stored is None else timestamp(stored.updated),
     )
     headers = {} if stored is None else {"ETag": etag(stored.version)}
-    return Response(orjson.dumps(shown.model_dump(mode="json")), 200, headers, "application/json")
+    return json_response(shown.model_dump(mode="json"), 200, headers)
 
 
 def _answer(description: str) -> Schema:

@@ -2,21 +2,20 @@
 
 from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.resource_table import FILES
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey, IfMatch
+from libs.web.json_responses import json_response
 from libs.web.openapi import answers
-from libs.web.request_parsing import parse_idempotency_key
 from libs.web.typed_routes import Permitted, TypedRoute
 from services.catalogue.files import Files
 from services.catalogue.openapi import BEARER, record_answer
 from services.catalogue.routes import fits
 from services.catalogue.upload_urls import UploadUrls
+from services.catalogue.write_requests import write_request
 
 
 def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRouter:
@@ -43,15 +42,11 @@ def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRoute
         The file gets a new address. Earlier ones become invalid, and an upload still running at one of them is
         refused at its end. The bytes stay.
         """
-        given = parse_idempotency_key(idempotency_key)
-        write_request = WriteRequest.once()
-        if given is not None:
-            write_request = WriteRequest.repeatable(caller.account, "POST", request.url.path, given, b"")
-        written = await files.renew(caller.account, file_key, write_request)
+        write = write_request(caller.account, request, idempotency_key, b"")
+        written = await files.renew(caller.account, file_key, write)
         shown = FILES.show(written.stored)
         await urls(caller, str(request.base_url).rstrip("/"), [shown])
-        headers = {"Idempotent-Replayed": "true"} if written.replayed else {}
-        return Response(orjson.dumps(shown), 200, headers, "application/json")
+        return json_response(shown, replayed=written.replayed)
 
     @router.delete(
         "/files/{file_key}",

@@ -3,12 +3,10 @@
 import asyncio
 from typing import Annotated, Final
 
-import orjson
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.record_writer import Written
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
@@ -18,14 +16,16 @@ from libs.web.common_parameters import IdempotencyKey, IfMatch
 from libs.web.errors import MethodNotAllowed, allow
 from libs.web.form_schemas import as_fields
 from libs.web.http_service import Complete
+from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, Schema, answers, named
-from libs.web.request_parsing import parse_idempotency_key, read_object
+from libs.web.request_parsing import read_object
 from libs.web.typed_routes import Permitted, TypedRoute
 from services.catalogue.image_forms import FORM, TEXTS, name_at, read_form, titled
 from services.catalogue.images import Images
 from services.catalogue.openapi import BEARER
 from services.catalogue.openapi import created as created_answer
 from services.catalogue.routes import entity_tag, fits
+from services.catalogue.write_requests import write_request
 
 FILE: Final[Schema] = {"type": "string", "format": "binary", "description": "jpg, png, webp or gif."}
 URL: Final[Schema] = {
@@ -61,11 +61,8 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
     async def created(request: Request, caller: ApiKey, image: Written) -> Response:
         shown = IMAGES.show(image.stored)
         await urls(caller, str(request.base_url).rstrip("/"), [shown])
-        tag = entity_tag(image.stored, shown)
-        headers = {"Location": f"/images/{image.stored.key}", "ETag": tag}
-        if image.replayed:
-            headers["Idempotent-Replayed"] = "true"
-        return Response(orjson.dumps(shown), 201, headers, "application/json")
+        headers = {"Location": f"/images/{image.stored.key}", "ETag": entity_tag(image.stored, shown)}
+        return json_response(shown, 201, headers, replayed=image.replayed)
 
     @router.post(
         "/images",
@@ -83,10 +80,9 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         title, the file's name becomes the title. The picture is served at `url`.
         """
         async with read_form(request, max_bytes) as form:
-            key = parse_idempotency_key(idempotency_key)
-            content = b"" if key is None else await asyncio.to_thread(form.content)
-            write_request = _write_request(request, caller.account, key, content)
-            made = await images.upload(caller.account, form.file, form.body, write_request)
+            content = b"" if idempotency_key is None else await asyncio.to_thread(form.content)
+            write = write_request(caller.account, request, idempotency_key, content)
+            made = await images.upload(caller.account, form.file, form.body, write)
             return await created(request, caller, made)
 
     @router.post(
@@ -107,9 +103,8 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         content, given = await read_object(request)
         url = given.pop("url", None)
         body = titled(name_at(url), given) if isinstance(url, str) else titled("", given, [NO_URL])
-        key = parse_idempotency_key(idempotency_key)
-        write_request = _write_request(request, caller.account, key, content)
-        return await created(request, caller, await images.fetch(caller.account, url, body, write_request))
+        write = write_request(caller.account, request, idempotency_key, content)
+        return await created(request, caller, await images.fetch(caller.account, url, body, write))
 
     router.routes.append(Route("/images/upload_from_url", OnlyPost()))
 
@@ -135,12 +130,6 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         return Response(status_code=204)
 
     return router
-
-
-def _write_request(request: Request, account: str, key: str | None, content: bytes) -> WriteRequest:
-    if key is None:
-        return WriteRequest.once()
-    return WriteRequest.repeatable(account, "POST", request.url.path, key, content)
 
 
 def _body(name: str, media_type: str, texts: tuple[str, ...] = (), **source: Schema) -> Schema:

@@ -5,29 +5,28 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
-import orjson
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from libs.catalogue.api_keys import MAX_NAME, MAX_NETWORKS, PERMISSIONS
-from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.time import microseconds, timestamp
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
+from libs.web.json_responses import NO_STORE, json_response
 from libs.web.openapi import BAD_BODY, LOCATION, REPLAYED, answers
-from libs.web.request_parsing import integer_parameter, parse_idempotency_key
+from libs.web.request_parsing import integer_parameter
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.key_models import CreatedKey, KeyPage, KeyRecord
 from services.catalogue.keys import AccountKeys
 from services.catalogue.openapi import BEARER
+from services.catalogue.write_requests import write_request
 
 TOKEN: Final = re.compile(r"([0-9]{1,17})\.([0-9a-f]{16})")
 KeyId = Annotated[str, Path(description="Id of the key, the part of it between the two `_`.")]
-NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 class NewKey(Members):
@@ -81,7 +80,8 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         page, has_more = rows[:most], len(rows) > most
         used = await keys.last_used(page)
         data = [_shown(row, used.get(row.key_id)) for row in page]
-        return _json({"data": data, "has_more": has_more, "next": _token(page[-1]) if has_more else None})
+        token = _token(page[-1]) if has_more else None
+        return json_response({"data": data, "has_more": has_more, "next": token}, 200, NO_STORE)
 
     @router.post(
         "",
@@ -106,17 +106,13 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         longer time, other networks or a higher rate with 422.
         """
         form = sent.form
-        once = parse_idempotency_key(idempotency_key)
-        write_request = WriteRequest.once()
-        if once is not None:
-            write_request = WriteRequest.repeatable(caller.account, "POST", request.url.path, once, sent.content)
         expires = None if form.expires is None else microseconds(form.expires)
         rules = KeyRules(form.name, expires, tuple(form.networks), form.rate)
-        made = await keys.create(caller, form.permissions, rules, write_request)
-        headers = {"Location": f"/keys/{made.row.key_id}"}
-        if not made.api_key:
-            headers["Idempotent-Replayed"] = "true"
-        return _json(_shown(made.row, None) | {"api_key": made.api_key or None}, 201, headers)
+        write = write_request(caller.account, request, idempotency_key, sent.content)
+        made = await keys.create(caller, form.permissions, rules, write)
+        shown = _shown(made.row, None) | {"api_key": made.api_key or None}
+        headers = NO_STORE | {"Location": f"/keys/{made.row.key_id}"}
+        return json_response(shown, 201, headers, replayed=not made.api_key)
 
     @router.get(
         "/{key_id}",
@@ -126,7 +122,7 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
     async def get_key(caller: Caller, key_id: KeyId) -> Response:
         """Read an API key of the account, without its text."""
         row = await keys.get(caller.account, key_id)
-        return _json(_shown(row, (await keys.last_used([row])).get(key_id)))
+        return json_response(_shown(row, (await keys.last_used([row])).get(key_id)), 200, NO_STORE)
 
     @router.delete(
         "/{key_id}",
@@ -174,7 +170,3 @@ def _after(token: str | None, rows: Sequence[KeyRow]) -> Sequence[KeyRow]:
         raise ValidationFailed([Problem("", "next is not a token of this list")])
     place = -int(match[1]), match[2]
     return [row for row in rows if (-row.issued, row.key_id) > place]
-
-
-def _json(content: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), status, NO_STORE | (headers or {}), "application/json")

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Depends, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
@@ -16,6 +15,7 @@ from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
 from libs.web.etags import etag
 from libs.web.idempotency import RequestKeys, is_repetition
+from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, answers
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER, record_answer
@@ -59,7 +59,6 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         """
         replayed = await is_repetition(requests, caller.account, request, idempotency_key, sent.content)
         stored = await reopener.reopen(caller.account, contest_key, microseconds(sent.form.end))
-        headers = {"ETag": etag(stored.version)} | ({"Idempotent-Replayed": "true"} if replayed else {})
-        return Response(orjson.dumps(CONTESTS.show(stored)), 200, headers, "application/json")
+        return json_response(CONTESTS.show(stored), 200, {"ETag": etag(stored.version)}, replayed=replayed)
 
     return router

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
-from libs.catalogue.command_writer import WriteRequest
 from libs.catalogue.pagination import ListRequest, Page, ranked_page
 from libs.catalogue.record_builder import Fits
 from libs.catalogue.record_service import RecordService
@@ -26,11 +25,13 @@ from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.common_parameters import LISTED, MOST_LISTED, TEXT, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
 from libs.web.etags import etag, not_modified, precondition_fails
 from libs.web.http_service import ByVotes, Complete
+from libs.web.json_responses import json_response
 from libs.web.openapi import needs
-from libs.web.request_parsing import integer_parameter, parse_idempotency_key, read_object
+from libs.web.request_parsing import integer_parameter, read_object
 from services.catalogue import openapi
 from services.catalogue.list_filters import FILTERS, Select, everything
 from services.catalogue.openapi import Tags, UpdatedSince
+from services.catalogue.write_requests import write_request
 
 OPERATION_OF: Final = {
     "create": "create",
@@ -128,14 +129,16 @@ class _Routes:
 
         async def create(request: Request, parent: Parent, idempotency_key: IdempotencyKey = None) -> Response:
             caller = await self._caller(request, "content:write")
-            parsed, document = await _parse_request(request, caller, idempotency_key)
-            written = await service.create(row, caller.account, document, parsed, parent=parent)
+            body, document = await read_object(request)
+            write = write_request(caller.account, request, idempotency_key, body)
+            written = await service.create(row, caller.account, document, write, parent=parent)
             return await self._posted(request, caller, written, 201)
 
         async def place(request: Request, key: OwnKey, idempotency_key: IdempotencyKey = None) -> Response:
             caller = await self._caller(request, "content:write")
-            parsed, document = await _parse_request(request, caller, idempotency_key)
-            written = await service.place(row, caller.account, key, document, parsed)
+            body, document = await read_object(request)
+            write = write_request(caller.account, request, idempotency_key, body)
+            written = await service.place(row, caller.account, key, document, write)
             is_new = written.stored.created == written.stored.updated
             return await self._posted(request, caller, written, 201 if is_new else 200)
 
@@ -166,7 +169,7 @@ class _Routes:
                 found = await service.page(row, caller.account, parsed, parent)
             data = [row.show(stored) for stored in found.records]
             await self._add(request, caller, data)
-            return _json({"data": data, "has_more": found.next is not None, "next": found.next}, 200, {})
+            return json_response({"data": data, "has_more": found.next is not None, "next": found.next})
 
         async def get(request: Request, key: Key, if_none_match: IfNoneMatch = None) -> Response:
             caller = await self._caller(request, "content:read")
@@ -176,13 +179,13 @@ class _Routes:
             tag = self._tag(stored, shown)
             if not_modified(if_none_match, tag):
                 return Response(status_code=304, headers={"ETag": tag})
-            return _json(shown, 200, {"ETag": tag})
+            return json_response(shown, 200, {"ETag": tag})
 
         async def patch(request: Request, key: Key, if_match: IfMatch = None) -> Response:
             caller = await self._caller(request, "content:write")
             _, changes = await read_object(request)
             stored = await service.patch(row, caller.account, key, changes, fits(if_match))
-            return await self._written(request, caller, stored, 200, {})
+            return await self._written(request, caller, stored, 200)
 
         async def delete(request: Request, key: Key, if_match: IfMatch = None) -> Response:
             caller = await self._caller(request, "content:write")
@@ -206,19 +209,18 @@ class _Routes:
             await self._complete(caller, str(request.base_url).rstrip("/"), shown)
 
     async def _posted(self, request: Request, caller: ApiKey, written: Written, status: int) -> Response:
-        headers = {"Location": f"/{self._row.name}/{written.stored.key}"}
-        if written.replayed:
-            headers["Idempotent-Replayed"] = "true"
-        return await self._written(request, caller, written.stored, status, headers)
+        response = await self._written(request, caller, written.stored, status, replayed=written.replayed)
+        response.headers["Location"] = f"/{self._row.name}/{written.stored.key}"
+        return response
 
     async def _written(
-        self, request: Request, caller: ApiKey, stored: Stored, status: int, headers: dict[str, str]
+        self, request: Request, caller: ApiKey, stored: Stored, status: int, *, replayed: bool = False
     ) -> Response:
         """Return the record after its write, without members of other views if those are unavailable."""
         shown = self._row.show(stored)
         with suppress(ViewsUnavailable):
             await self._add(request, caller, [shown])
-        return _json(shown, status, headers | {"ETag": self._tag(stored, shown)})
+        return json_response(shown, status, {"ETag": self._tag(stored, shown)}, replayed=replayed)
 
     def _tag(self, stored: Stored, shown: Document) -> str:
         """Return the entity tag: the version, and a hash of the response if it has more than the record."""
@@ -250,17 +252,6 @@ def _parent_of(row: Resource, table: Table) -> Callable[..., Awaitable[str]]:
     return parent_of
 
 
-async def _parse_request(
-    request: Request, caller: ApiKey, idempotency_key: str | None
-) -> tuple[WriteRequest, Document]:
-    """Return the request, identified by its idempotency key, and its parsed body."""
-    body, document = await read_object(request)
-    key = parse_idempotency_key(idempotency_key)
-    if key is None:
-        return WriteRequest.once(), document
-    return WriteRequest.repeatable(caller.account, "POST", request.url.path, key, body), document
-
-
 def fits(given: str | None) -> Fits | None:
     """Return the check of `If-Match` against a stored record's version; None without the header."""
     if given is None:
@@ -276,7 +267,3 @@ def _time(given: str | None) -> int | None:
         return microseconds(parse_timestamp(given.replace(" ", "+")))
     except ValueError as error:
         raise ValidationFailed([Problem("", f"updated_since {error}", "updated_since")]) from None
-
-
-def _json(body: object, status: int, headers: dict[str, str]) -> Response:
-    return Response(orjson.dumps(body), status, headers, "application/json")

@@ -1,25 +1,26 @@
 """Routes of external vote sources."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Final
 
-import orjson
 from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from libs.catalogue.contests.vote_sources import source_name, source_of
-from libs.catalogue.record_builder import Fits
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue_events import Stored
 from libs.tally.time import timestamp
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IfMatch, IfNoneMatch
-from libs.web.etags import etag, not_modified, precondition_fails
+from libs.web.etags import etag, not_modified
+from libs.web.json_responses import NO_HEADERS, json_response
 from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER
+from services.catalogue.routes import fits
 from services.catalogue.vote_sources import VoteSources
 
 SourceName = Annotated[str, Path(json_schema_extra={"pattern": f"^{SOURCE_NAME.pattern}$"})]
@@ -76,7 +77,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
 
         A source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with `c-`.
         """
-        stored, is_new = await sources.put(caller.account, contest_key, source, sent.form, _fits(if_match))
+        stored, is_new = await sources.put(caller.account, contest_key, source, sent.form, fits(if_match))
         headers = {"Location": f"/contests/{contest_key}/vote_sources/{source}"} if is_new else {}
         return _record(stored, 201 if is_new else 200, headers)
 
@@ -96,7 +97,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         tag = etag(stored.version)
         if not_modified(if_none_match, tag):
             return Response(status_code=304, headers={"ETag": tag})
-        return _record(stored, 200, {})
+        return _record(stored)
 
     @router.delete(
         ONE,
@@ -116,7 +117,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
 
         Its counts stay, by its current mapping. PUT registers it again.
         """
-        await sources.retire(caller.account, contest_key, source, _fits(if_match))
+        await sources.retire(caller.account, contest_key, source, fits(if_match))
         return Response(status_code=204)
 
     @router.get(
@@ -127,7 +128,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     async def list_vote_sources(caller: Caller, contest_key: str) -> Response:
         """List the external sources of a contest, in the order in which they were first registered."""
         found = await sources.all(caller.account, contest_key)
-        return _json({"data": [_shown(stored) for stored in found], "has_more": False, "next": None}, 200, {})
+        return json_response({"data": [_shown(stored) for stored in found], "has_more": False, "next": None})
 
     return router
 
@@ -146,16 +147,8 @@ def _shown(stored: Stored) -> dict[str, Any]:
     ).model_dump()
 
 
-def _fits(condition: str | None) -> Fits | None:
-    return None if condition is None else lambda stored: not precondition_fails(condition, etag(stored.version))
-
-
-def _record(stored: Stored, status: int, headers: dict[str, str]) -> Response:
-    return _json(_shown(stored), status, headers | {"ETag": etag(stored.version)})
-
-
-def _json(shown: object, status: int, headers: dict[str, str]) -> Response:
-    return Response(orjson.dumps(shown), status, headers, "application/json")
+def _record(stored: Stored, status: int = 200, headers: Mapping[str, str] = NO_HEADERS) -> Response:
+    return json_response(_shown(stored), status, {**headers, "ETag": etag(stored.version)})
 
 
 def _answer(description: str) -> Schema:

@@ -2,9 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response
@@ -14,6 +13,7 @@ from libs.tally.contest import MILLION
 from libs.views.idempotency_keys import RequestKeys
 from libs.web.auth import ApiKey, Authenticator, KeyFinder, from_own_origin, header, headers_of
 from libs.web.errors import Forbidden, Unauthorized
+from libs.web.json_responses import NO_STORE, json_response
 from libs.web.openapi import BAD_BODY, answers, needs, problems
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 from libs.web.typed_routes import JsonBody, Sent, TypedRoute
@@ -21,7 +21,6 @@ from libs.web.typed_routes import JsonBody, Sent, TypedRoute
 NEEDED: Final = ("results:read", "operations", "keys:manage")
 """Permissions with a page; any of them allows a session."""
 PATH: Final = "/dashboard/session"
-NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 class LogIn(BaseModel):
@@ -144,9 +143,8 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         key = require_page(await auth.authenticate(request.scope))
         await sessions.load()
         expires = datetime.now(UTC) + timedelta(seconds=TICKET_S)
-        return _json(
-            {"ticket": sessions.issue_ticket(key.key_id), "expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}"}, 201
-        )
+        ticket = {"ticket": sessions.issue_ticket(key.key_id), "expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}"}
+        return json_response(ticket, 201, NO_STORE)
 
     return router
 
@@ -175,15 +173,6 @@ def _shown(key: ApiKey, session_ends: datetime | None) -> Response:
     key_ends = None if key.expires is None else datetime.fromtimestamp(key.expires / MILLION, UTC)
     ends = min(filter(None, (session_ends, key_ends)), default=None)
     expires = None if ends is None else f"{ends:%Y-%m-%dT%H:%M:%SZ}"
-    return _json(
-        {
-            "account": key.account,
-            "key_id": key.key_id,
-            "permissions": sorted(key.permissions),
-            "expires": expires,
-        }
-    )
-
-
-def _json(content: dict[str, Any], status: int = 200) -> Response:
-    return Response(orjson.dumps(content), status, NO_STORE, "application/json")
+    permissions = sorted(key.permissions)
+    record = {"account": key.account, "key_id": key.key_id, "permissions": permissions, "expires": expires}
+    return json_response(record, 200, NO_STORE)

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from libs.web.auth import ApiKey, Authenticator
+from libs.web.json_responses import NO_STORE, json_response
 from libs.web.openapi import answers
 from libs.web.typed_routes import Permitted, TypedRoute
 from services.dashboard.status import StatusCache
@@ -30,8 +30,6 @@ def status_router(auth: Authenticator, status: StatusCache) -> APIRouter:
         `tally status --json`, read at `at`, at most a second ago. While Kafka or Valkey is unavailable, it is the
         last status read, and `problems` begins with the unavailable server; the response is still a 200.
         """
-        return Response(
-            orjson.dumps(await status.read(caller.account)), 200, {"Cache-Control": "no-store"}, "application/json"
-        )
+        return json_response(await status.read(caller.account), 200, NO_STORE)
 
     return router

@@ -10,6 +10,7 @@ from libs.voting.source_reports import SourceReporter
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
 from libs.web.idempotency import RequestKeys, is_repetition
+from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, REPLAYED, answers
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.ingestion.routes import POSITION
@@ -57,9 +58,7 @@ def source_router(auth: Authenticator, reporter: SourceReporter, requests: Reque
         await is_repetition(requests, caller.account, request, idempotency_key, sent.content)
         folded = await reporter.report(caller.account, contest_key, source, sent.form.report())
         headers = {"Tally-Position": encode_positions({folded.partition: folded.offset + 1})}
-        if folded.replayed:
-            headers["Idempotent-Replayed"] = "true"
         shown = answer(contest_key, source, sent.form, folded)
-        return Response(shown.model_dump_json(), 202, headers, "application/json")
+        return json_response(shown.model_dump(mode="json"), 202, headers, replayed=folded.replayed)
 
     return router
