@@ -19,7 +19,7 @@ REQUIRED_SETTINGS: Final = {
 
 
 class Place(NamedTuple):
-    """A topic, and the number of a partition within it, as Kafka knows them."""
+    """A topic, and the number of a partition within it, as in Kafka."""
 
     topic: str
     partition: int

@@ -18,7 +18,7 @@ RETIRED: Final = "retired"
 
 
 class VotesLog:
-    """The topics of one namespace that this process knows. All its parts share the object, which `add` extends."""
+    """The topics of one namespace found by this process. All its parts share the object, which `add` extends."""
 
     def __init__(self, namespace: str, partitions: int) -> None:
         """Begin with the first topic, which has `partitions`."""

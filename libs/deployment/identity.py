@@ -63,7 +63,7 @@ async def examine_deployment(
 ) -> Examination:
     """Examine topics as `examine_topics` does, and compare the settings with the log's identity.
 
-    `log` knows the later and the retired topics of the votes; by default, the retired ones are read. Raises
+    `log` holds the later and the retired topics of the votes; by default, the retired ones are read. Raises
     `LogUnavailable` and `StorageUnavailable`.
     """
     if log is None:

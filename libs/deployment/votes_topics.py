@@ -1,8 +1,8 @@
 """Finds the topics that the votes log grows by and those that are retired; decides which of them new contests get.
 
-A contest keeps its topic for life, so every process must know a topic before a contest of it is written. Each
-reads Kafka's list of topics every `POLL_S` seconds. A projector reads it before it raises configuration versions,
-if its own is older than `RAISE_S`. A process uses a topic for new contests once it has known it for `SETTLE_S`.
+A contest keeps its topic for life, so every process must have found a topic before a contest of it is written.
+Each reads Kafka's list of topics every `POLL_S` seconds. A projector reads it before it raises configuration
+versions, if its own is older than `RAISE_S`. A process uses a topic for new contests `SETTLE_S` after finding it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from libs.tally.events import LogCreated
 POLL_S: Final = 2.0
 RAISE_S: Final = 4.0
 SETTLE_S: Final = 10.0
-"""More than `RAISE_S` and the time until all brokers know a new topic."""
+"""More than `RAISE_S` and the time until all brokers have a new topic's metadata."""
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ async def create_next_topic(settings: KafkaSettings, log: VotesLog, partitions: 
 
 
 async def mark_retired(settings: KafkaSettings, log: VotesLog, topic: Topic) -> None:
-    """Mark a topic as retired, and wait until all processes know it: none appends to it any more.
+    """Mark a topic as retired, and wait until all processes have read that: none appends to it any more.
 
     Repeatable. Raises `WrongTopic` and `LogUnavailable`.
     """
@@ -141,7 +141,7 @@ class VotesTopics:
             logger.info("votes topic %s is retired", topic.name)
 
     def for_new_contests(self) -> Topic:
-        """Return the latest topic that every process knows.
+        """Return the latest topic that every process has found.
 
         This process may have started just after a growth. But growths are `SETTLE_S` apart, so only the latest
         topic can be new.

@@ -96,17 +96,17 @@ class Fencer:
         A partition whose server hangs delays no other: each is checked again once its own check has ended.
         """
         checks = KeyedTasks(self._check)
-        looks = KeyedTasks(partial(self._look, checks))
+        reads = KeyedTasks(partial(self._read_doubts, checks))
         try:
             while True:
                 for group in self._doubts.groups(self._assigned()):
-                    looks.start(group)
+                    reads.start(group)
                 await asyncio.sleep(POLL_S)
         finally:
-            await looks.cancel()
+            await reads.cancel()
             await checks.cancel()
 
-    async def _look(self, checks: KeyedTasks[int], group: Group) -> None:
+    async def _read_doubts(self, checks: KeyedTasks[int], group: Group) -> None:
         """Start the checks of those of a server's partitions that need one, or cannot be read with the others."""
         try:
             doubts = await self._doubts.read(group)

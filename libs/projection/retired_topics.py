@@ -68,17 +68,17 @@ class RetiredTopics:
         A partition whose server hangs delays no other.
         """
         completions = KeyedTasks(self._try_complete)
-        looks = KeyedTasks(partial(self._look, completions))
+        reads = KeyedTasks(partial(self._read_doubts, completions))
         try:
             while True:
                 for group in self._views.live.groups(self.partitions):
-                    looks.start(group)
+                    reads.start(group)
                 await asyncio.sleep(POLL_S)
         finally:
-            await looks.cancel()
+            await reads.cancel()
             await completions.cancel()
 
-    async def _look(self, completions: KeyedTasks[int], group: Group) -> None:
+    async def _read_doubts(self, completions: KeyedTasks[int], group: Group) -> None:
         """Start the completion of partitions whose gate is shut, or that may get more records."""
         try:
             doubts = await self._views.doubts(group)

@@ -1,7 +1,7 @@
 """Watches many partitions: replies of a function are kept, and read again only where something changed.
 
 The functions of a server note in its memory which partitions they change (`lua/shared/changes.lua`). So while
-nothing changes, a look costs one call for each server, and reads of a few partitions in turn. No promise depends
+nothing changes, a check costs one call for each server, and reads of a few partitions in turn. No promise depends
 on the notes. The reads in turn find changes that they lack: by functions of another version, during an upgrade,
 and of keys that were deleted or restored. After such a change, all partitions are read each second for a while.
 """

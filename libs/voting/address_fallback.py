@@ -32,7 +32,7 @@ class AddressFallback:
         self._restoring: asyncio.Task[None] | None = None
 
     def take(self, take: Take) -> AddressAnswer | None:
-        """Use votes as the counter would, by what this process knows; None if it holds too much."""
+        """Use votes as the counter would, by this process's uses; None if it holds too much."""
         uses = self._uses.get(take.counter, {})
         if take.taker in uses:
             return AddressAnswer(Taken.HAD, 0)

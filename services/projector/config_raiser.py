@@ -1,8 +1,8 @@
 """Raises configuration versions of changed contests in the votes views, later where a partition does not respond.
 
 Such a partition delays no fold of the catalogue: the fold stores which versions it lacks, in the same step as the
-change. Until the partition has them, the change has no outcome, so its writer hears 503. So no vote is decided by
-the older configuration after a writer was answered: others may reach the partition, or it may continue after a
+change. Until the partition has them, the change has no outcome, so its writer receives 503. So no vote is decided
+by the older configuration after a writer was answered: others may reach the partition, or it may continue after a
 while.
 """
 
@@ -38,7 +38,7 @@ class ConfigRaiser:
     """Raises versions in every partition of the votes views, as `RaiseConfig` of the catalogue's projection."""
 
     def __init__(self, views: VoteViews, topics: Topics) -> None:
-        """`topics` know those of all contests that the catalogue can have."""
+        """`topics` cover all contests that the catalogue can have."""
         self._views = views
         self._topics = topics
         self._away: set[int] = set()

@@ -104,8 +104,8 @@ class SnapshotCache:
             snapshot = outcome(built)
             found(snapshot)
 
-        def take(look: "asyncio.Future[Mark]") -> None:
-            mark = outcome(look)
+        def take(reading: "asyncio.Future[Mark]") -> None:
+            mark = outcome(reading)
             if isinstance(mark, BaseException):
                 found(mark)
                 return

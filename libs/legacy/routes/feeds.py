@@ -32,7 +32,7 @@ from libs.legacy.routes.route_builder import Call, LegacyEnvironment, LegacyRout
 from libs.tally.errors import NotFound
 
 AT_ONCE: Final = 200
-"""Articles looked up in one round."""
+"""Articles read in one round."""
 FEEDS_AT_ONCE: Final = 20
 """Feeds of a list that are read concurrently."""
 INDEX: Final[dict[str, JsonSchema]] = {

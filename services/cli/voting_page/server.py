@@ -20,7 +20,7 @@ from services.cli.voting_page.backend import voting_app
 HOST: Final = "127.0.0.1"
 STOP_S: Final = 1
 RENEWAL_S: Final = 60
-"""Of the sample contest: short, so that one sees it."""
+"""Seconds between renewals in the sample contest, short enough to watch one."""
 
 
 class _Server(uvicorn.Server):

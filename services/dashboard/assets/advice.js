@@ -1,6 +1,6 @@
 // Advice with commands that can be copied.
 
-import { make, tell } from "./keyed-elements.js";
+import { make, setText } from "./keyed-elements.js";
 import { t } from "./texts.js";
 
 const SAID_MS = 2_000;
@@ -29,12 +29,12 @@ function command(given) {
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text);
-      tell(button, t("Copied"));
+      setText(button, t("Copied"));
     } catch {
       getSelection().selectAllChildren(code);
-      tell(button, t("Selected"));
+      setText(button, t("Selected"));
     }
-    setTimeout(() => tell(button, t("Copy")), SAID_MS);
+    setTimeout(() => setText(button, t("Copy")), SAID_MS);
   });
   return make("span", { className: "command" }, code, button);
 }

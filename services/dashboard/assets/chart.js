@@ -43,7 +43,7 @@ export class Chart {
     }
     this.#plot.setData([times, ...this.#columns(isStepped)], window === null);
     if (window !== null) this.#plot.setScale("x", window);
-    this.#tell();
+    this.#showCursor();
   }
 
   /** Removes the chart, the legend and the table. */
@@ -161,7 +161,7 @@ export class Chart {
           }),
         ],
         hooks: {
-          setCursor: [() => this.#tell()],
+          setCursor: [() => this.#showCursor()],
           setSelect: [
             (plot) => {
               const { left, width: wide } = plot.select;
@@ -179,7 +179,7 @@ export class Chart {
   }
 
   /** Shows the values at the cursor, or the latest ones. */
-  #tell() {
+  #showCursor() {
     const at = this.#plot?.cursor.idx ?? null;
     const index = at ?? this.#times.length - 1;
     const ordered = this.#lines.toSorted((a, b) => (b.values[index] ?? 0) - (a.values[index] ?? 0));

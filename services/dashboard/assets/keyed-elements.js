@@ -8,7 +8,7 @@ export function make(name, properties = {}, ...children) {
 }
 
 /** Sets an element's text if it differs. */
-export function tell(element, text) {
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 

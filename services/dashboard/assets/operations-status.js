@@ -1,7 +1,7 @@
 // Renders a status on the operator's page.
 
 import { setCommandOptions, showAdvice } from "./advice.js";
-import { follow, make, tell } from "./keyed-elements.js";
+import { follow, make, setText } from "./keyed-elements.js";
 import { element } from "./shell.js";
 import { date, decimal, number, plural, share, span, time } from "./formatting.js";
 import { mark, t } from "./texts.js";
@@ -74,7 +74,7 @@ function when(text) {
 /** Shows a status from `/operations/status`; with `everything` also partitions without problems. */
 export function show(status, everything) {
   setCommandOptions(status.command_options);
-  tell(element("version"), `Tallykeeper ${status.version}`);
+  setText(element("version"), `Tallykeeper ${status.version}`);
   showProblems(status);
   follow(element("projections"), Object.entries(status.projections), ([name]) => name, madeProjection, (card, [name, rows]) =>
     showProjection(card, rows, status.totals[name]),
@@ -95,15 +95,15 @@ function showProblems({ problems, projections, dependencies }) {
   const fine = t("No problems: all {n} partitions are up to date, votes are accepted, no records are quarantined.", {
     n: Object.values(projections).flat().length,
   });
-  tell(element("fine"), fine);
+  setText(element("fine"), fine);
   element("fine").hidden = problems.length > 0;
   follow(element("problems"), problems, (one) => `${one.kind} ${one.where}`, madeProblem, showProblem);
   follow(element("dependencies"), Object.entries(dependencies), ([name]) => name, () => make("li"), (item, [name, is]) => {
     item.className = `chip ${is === "ready" ? "good" : "bad"}`;
-    tell(item, `${name}: ${is === "ready" ? t("ready") : is}`);
+    setText(item, `${name}: ${is === "ready" ? t("ready") : is}`);
   });
   const spoken = problems.map(({ kind, where }) => `${where}: ${kind}`);
-  tell(element("spoken"), spoken.length ? t("Problems: {list}", { list: spoken.join("; ") }) : fine);
+  setText(element("spoken"), spoken.length ? t("Problems: {list}", { list: spoken.join("; ") }) : fine);
 }
 
 function madeProblem() {
@@ -113,8 +113,8 @@ function madeProblem() {
 
 function showProblem(item, { where, detail, remedy }) {
   const [name, what, advice] = item.children;
-  tell(name, `${where}:`);
-  tell(what, `${detail}.`);
+  setText(name, `${where}:`);
+  setText(what, `${detail}.`);
   showAdvice(advice, remedy);
 }
 
@@ -134,7 +134,7 @@ function showProjection(card, rows, total) {
     warn: t("{span} behind", { span: duration(total.lag_s) }),
     good: t("up to date"),
   };
-  tell(head.children[1], words[worst]);
+  setText(head.children[1], words[worst]);
   lag.replaceChildren(number(total.lag), " ", make("small", {}, total.lag === 1 ? t("record behind") : t("records behind")));
   const said = [t("{n} of {all} processed", { n: number(total.position), all: number(total.end) })];
   if (total.processed_per_s) said.push(t("{n} a second", { n: whole(total.processed_per_s) }));
@@ -142,7 +142,7 @@ function showProjection(card, rows, total) {
   if (total.overruled) said.push(t("{n} overruled", { n: number(total.overruled) }));
   if (total.quarantined) said.push(t("{n} in quarantine", { n: number(total.quarantined) }));
   if (total.dropped) said.push(t("{n} dropped", { n: number(total.dropped) }));
-  tell(rest, said.join(" · "));
+  setText(rest, said.join(" · "));
   follow(strip, rows, (row) => row.partition, () => make("i"), (cell, row) => {
     cell.className = level(row);
     cell.title = t("Partition {number}: {n} records behind", { number: row.partition, n: number(row.lag) });
@@ -174,7 +174,7 @@ function showGeneration(item, one) {
   const [title, bar, far, what] = item.children;
   const scope = one.scope === "*timeline" ? `, ${t("timeline")}` : one.scope ? `, ${titled(one.scope_title, one.scope)}` : "";
   const state = one.state in STATE_NAMES ? t(STATE_NAMES[one.state]) : one.state;
-  tell(title, t("{name}, generation {number}: {state}", { name: nameOf(one.projection) + scope, number: one.generation, state }));
+  setText(title, t("{name}, generation {number}: {state}", { name: nameOf(one.projection) + scope, number: one.generation, state }));
   bar.hidden = one.state !== "building";
   bar.max = Math.max(1, one.end);
   bar.value = one.processed;
@@ -185,7 +185,7 @@ function showGeneration(item, one) {
   said.push(plural(one.partitions, PARTITIONS));
   if (one.processed_per_s) said.push(t("{n} a second", { n: whole(one.processed_per_s) }));
   if (one.left_s != null) said.push(t("{span} left", { span: duration(one.left_s) }));
-  tell(far, said.join(" · "));
+  setText(far, said.join(" · "));
   showAdvice(what, STATES[one.state](one));
 }
 
@@ -200,7 +200,7 @@ function showPartitions(status, everything) {
   follow(element("rows"), rows, (row) => row.name, madeRow, (line, row) =>
     COLUMNS.forEach(([, text, mark], at) => {
       const cell = line.children[at + 1];
-      tell(cell, text(row));
+      setText(cell, text(row));
       cell.className = `number ${mark?.(row) ?? ""}`;
     }),
   );
@@ -229,13 +229,13 @@ function stalled({ stalled_since: since, stalled: count }) {
 }
 
 function showSealed(sealed) {
-  tell(element("sealed-title"), t("Sealed contests: {n}", { n: sealed.length ? number(sealed.length) : t("none") }));
+  setText(element("sealed-title"), t("Sealed contests: {n}", { n: sealed.length ? number(sealed.length) : t("none") }));
   const made = () => make("tr", {}, make("td"), make("td", { className: "number" }), make("td"), make("td", {}, make("code")));
   follow(element("sealed"), sealed, (one) => one.contest, made, (line, one) => {
     const [contest, closing, sealed, hash] = line.children;
-    tell(contest, titled(one.title, one.contest));
-    tell(closing, number(one.closing));
-    tell(sealed, when(one.sealed_at));
-    tell(hash.firstChild, one.sha256);
+    setText(contest, titled(one.title, one.contest));
+    setText(closing, number(one.closing));
+    setText(sealed, when(one.sealed_at));
+    setText(hash.firstChild, one.sha256);
   });
 }

@@ -1,6 +1,6 @@
 // The operator's page: reads the status every two seconds while the page is visible.
 
-import { tell } from "./keyed-elements.js";
+import { setText } from "./keyed-elements.js";
 import { duration, show } from "./operations-status.js";
 import { Refused, open } from "./session.js";
 import { element, start } from "./shell.js";
@@ -41,7 +41,7 @@ async function ask() {
 function draw() {
   if (latest) show(latest, everything);
   element("shown").hidden = !latest;
-  tell(element("trouble"), trouble);
+  setText(element("trouble"), trouble);
   element("trouble").hidden = !trouble;
   drawAge();
 }
@@ -52,8 +52,8 @@ function drawAge() {
   chip.className = `chip ${old ? "bad" : latest?.at ? "good" : ""}`;
   if (latest?.at) {
     const span = duration(Math.floor(Math.max(0, age())));
-    tell(chip, old ? t("Not up to date: read {span} ago", { span }) : t("Read {span} ago", { span }));
-  } else tell(chip, latest || trouble ? t("No status read yet") : t("Loading …"));
+    setText(chip, old ? t("Not up to date: read {span} ago", { span }) : t("Read {span} ago", { span }));
+  } else setText(chip, latest || trouble ? t("No status read yet") : t("Loading …"));
   element("shown").classList.toggle("old", Boolean(old));
 }
 

@@ -58,7 +58,7 @@ export function logIn(reason = "") {
     const dialog = document.getElementById("log-in");
     const form = dialog.querySelector("form");
     const error = document.getElementById("log-in-error");
-    // the service cannot tell an expired cookie, which browsers do not send, from none at all
+    // an expired cookie, which browsers do not send, is the same to the service as none at all
     const isExpired = hadSession && reason.startsWith("Send the API key");
     error.textContent = isExpired ? t("Your session has ended. Log in again.") : reason.startsWith("Send the API key") ? "" : reason;
     const submitted = async (event) => {

@@ -92,7 +92,7 @@ async def retire(
     if found.obstacles or not execute:
         return Retirement(*place, found.obstacles, executed=False)
     await record_action(deployment, "votes topic retired", topic=chosen.name)
-    deployment.progress.note("Waiting until all services know that the topic is retired.")
+    deployment.progress.note("Waiting until all services have read that the topic is retired.")
     await mark_retired(deployment.kafka_settings, deployment.votes, chosen)
     found = await examine(deployment, chosen)
     if found.obstacles:
