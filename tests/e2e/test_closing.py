@@ -20,7 +20,6 @@ from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import client_with
 from tests.support.retried import final_answer
-from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
 
 pytestmark = pytest.mark.slow
@@ -122,35 +121,6 @@ async def test_exactly_what_was_received_before_the_end_counts(
     assert report.equal, report.differences
 
 
-async def test_a_contest_is_provisional_until_it_is_closed(api: Api) -> None:
-    contest = await api.contest()
-    await contest.vote(0)
-    assert await finality(contest) == "provisional"
-    assert (await contest.change(end=in_seconds(-1))).status_code == 200
-    assert (await becomes_final(contest))["count"] == 1
-    assert code(await contest.vote(0, voter="late")) == (409, "contest_not_running")
-
-
-async def test_external_sources_keep_a_contest_provisional_for_their_grace(api: Api) -> None:
-    sms = await a_source(api, "A")
-    assert (await sms.contest.change(end=in_seconds(-1))).status_code == 200
-
-    async def is_closed() -> bool:
-        return code(await sms.contest.change(end=in_seconds(-1))) == (409, "contest_final")
-
-    # each change puts the decision off
-    await eventually(is_closed, every_s=1.5)
-    assert await sms.counted(await sms.report(A=4)) == [4, 0]
-    assert await finality(sms.contest) == "provisional"
-    mapped, other = sms.contest.participants
-
-    async def stays() -> bool:  # until all marks are folded nobody knows who has votes
-        return code(await api.client.delete(f"/participants/{mapped}")) == (409, "contest_final")
-
-    await eventually(stays)
-    assert (await api.client.delete(f"/participants/{other}")).status_code == 204
-
-
 async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:
     contest = await api.contest(participants=3)
     first, second, third = contest.participants
@@ -180,24 +150,6 @@ async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:
     now = await contest.counts()
     assert (now["count"], list(now["participants"])) == (1, [second])
     assert (await api.client.delete(f"/participants/{first}")).status_code == 204
-
-
-async def test_a_reopened_contest_takes_votes_at_once_and_closes_anew(api: Api) -> None:
-    contest = await api.contest()
-    vote = await contest.vote(0)
-    await contest.change(end=in_seconds(-1))
-    await becomes_final(contest)
-    answer = await reopen(contest, hours_from_now(1))
-    assert answer.status_code == 200, answer.text
-    record = answer.json()
-    assert record == (await api.client.get(contest.path)).json()
-    assert {"closing", "reopened"}.isdisjoint(record)
-    assert await finality(contest) == "provisional"
-    assert (await contest.vote(0, voter="v2")).status_code == 201
-    assert (await contest.remove(vote)).status_code == 204
-    assert (await contest.change(end=in_seconds(-1))).status_code == 200
-    assert (await becomes_final(contest))["count"] == 1
-    assert code(await contest.remove(vote, voter="v2")) == (404, "not_found")
 
 
 async def test_reopening_says_what_is_wrong(api: Api, stack: Supervisor) -> None:

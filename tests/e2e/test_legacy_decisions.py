@@ -10,7 +10,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.conftest import legacy_client
-from tests.support.voting import Api, hours_from_now
+from tests.support.voting import Api
 
 
 @pytest.fixture(params=["", "test_"], ids=["production", "test"])
@@ -54,45 +54,6 @@ async def test_a_contest_that_is_not_listed_keeps_its_place_in_the_current_api(
     keys = {record["key"] for record in (await api.client.get("/contests", params={"limit": 100})).json()["data"]}
     assert made["contest_id"] in keys
     assert (await api.client.get(f"/public/contests/{made['contest_id']}/results")).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("body", "phase"),
-    [
-        ({"published": False, "publish": 1}, "setup"),
-        ({"published": False, "publish": -1}, None),
-        ({"published": True, "publish": -1, "start": 1}, "announced"),
-        ({"published": True, "publish": 1}, None),
-        ({"published": True, "publish": 1, "start": -1}, None),
-        ({"published": True, "publish": 2, "start": 1}, None),
-        ({"published": True, "publish": 1, "start": 2}, "setup"),
-        ({"publish": -1, "start": 1}, "announced"),
-        ({"published": True, "start": 1}, "announced"),
-    ],
-)
-async def test_published_and_publish_agree_or_are_refused(
-    brand: httpx.AsyncClient, body: dict[str, Any], phase: str | None
-) -> None:
-    sent = {name: value if name == "published" else hours_from_now(value) for name, value in body.items()}
-    made = ok(await brand.post("/contests", json={}))
-    for answer in (
-        await brand.post("/contests", json=sent),
-        await brand.post(f"/contests/{made['contest_id']}", json=sent),
-    ):
-        if phase is None:
-            assert answer.status_code == 400
-            assert answer.json()["error"]["message"].startswith("published: ")
-        else:
-            shape = ok(answer)
-            assert (shape["phase"], shape["published"]) == (phase, phase != "setup")
-
-
-async def test_a_scheduled_contest_is_unpublished_and_published_again_without_a_time(
-    brand: httpx.AsyncClient,
-) -> None:
-    path = f"/contests/{ok(await brand.post('/contests', json={'published': True}))['contest_id']}"
-    assert ok(await brand.post(path, json={"published": False}))["phase"] == "setup"
-    assert ok(await brand.post(path, json={"published": True}))["published"]
 
 
 @pytest.mark.parametrize("image", ["none", 7, {"a": 1}])

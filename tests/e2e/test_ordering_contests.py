@@ -3,9 +3,7 @@
 import asyncio
 from typing import Any
 
-import pytest
-
-from tests.support.voting import Api, Contest, code, running
+from tests.support.voting import Api, Contest, running
 
 POSITIONS = [
     {"id": "2", "index": 2, "votes": 3},
@@ -74,45 +72,3 @@ async def test_a_removed_ballot_leaves_no_trace(api: Api) -> None:
     counts = await contest.counts(removed.headers["tally-position"])
     assert by_participant(contest, counts) == by_participant(contest, counts, "unique_voter_count") == [0] * 4
     assert (counts["count"], counts["unique_voter_count"]) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("body", "pointer"),
-    [
-        ({}, "/positions"),
-        ({"positions": {}}, "/positions"),
-        ({"positions": {"9": "A"}}, "/positions/9"),
-        ({"positions": {"a/b~": "A"}}, "/positions/a~1b~0"),
-        ({"positions": {"1": "A", "2": "A"}}, "/positions"),
-        ({"positions": {"none": "A"}}, "/positions"),
-        ({"positions": {"1": 5}}, "/positions/1"),
-        ({"positions": {"1": "A"}, "participant_key": "A"}, "/participant_key"),
-        ({"positions": {"1": "A"}, "count": 2}, "/count"),
-        ({"positions": {"1": "A"}, "rating": {"value": 1}}, "/rating"),
-    ],
-)
-async def test_a_bad_ballot_is_refused_whole(api: Api, body: dict[str, Any], pointer: str) -> None:
-    contest = await an_ordering_contest(api)
-    key = contest.participants[0]
-    given = {name: key if value == "A" else value for name, value in body.get("positions", {}).items()}
-    body = body | ({"positions": given} if "positions" in body else {})
-    body = {name: key if value == "A" else value for name, value in body.items()}
-    answer = await contest.client.post(f"{contest.path}/votes", json={"voter_id": "v1"} | body)
-    assert code(answer) == (422, "validation_failed")
-    assert [problem["pointer"] for problem in answer.json()["errors"]] == [pointer]
-    assert (await contest.counts())["count"] == 0
-
-
-async def test_a_participant_that_takes_no_votes_spoils_the_ballot(api: Api) -> None:
-    contest = await an_ordering_contest(api)
-    await contest.client.patch(f"/participants/{contest.participants[1]}", json={"status": "rejected"})
-    assert code(await contest.ballot(0, 1)) == (409, "participant_not_votable")
-    body = {"voter_id": "v1", "positions": {"1": "nobody"}}
-    assert code(await contest.client.post(f"{contest.path}/votes", json=body)) == (404, "not_found")
-
-
-async def test_plain_contests_take_no_ballots(api: Api) -> None:
-    contest = await api.contest()
-    assert code(await contest.ballot(0)) == (422, "validation_failed")
-    answer = await contest.client.post(f"{contest.path}/votes", json={"voter_id": "v1"})
-    assert code(answer) == (422, "validation_failed")

@@ -1,7 +1,5 @@
 """Participants over HTTP: keys, status, and the effect of the status on votes and results."""
 
-import asyncio
-
 import httpx
 import pytest
 
@@ -16,33 +14,6 @@ async def set_status(contest: Contest, participant: int, status: str) -> httpx.R
 async def results(contest: Contest) -> dict[str, int]:
     answer = await contest.client.get(f"/public{contest.path}/results", headers={"Authorization": ""})
     return {entry["participant_key"]: entry["count"] for entry in answer.json()["participants"]}
-
-
-async def test_running_numbers_have_no_gaps_and_no_doubles_under_concurrency(api: Api) -> None:
-    contest = await api.contest(0)
-    keys = await asyncio.gather(*(api.participant(contest, title=f"P{number}") for number in range(40)))
-    answers = await asyncio.gather(*(api.client.get(f"/participants/{key}") for key in keys))
-    assert sorted(answer.json()["running_number"] for answer in answers) == list(range(1, 41))
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "moves"),
-    [
-        ("pending", "approved", True),
-        ("pending", "rejected", True),
-        ("approved", "rejected", True),
-        ("rejected", "approved", True),
-        ("approved", "pending", False),
-        ("rejected", "pending", False),
-    ],
-)
-async def test_a_status_moves_but_never_back_to_pending(api: Api, before: str, after: str, moves: bool) -> None:
-    contest = await api.contest(0)
-    contest.participants.append(await api.participant(contest, title="P", status=before))
-    answer = await set_status(contest, 0, after)
-    assert code(answer) == ((200, None) if moves else (409, "status_transition"))
-    shown = (await api.client.get(f"/participants/{contest.participants[0]}")).json()["status"]
-    assert shown == (after if moves else before)
 
 
 async def test_a_status_cannot_be_cleared(api: Api) -> None:
@@ -88,10 +59,3 @@ async def test_a_rejected_participants_votes_leave_the_results_and_come_back(api
     counts = await contest.counts()
     assert (counts["count"], counts["participants"][gone]["count"]) == (2, 1)
     assert (await results(contest))[gone] == 1
-
-
-async def test_a_pending_participant_appears_in_no_result(api: Api) -> None:
-    contest = await api.contest(1)
-    await api.participant(contest, title="Later", status="pending")
-    assert list((await contest.counts())["participants"]) == contest.participants
-    assert list(await results(contest)) == contest.participants

@@ -38,13 +38,6 @@ async def test_an_anonymous_buyers_votes_are_refused_where_the_contest_admits_no
     assert refused["refusal"]["code"] == "anonymous_voting_disabled"
 
 
-@pytest.mark.parametrize("changes", [{"anonymous_id": "a"}, {"user_id": None}])
-async def test_a_purchase_has_exactly_one_buyer(api: Api, changes: dict[str, Any]) -> None:
-    answer = await api.client.post(PURCHASES, json=purchase(await api.contest()) | changes)
-    assert code(answer) == (422, "validation_failed")
-    assert "exactly one of user_id and anonymous_id" in answer.text
-
-
 @pytest.mark.parametrize("resource", ["shops", "master_shops"])
 async def test_a_package_bounds_the_votes_of_its_purchases(api: Api, resource: str) -> None:
     contest = await api.contest()

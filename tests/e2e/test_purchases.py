@@ -36,44 +36,6 @@ async def test_a_purchase_casts_its_votes_once_however_often_it_is_sent(api: Api
     assert await paid(contest) == 50
 
 
-async def test_the_record_is_the_specifications_and_can_be_sent_again(api: Api) -> None:
-    contest = await api.contest()
-    subscription = {
-        "is_auto_renew": True,
-        "grace_end": "2126-05-01T18:00:00.000000Z",
-        "expiration": "2126-04-01T18:00:00.000000Z",
-        "access": True,
-    }
-    body = purchase(contest, subscription=subscription)
-    record = await becomes(api.client, await send(api.client, body), "cast")
-    assert {name: record[name] for name in body if name != "user_id"} == {
-        name: value for name, value in body.items() if name != "user_id"
-    }
-    assert set(record) - set(body) == {
-        "key",
-        "created",
-        "updated",
-        "refunded",
-        "reported_at",
-        "status",
-        "refusal",
-    }
-    again = await api.client.post(PURCHASES, json=record | {"user_id": body["user_id"]})
-    assert (again.status_code, again.headers["Idempotent-Replayed"]) == (202, "true")
-
-
-async def test_the_same_token_with_other_content_is_refused(api: Api) -> None:
-    contest = await api.contest()
-    body = purchase(contest)
-    record = await send(api.client, body)
-    for changes in ({"price": 1}, {"user_id": "another"}, {"vote": body["vote"] | {"count": 51}}):
-        other = await api.client.post(PURCHASES, json=body | changes)
-        assert code(other) == (422, "idempotency_key_reused")
-        assert body["purchase_token"] not in other.text
-    await becomes(api.client, record, "cast")
-    await wait_for_paid_votes(contest, 50)
-
-
 @pytest.mark.secured
 @pytest.mark.clustered
 async def test_what_would_exceed_a_limit_is_cast_not_even_in_part(api: Api) -> None:
@@ -262,18 +224,6 @@ async def test_who_may_read_sees_masked_tokens_and_only_the_own_accounts_purchas
         assert refused["refusal"]["code"] == "not_found"
     await becomes(api.client, record, "cast")
     await wait_for_paid_votes(contest, 50)
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ({"count": 0}, (422, "validation_failed")),
-        ({"colour": "red"}, (422, "validation_failed")),
-        ([], (422, "validation_failed")),
-    ],
-)
-async def test_what_is_no_purchase_is_refused(api: Api, body: Any, expected: tuple[int, str]) -> None:
-    assert code(await api.client.post(PURCHASES, json=body)) == expected
 
 
 async def test_a_refund_needs_a_known_key_or_a_token(api: Api) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.support.voting import Api, Contest, code, running
 
 SUBS = [{"sub_rating_id": "song", "max_votes": 10}, {"sub_rating_id": "show"}]
@@ -48,17 +46,6 @@ async def test_a_new_rating_replaces_the_old_one_and_uses_no_allowance(api: Api)
     assert (await contest.counts())["participants"][contest.participants[0]]["rating"]["sum"] == 1.25
 
 
-async def test_removing_a_replacement_brings_nothing_back(api: Api) -> None:
-    contest = await a_rating_contest(api)
-    await contest.rate(0, 5)
-    new = await contest.rate(0, 1)
-    removed = await contest.remove(new)
-    counts = await contest.counts(removed.headers["tally-position"])
-    assert (counts["count"], counts["unique_voter_count"]) == (0, 0)
-    assert counts["participants"][contest.participants[0]]["rating"]["sum"] == 0
-    assert (await contest.rate(0, 2)).status_code == 201
-
-
 async def test_several_ratings_of_a_participant_are_bounded_and_replace_nothing(api: Api) -> None:
     contest = await a_rating_contest(api, rating={"max_per_participant": 2})
     await contest.rate(0, 5)
@@ -74,44 +61,6 @@ async def test_several_ratings_of_a_participant_are_bounded_and_replace_nothing(
     assert [answer.json()["remaining"]["participant"] for answer in answers] == [None] * 3
     none = await a_rating_contest(api, rating={"max_per_participant": 0})
     assert code(await none.rate(0, 1)) == (409, "participant_limit_reached")
-
-
-@pytest.mark.parametrize(
-    ("body", "pointer"),
-    [
-        ({}, "/rating"),
-        ({"rating": {"value": 5.5}}, "/rating/value"),
-        ({"rating": {"value": -1}}, "/rating/value"),
-        ({"rating": {"value": "4"}}, "/rating/value"),
-        ({"rating": {"sub_ratings": {"song": 1}}}, "/rating/value"),
-        ({"rating": {"value": 4, "sub_ratings": {"song": 10.5}}}, "/rating/sub_ratings/song"),
-        ({"rating": {"value": 4, "sub_ratings": {"show": 5.5}}}, "/rating/sub_ratings/show"),
-        ({"rating": {"value": 4, "sub_ratings": {"dance": 1}}}, "/rating/sub_ratings/dance"),
-        ({"rating": {"value": 4, "sub_ratings": {"a/b~": 1}}}, "/rating/sub_ratings/a~1b~0"),
-        ({"rating": {"value": 4, "stars": 1}}, "/rating/stars"),
-        ({"rating": {"value": 4}, "count": 2}, "/count"),
-        ({"rating": {"value": 4}, "positions": {"1": "p"}}, "/positions"),
-    ],
-)
-async def test_a_rating_off_the_scale_is_refused_with_the_member_that_is_wrong(
-    api: Api, body: dict[str, Any], pointer: str
-) -> None:
-    contest = await a_rating_contest(api, 1)
-    answer = await contest.vote(0, **body)
-    assert code(answer) == (422, "validation_failed")
-    assert [problem["pointer"] for problem in answer.json()["errors"]] == [pointer]
-
-
-async def test_without_fractions_ratings_are_whole(api: Api) -> None:
-    contest = await a_rating_contest(api, rating={"step_size": "whole"})
-    assert code(await contest.rate(0, 4.5)) == (422, "validation_failed")
-    assert code(await contest.rate(0, 4, sub_ratings={"song": 0.5})) == (422, "validation_failed")
-    assert (await contest.rate(0, 4.0, sub_ratings={"song": 10})).status_code == 201
-
-
-async def test_other_contests_take_no_ratings(api: Api) -> None:
-    contest = await api.contest()
-    assert code(await contest.rate(0, 4)) == (422, "validation_failed")
 
 
 async def test_the_same_id_with_another_value_is_a_misuse(api: Api) -> None:

@@ -243,6 +243,28 @@ def test_published_false_keeps_a_future_publish_clears_a_past_one_and_contradict
         contest_written({"published": False, "publish": past}, {}, CREATED)
 
 
+@pytest.mark.parametrize(
+    ("body", "is_refused"),
+    [
+        ({"published": False, "publish": 1}, False),
+        ({"published": False, "publish": -1}, True),
+        ({"published": True, "publish": -1, "start": 1}, False),
+        ({"published": True, "publish": 1}, True),
+        ({"published": True, "publish": 1, "start": -1}, True),
+        ({"published": True, "publish": 2, "start": 1}, True),
+        ({"published": True, "publish": 1, "start": 2}, False),
+    ],
+)
+def test_published_and_publish_agree_or_are_refused(body: dict[str, Any], is_refused: bool) -> None:
+    sent = {name: value if name == "published" else timestamp(CREATED + value) for name, value in body.items()}
+    for before in (None, {"publish": timestamp(CREATED)}):
+        if is_refused:
+            with pytest.raises(ValidationFailed, match="published"):
+                contest_written(sent, before, CREATED)
+        else:
+            assert contest_written(sent, before, CREATED)["publish"] == sent["publish"]
+
+
 def test_the_participant_has_exactly_the_members_of_the_specification() -> None:
     user = {"user_id": "ann", "user_name": "Ann", "image_id": None}
     one = entry(4, title="Ann", story="sings", image_key="i1", user=user)

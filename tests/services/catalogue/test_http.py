@@ -77,27 +77,6 @@ def assert_problem(response: httpx.Response, code: str) -> dict[str, Any]:
     return problem
 
 
-async def test_a_record_from_its_creation_to_its_end(client: httpx.AsyncClient) -> None:
-    created = await client.post("/contests", json=CONTEST)
-    assert created.status_code == 201
-    contest = created.json()
-    where = created.headers["location"]
-    assert where == f"/contests/{contest['key']}"
-    assert contest["created"] == contest["updated"]
-    read = await client.get(where)
-    assert (read.status_code, read.json(), read.headers["etag"]) == (200, contest, created.headers["etag"])
-    patched = await client.patch(where, json={"title": None, "contest_config": {"free": {"max_participant": 2}}})
-    assert patched.status_code == 200
-    assert patched.json()["title"] is None
-    assert patched.json()["contest_config"]["free"]["max_contest"] == 3
-    assert patched.headers["etag"] != created.headers["etag"]
-    assert (await client.get("/contests")).json() == {"data": [patched.json()], "has_more": False, "next": None}
-    gone = await client.delete(where)
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert_problem(await client.get(where), "not_found")
-    assert_problem(await client.delete(where), "not_found")
-
-
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**30])
 async def test_an_integer_beyond_64_bits_is_refused_where_it_stands(
     client: httpx.AsyncClient, number: int
@@ -179,36 +158,6 @@ async def test_conditional_requests(client: httpx.AsyncClient) -> None:
     assert (await client.delete(where, headers={"If-Match": "*"})).status_code == 204
 
 
-async def test_an_idempotency_key_answers_the_first_creation_again(client: httpx.AsyncClient) -> None:
-    guard = {"Idempotency-Key": "one"}
-    first = await client.post("/contests", json={"title": "x"}, headers=guard)
-    again = await client.post("/contests/", json={"title": "x"}, headers=guard)
-    assert (again.status_code, again.json()) == (201, first.json())
-    assert "idempotent-replayed" not in first.headers
-    assert again.headers["idempotent-replayed"] == "true"
-    assert again.headers["etag"] == first.headers["etag"]
-    reused = await client.post("/contests", json={"title": "y"}, headers=guard)
-    assert_problem(reused, "idempotency_key_reused")
-    assert_problem(
-        await client.post("/contests", json={}, headers={"Idempotency-Key": "a b"}), "validation_failed"
-    )
-    elsewhere = await client.post(f"{first.headers['location']}/participants", json={"title": "x"}, headers=guard)
-    assert elsewhere.status_code == 201
-
-
-async def test_lists_are_paged(client: httpx.AsyncClient) -> None:
-    keys = [(await client.post("/contests", json={"tags": ["a"]})).json()["key"] for _ in range(3)]
-    page = (await client.get("/contests", params={"limit": 2, "tags": "a"})).json()
-    assert [one["key"] for one in page["data"]] == [keys[2], keys[1]]
-    assert page["has_more"]
-    rest = (await client.get("/contests", params={"limit": 2, "next": page["next"], "tags": "a"})).json()
-    assert ([one["key"] for one in rest["data"]], rest["has_more"], rest["next"]) == ([keys[0]], False, None)
-    for wrong in ({"limit": 0}, {"limit": 101}, {"limit": "x"}, {"next": "x"}, {"updated_since": "yesterday"}):
-        assert_problem(await client.get("/contests", params=wrong), "validation_failed")
-    since = (await client.get("/contests", params={"updated_since": page["data"][0]["updated"]})).json()
-    assert [one["key"] for one in since["data"]] == [keys[2]]
-
-
 @pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer x", "Basic eDp5", "Bearer tk_00_x"])
 async def test_without_a_known_key_nothing_is_answered(
     client: httpx.AsyncClient, authorization: str | None
@@ -222,56 +171,9 @@ async def test_without_a_known_key_nothing_is_answered(
     assert response.headers["www-authenticate"] == "Bearer"
 
 
-async def test_a_key_without_the_permission_is_told_which(catalogue: Catalogue, front: HttpMiddleware) -> None:
-    async with await client_of(catalogue, front, "content:read") as reader:
-        assert (await reader.get("/contests")).status_code == 200
-        for attempt in (
-            reader.post("/contests", content=b"not even JSON"),
-            reader.patch("/contests/x", json={}),
-            reader.delete("/contests/x"),
-        ):
-            assert assert_problem(await attempt, "forbidden")["permission"] == "content:write"
-    async with await client_of(catalogue, front, "content:write") as writer:
-        assert assert_problem(await writer.get("/contests"), "forbidden")["permission"] == "content:read"
-
-
-async def test_another_account_s_records_are_not_there(
-    catalogue: Catalogue, front: HttpMiddleware, client: httpx.AsyncClient
-) -> None:
-    where = (await client.post("/contests", json={})).headers["location"]
-    async with await client_of(catalogue, front, *PERMISSIONS) as stranger:
-        assert_problem(await stranger.get(where), "not_found")
-        assert_problem(await stranger.patch(where, json={}), "not_found")
-        assert_problem(await stranger.delete(where), "not_found")
-        assert_problem(await stranger.post(f"{where}/participants", json={}), "not_found")
-        assert (await stranger.get("/contests")).json()["data"] == []
-
-
-async def test_a_key_of_the_test_environment_is_unknown_here(
-    servers: Servers, catalogue: Catalogue, client: httpx.AsyncClient
-) -> None:
-    addresses = servers.addresses
-    async with (
-        open_catalogue(addresses.kafka, addresses.valkey, f"{catalogue.namespace}-test") as other,
-        other.folding(),
-    ):
-        issued = await issue_key(other.writer, "a", PERMISSIONS)
-    headers = {"Authorization": f"Bearer {issued.api_key}"}
-    assert_problem(await client.get("/contests", headers=headers), "unauthorized")
-
-
 @pytest.mark.parametrize("body", [b"", b"{", b"{'a': 1}", b"\xff", b'{"a": 1e999}', b"[" * 500 + b"]" * 500])
 async def test_what_is_not_json_is_said_to_be(client: httpx.AsyncClient, body: bytes) -> None:
     assert_problem(await client.post("/contests", content=body), "malformed_json")
-
-
-async def test_bad_members_are_named_by_pointers(client: httpx.AsyncClient) -> None:
-    body = {"unknown": 1, "contest_config": {"free": {"max_contest": -2}}}
-    problem = assert_problem(await client.post("/contests", json=body), "validation_failed")
-    assert {error["pointer"] for error in problem["errors"]} == {"/unknown", "/contest_config/free/max_contest"}
-    assert_problem(await client.post("/contests", json=[]), "validation_failed")
-    where = (await client.post("/contests", json={})).headers["location"]
-    assert_problem(await client.patch(where, json={"unknown": 1}), "validation_failed")
 
 
 async def test_a_body_can_be_too_large(client: httpx.AsyncClient) -> None:

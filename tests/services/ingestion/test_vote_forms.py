@@ -23,10 +23,38 @@ def test_a_vote_alone_and_one_of_a_batch_name_faults_of_all_kinds() -> None:
         assert len(refused.data["errors"]) == len(POINTERS)
 
 
-def test_a_vote_of_nobody_names_that_once() -> None:
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"extra": 1}, "/extra"),
+        ({"count": 0}, "/count"),
+        ({"count": 1_000_001}, "/count"),
+        ({"count": "1"}, "/count"),
+        ({"count": 1.5}, "/count"),
+        ({"count": True}, "/count"),
+        ({"source": "c-gold"}, "/source"),
+        ({"platform": "tv"}, "/platform"),
+        ({"ip": "300.1.1.1"}, "/ip"),
+        ({"vote_id": "with space"}, "/vote_id"),
+        ({"vote_id": ""}, "/vote_id"),
+        ({"vote_id": "x" * 65}, "/vote_id"),
+        ({"vote_id": "line\n"}, "/vote_id"),
+        ({"voter_id": ""}, "/voter_id"),
+        ({"voter_id": "bell\x07"}, "/voter_id"),
+        ({"voter_id": "é" * 129}, "/voter_id"),
+        ({"voter_id": None}, ""),
+        ({"anonymous_id": "v"}, ""),
+        ({"participant_key": 1}, "/participant_key"),
+        ({"rating": {"value": "4"}}, "/rating/value"),
+        ({"rating": {"sub_ratings": {"song": 1}}}, "/rating/value"),
+        ({"rating": {"value": 4, "stars": 1}}, "/rating/stars"),
+        ({"positions": {"1": 5}}, "/positions/1"),
+    ],
+)
+def test_each_member_is_checked_and_named(change: dict[str, Any], pointer: str) -> None:
     with pytest.raises(ValidationFailed) as refused:
-        parse_vote(b'{"participant_key": "p"}')
-    assert [each["pointer"] for each in refused.value.data["errors"]] == [""]
+        parse_vote(orjson.dumps({"participant_key": "p", "voter_id": "v"} | change))
+    assert [each["pointer"] for each in refused.value.data["errors"]] == [pointer]
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"1" + b"0" * 30, b"NaN", b"Infinity"])

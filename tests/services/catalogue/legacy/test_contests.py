@@ -135,27 +135,6 @@ async def test_items_that_are_no_timeslots_are_named_beside_wrong_ones(
     assert [each.partition(":")[0] for each in message.split("; ")] == ["0", "1.title", "2", "3.start"]
 
 
-@pytest.mark.parametrize("value", ["7", True, 1.5, [1]])
-async def test_a_json_value_of_another_type_is_refused(
-    client: httpx.AsyncClient, environments: dict[str, Catalogue], value: Any
-) -> None:
-    keys = await headers(environments["/legacy"])
-    answer = await client.post("/legacy/contests", json={"limit_result_amount": value}, headers=keys)
-    assert answer.status_code == 400
-    assert "limit_result_amount" in answer.json()["error"]["message"]
-
-
-async def test_no_environment_knows_the_other_s_records(
-    client: httpx.AsyncClient, environments: dict[str, Catalogue]
-) -> None:
-    keys = {base: await headers(environments[base]) for base in BASES}
-    made = (await client.post("/legacy/contests", json={}, headers=keys["/legacy"])).json()
-    path = f"/legacy-test/contests/{made['contest_id']}"
-    assert (await client.post(path, json={}, headers=keys["/legacy"])).status_code == 401
-    answer = await client.post(path, json={}, headers=keys["/legacy-test"])
-    assert (answer.status_code, answer.json()["error"]["message"]) == (400, "contest not found")
-
-
 async def test_a_body_can_be_too_large(client: httpx.AsyncClient, environments: dict[str, Catalogue]) -> None:
     keys = await headers(environments["/legacy"])
     bodies: list[dict[str, Any]] = [
