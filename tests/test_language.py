@@ -12,10 +12,12 @@ FOLDERS = ("libs", "services", "tests")
 OPENING = re.compile(r"(What|How|Which|Whether|Where)\b")
 PHRASES = re.compile(r"\b(anew|in front of|parted by)\b", re.IGNORECASE)
 """The words for these are: again, before, separated by."""
-PERSONS = re.compile(r"\b(whoever|somebody|anybody|nobody)\b", re.IGNORECASE)
+PERSONS = re.compile(r"\b(whoever|somebody|anybody|everybody|nobody)\b", re.IGNORECASE)
 """The words for these are: the caller, a client, a process, no other vote."""
-MARKERS = {".lua": "--", ".js": r"//|/\*+", ".css": r"/\*+", ".md": "", ".yml": "#", ".sh": "#"}
-"""Markers of comments by suffix; "" for files that are prose as a whole."""
+PERCEPTION = re.compile(r"\b(tells|told|hears?|heard|believes?|sees to)\b", re.IGNORECASE)
+"""The words for these are: sends, answers, receives, expects."""
+MARKERS = {".lua": "--", ".js": r"//|/\*+", ".css": r"/\*+", ".md": "", ".yml": "", ".yaml": "#", ".sh": "#"}
+"""Markers of comments by suffix; "" for files of which all lines are prose, or have some, as alerts do."""
 
 
 @cache
@@ -26,12 +28,18 @@ def sources() -> dict[Path, bytes]:
 
 
 @cache
+def trees() -> dict[Path, ast.Module]:
+    """Return the syntax tree of every Python file but this one."""
+    return {path: ast.parse(source) for path, source in sources().items()}
+
+
+@cache
 def docstrings() -> list[tuple[Path, int, str]]:
     """Return the path, line and text of every docstring, also those after a constant or a field."""
     return [
         (path, node.lineno, node.value.value)
-        for path, source in sources().items()
-        for node in ast.walk(ast.parse(source))
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
@@ -50,10 +58,24 @@ def comments() -> list[tuple[Path, int, str]]:
 
 
 @cache
+def identifiers() -> set[tuple[Path, int, str]]:
+    """Return the path, line and name of every definition, parameter and variable."""
+    found: set[tuple[Path, int, str]] = set()
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    found.add((path, node.lineno, name))
+                case ast.arg(arg=name) | ast.Name(id=name):
+                    found.add((path, node.lineno, name))
+    return found
+
+
+@cache
 def other_prose() -> list[tuple[Path, int, str, bool]]:
     """Return the path, line and text of every comment and document of the product outside of Python.
 
-    The last value tells whether the line is the first one of its comment.
+    The last value is true if the line is the first one of its comment.
     """
     found = []
     files = (path for name in ("libs", "services", "deploy") for path in sorted((ROOT / name).rglob("*")))
@@ -87,8 +109,23 @@ def test_prose_uses_the_words_of_the_field() -> None:
     assert found == [], "Write again, before, or separated by."
 
 
-def test_prose_of_the_product_names_the_acting_party() -> None:
-    python = [row for row in (*docstrings(), *comments()) if row[0].parts[0] != "tests"]
-    prose = [*python, *(row[:3] for row in other_prose())]
+def test_prose_names_the_acting_party() -> None:
+    prose = [*docstrings(), *comments(), *(row[:3] for row in other_prose())]
     found = [f"{path}:{line}: {match[0]}" for path, line, text in prose for match in PERSONS.finditer(text)]
     assert found == [], "Write the caller, a client, a process, an operator."
+
+
+def test_software_sends_and_receives() -> None:
+    prose = [*docstrings(), *comments(), *(row[:3] for row in other_prose())]
+    found = [f"{path}:{line}: {match[0]}" for path, line, text in prose for match in PERCEPTION.finditer(text)]
+    assert found == [], "Write send, answer, receive, read, expect."
+
+
+def test_identifiers_are_words_of_the_field() -> None:
+    words = re.compile(r"told|heard|anybody|somebody|whoever|anew")
+    found = [
+        f"{path}:{line}: {name}"
+        for path, line, name in identifiers()
+        if any(words.fullmatch(word) for word in name.lower().split("_"))
+    ]
+    assert found == [], "Name the thing."

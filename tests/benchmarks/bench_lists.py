@@ -31,10 +31,10 @@ AT_ONCE = 2_000
 
 async def fill(supervisor: Supervisor, account: str, records: int) -> None:
     """Straight into the log: over HTTP each record waits for the fold."""
-    told = supervisor.stack
-    topic = catalogue_topic(told["namespace"])
+    addresses = supervisor.stack
+    topic = catalogue_topic(addresses["namespace"])
     partition, record = topic.partition_of(account), orjson.dumps(EXAMPLES["articles"]).decode()
-    log = LogWriter(KafkaSettings(kafka_bootstrap_servers=told["kafka"]))
+    log = LogWriter(KafkaSettings(kafka_bootstrap_servers=addresses["kafka"]))
     await log.start()
     for first in range(0, records, AT_ONCE):
         events = [

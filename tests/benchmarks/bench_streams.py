@@ -38,7 +38,7 @@ DELAY_GOAL_MS = 150.0
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Delays:
     """Figures of one server with all its listeners."""
 
     cpu_us: float
@@ -51,14 +51,14 @@ class Heard:
 
 async def measure(scale: Scale) -> list[Measurement]:
     listeners, votes = scale.pick(200, 5_000), scale.pick(5, 20 * scale.rounds)
-    found: dict[str, Heard] = {}
+    found: dict[str, Delays] = {}
     missing: list[Missing] = []
     async with whole_service() as (supervisor, api), further_gateway(supervisor, MANY_CONNECTIONS) as (url, pid):
         contest = await api.contest(participants=PARTICIPANTS, body=running())
         template = (await api.client.get(f"{contest.path}/vote_updates")).text
         port = int(url.rsplit(":", 1)[1])
         clients = Listeners(port, f"{contest.path}/vote_updates/stream", supervisor.stack["api_key"])
-        found[OURS] = await heard(clients, pid, listeners, votes, lambda number: contest.vote(0, f"v{number}"))
+        found[OURS] = await measured(clients, pid, listeners, votes, lambda number: contest.vote(0, f"v{number}"))
     bare = [sys.executable, "-m", "tests.benchmarks.peers.bare_sockets"]
     found[BARE] = await of_peer(bare, template, listeners, votes)
     try:
@@ -68,10 +68,10 @@ async def measure(scale: Scale) -> list[Measurement]:
     return measurements(listeners, found, missing)
 
 
-async def of_peer(command: list[str], template: str, listeners: int, votes: int) -> Heard:
+async def of_peer(command: list[str], template: str, listeners: int, votes: int) -> Delays:
     async with served(command, template) as (port, pid), httpx.AsyncClient(timeout=60) as client:
         say = partial(_say, client, f"http://127.0.0.1:{port}/say")
-        return await heard(Listeners(port, "/stream"), pid, listeners, votes, say)
+        return await measured(Listeners(port, "/stream"), pid, listeners, votes, say)
 
 
 async def _say(client: httpx.AsyncClient, url: str, count: int) -> None:
@@ -88,10 +88,10 @@ async def served(command: list[str], template: str) -> AsyncIterator[tuple[int, 
         yield port, children[-1].pid if children else started.pid
 
 
-async def heard(
+async def measured(
     clients: Listeners, pid: int, listeners: int, votes: int, say: Callable[[int], Awaitable[Any]]
-) -> Heard:
-    """Connect all, then cast votes one after another, each heard by all before the next."""
+) -> Delays:
+    """Connect all, then cast votes one after another, each received by all before the next."""
     server = psutil.Process(pid)
     before = server.memory_full_info().uss
     took_s = await clients.connect(listeners)
@@ -99,18 +99,20 @@ async def heard(
     used = used_s(server)
     for number in range(1, votes + 1):
         await asyncio.sleep(random.uniform(0.0, 0.2))
-        delays += await clients.hear(number, say(number))
+        delays += await clients.receive(number, say(number))
     cost = (used_s(server) - used) / (votes * listeners) * 1e6
     memory = (server.memory_full_info().uss - before) / listeners / 1024
     clients.disconnect()
     quantiles = statistics.quantiles(delays, n=100)
-    return Heard(cost, quantiles[49] * 1e3, quantiles[98] * 1e3, listeners / took_s, memory)
+    return Delays(cost, quantiles[49] * 1e3, quantiles[98] * 1e3, listeners / took_s, memory)
 
 
-def measurements(listeners: int, found: dict[str, Heard], missing: list[Missing]) -> list[Measurement]:
+def measurements(listeners: int, found: dict[str, Delays], missing: list[Missing]) -> list[Measurement]:
     name = f"{listeners:,} subscribers"
 
-    def measurement(figure: str, unit: str, value: Callable[[Heard], Run], goals: tuple[Goal, ...]) -> Measurement:
+    def measurement(
+        figure: str, unit: str, value: Callable[[Delays], Run], goals: tuple[Goal, ...]
+    ) -> Measurement:
         parties = {each: Party(each, [value(its)], NOTES.get(each, "")) for each, its in found.items()}
         peers = [parties[SSE]] if SSE in parties else []
         title = f"{name}: {figure}"

@@ -81,13 +81,13 @@ async def run_group(
         admin = AIOKafkaAdminClient(bootstrap_servers=log.addresses.kafka)
         await admin.start()
         resources.push_async_callback(admin.close)
-        told = [log.addresses.kafka, log.topic.name, group, *arguments, state]
+        parameters = [log.addresses.kafka, log.topic.name, group, *arguments, state]
         for _ in range(RESTARTS):
             try:
-                return await watched([*command, *told], committed, log.events, limit_s, PARTS)
+                return await watched([*command, *parameters], committed, log.events, limit_s, PARTS)
             except Ended:
                 """A topic that it has just created may not be known to the broker yet."""
-        return await watched([*command, *told], committed, log.events, limit_s, PARTS)
+        return await watched([*command, *parameters], committed, log.events, limit_s, PARTS)
 
 
 async def run_pipelined(log: Log, limit_s: float) -> Run:

@@ -1,4 +1,4 @@
-"""Thousands of clients of one stream, which note when they hear a count."""
+"""Thousands of clients of one stream, which note when they receive a count."""
 
 import asyncio
 import time
@@ -6,11 +6,11 @@ from collections.abc import Awaitable
 from typing import Any
 
 CONNECTING = 200
-HEARD_S = 60.0
+RECEIVED_S = 60.0
 
 
 class Listeners:
-    """Clients that note when they hear what is `wanted`."""
+    """Clients that note when they receive `wanted`."""
 
     def __init__(self, port: int, path: str, key: str = "") -> None:
         self.request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
@@ -21,7 +21,7 @@ class Listeners:
         self._all = asyncio.Event()
 
     async def connect(self, count: int) -> float:
-        """Return the seconds until all have heard their first counts."""
+        """Return the seconds until all have received their first counts."""
         began = time.perf_counter()
         waiting = asyncio.Semaphore(CONNECTING)
 
@@ -35,17 +35,17 @@ class Listeners:
         await asyncio.gather(*(one() for _ in range(count)))
         return time.perf_counter() - began
 
-    async def hear(self, number: int, saying: Awaitable[Any]) -> list[float]:
-        """Return the seconds until each has heard of so many votes, `saying` being what brings that about."""
+    async def receive(self, number: int, saying: Awaitable[Any]) -> list[float]:
+        """Return the seconds until each has received the count of so many votes; `saying` causes it."""
         self.wanted, self.round, self.times = b'"count":%d,' % number, number, []
         self._all.clear()
         began = time.perf_counter()
         await saying
-        async with asyncio.timeout(HEARD_S):
+        async with asyncio.timeout(RECEIVED_S):
             await self._all.wait()
         return [at - began for at in self.times]
 
-    def heard(self) -> None:
+    def received(self) -> None:
         self.times.append(time.perf_counter())
         if len(self.times) == len(self._clients):
             self._all.set()
@@ -81,4 +81,4 @@ class Listener(asyncio.Protocol):
                 self.first.set_exception(ConnectionError(data.decode(errors="replace")))
         elif self._round < self._listeners.round and self._listeners.wanted in data:
             self._round = self._listeners.round
-            self._listeners.heard()
+            self._listeners.received()

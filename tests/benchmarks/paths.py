@@ -69,7 +69,7 @@ PATHS = (
         "streams",
         "bench_streams",
         "Streams of counts",
-        "Subscribers of one contest's server-sent events; one vote after another, each heard by all.",
+        "Subscribers of one contest's server-sent events; one vote after another, each received by all.",
     ),
     Path(
         "memory",

@@ -48,7 +48,7 @@ ffi.cdef[[typedef struct {{ long s; long us; }} now_t; int gettimeofday(now_t *,
 local n, base, slot, clock, participants = 0, 0, 0, ffi.new("now_t"), {{{participants}}}
 local function now() ffi.C.gettimeofday(clock, nil); return tonumber(clock.s) * 1e3 + tonumber(clock.us) / 1e3 end
 function init() base = math.random(1, 1e9) + os.time() % 1e6 * 1e9 end
--- a place every 1/rate s for whoever is free, so the pace does not fall with the answers' latency
+-- a place every 1/rate s for the next free client, so the pace does not fall with the answers' latency
 function delay() slot = math.max(slot + {every_ms}, now()); return math.floor(slot - now() + 0.5) end
 function request()
   n = n + 1
@@ -83,7 +83,7 @@ class Public:
             self._stop.set()
             await tasks
 
-    def told(self, when: str) -> str:
+    def summary(self, when: str) -> str:
         rate, p50, p99 = (median([getattr(load, name) for load in self.loads]) for name in ("per_s", "p50", "p99"))
         reads = sorted(self.reads_ms)
         return (
@@ -172,21 +172,21 @@ class Bench:
         clean = [await verified(self._supervisor, "before")]
         async with public.busy():
             await asyncio.sleep(BEFORE_S)
-        print(public.told("before the replay"))
+        print(public.summary("before the replay"))
         memory = await self._memory()
         async with public.busy():
             await self._kill_half_way()
-        print(public.told("during its first half"))
+        print(public.summary("during its first half"))
         clean.append(await verified(self._supervisor, "half-way"))
         async with public.busy():
             process = await tally(self._supervisor, "replay", "run", "--projection", "votes", "--execute")
             [rebuilt] = (await printed(process))["rebuilt"]
-        print(public.told("during its second half"))
+        print(public.summary("during its second half"))
         print(f"memory {memory / 1e6:,.0f} MB before, {await self._memory() / 1e6:,.0f} MB with both generations")
         clean.append(await verified(self._supervisor, "after"))
         async with public.busy():
             live = await self._live_loop()
-        print(public.told("during the live loop"))
+        print(public.summary("during the live loop"))
         rate = rebuilt["events_per_s"]
         print(f"the replay folds     {rate:8,.0f} events/s ({rebuilt['events']:,} of them)")
         print(f"the live loop folds  {live:8,.0f} events/s   ratio {rate / live:.2f}")

@@ -94,7 +94,7 @@ async def contexts(shared_contexts: Contexts) -> AsyncIterator[Contexts]:
 
 @pytest.fixture
 async def visit(stack: Supervisor, contexts: Contexts) -> AsyncIterator[Visit]:
-    """Opens a path in a context of its own, logged in with a key; `key=""` for nobody.
+    """Opens a path in a context of its own, logged in with a key; `key=""` for no key.
 
     Motion is reduced unless a test wants it: an animation that never ends takes a tenth of a processor.
     At the end no page has requested anything of another origin.

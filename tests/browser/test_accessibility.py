@@ -1,6 +1,6 @@
 """Every page at every size, light and dark: no serious axe finding, no overflow, everything visible.
 
-The pictures lie in `TALLY_SCREENSHOTS`, where that names a directory: look at them.
+The pictures lie in `TALLY_SCREENSHOTS`, where that names a directory, for a person to check.
 """
 
 import os

@@ -130,8 +130,8 @@ async def test_hidden_counts_show_nothing_until_they_may_be_seen(api: Api, visit
     await expect(page.locator("#trouble")).to_contain_text("results:read_hidden")
     await expect(page.locator("#ranking li")).to_have_count(3)
     assert await names(page) == [f"Participant {number}" for number in range(3)]
-    tells = re.compile(r"4,?321|100\.0")
-    assert not tells.search(await page.content())
+    secret = re.compile(r"4,?321|100\.0")
+    assert not secret.search(await page.content())
     for part in ("#figures", "#chart", "#legend", "#sources", ".track", ".rank", "#said"):
         for each in await page.locator(part).all():
             assert not await each.is_visible() or not await each.inner_text(), part
@@ -147,7 +147,7 @@ async def test_hidden_counts_show_nothing_until_they_may_be_seen(api: Api, visit
     await expect(page.locator("#figures")).to_be_hidden()
     assert (await names(page))[0] == "Participant 0"
     await expect(page.locator("#chart-says")).to_be_empty()
-    assert not tells.search(await page.locator("main").inner_text())
+    assert not secret.search(await page.locator("main").inner_text())
     bars = await page.locator("#ranking li").evaluate_all(BARS)
     assert set(bars) == {"0"}
 
@@ -198,7 +198,7 @@ async def test_the_countdown_goes_by_the_service_s_clock(api: Api, visit: Visit)
     await expect(page.locator("#countdown")).to_contain_text("ends in 59:")
 
 
-async def test_who_listens_is_told_who_leads_and_nothing_once_that_is_hidden(
+async def test_screen_readers_announce_the_leader_and_nothing_once_that_is_hidden(
     api: Api, visit: Visit, issue: Issue
 ) -> None:
     contest = await api.contest()
@@ -257,7 +257,7 @@ async def test_of_many_participants_the_first_are_shown_and_all_can_be_found(api
     await expect(page.locator("#ranking li")).to_have_count(120)
 
 
-async def test_sources_are_told_apart_for_all_and_for_one(api: Api, visit: Visit) -> None:
+async def test_sources_are_shown_apart_for_all_and_for_one(api: Api, visit: Visit) -> None:
     contest = await api.contest()
     await contest.vote(0, "a")
     await contest.vote(1, "b", source="c-paid", count=3)

@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.voting import Api, hours_from_now, running
 
 
-async def test_whoever_is_not_logged_in_is_asked_for_a_key(
+async def test_a_user_who_is_not_logged_in_is_asked_for_a_key(
     api: Api, visit: Visit, issue: Issue, stack: Supervisor
 ) -> None:
     contest = await api.contest(body=running() | {"title": "Spring Final"})
@@ -53,7 +53,7 @@ async def test_a_ticket_in_the_address_logs_in_once_and_leaves_no_trace(api: Api
     await expect(again.get_by_role("dialog")).to_be_visible()
 
 
-async def test_a_key_that_may_not_list_contests_is_told_the_way(api: Api, visit: Visit, issue: Issue) -> None:
+async def test_a_key_that_may_not_list_contests_is_shown_the_way(api: Api, visit: Visit, issue: Issue) -> None:
     contest = await api.contest()
     key = await issue("results:read")
     page = await visit("/dashboard", key.api_key)

@@ -30,7 +30,7 @@ async def test_where_all_is_well_one_line_says_so(visit: Visit, stack: Superviso
     await is_sound(page, "operations-fine")
 
 
-async def test_who_lacks_the_permission_is_told_so(visit: Visit, issue: Issue) -> None:
+async def test_a_missing_permission_is_shown(visit: Visit, issue: Issue) -> None:
     page = await visit(PATH, (await issue("results:read")).api_key)
     await expect(page.get_by_role("alert").first).to_contain_text("operations")
     await expect(page.locator("#shown")).to_be_hidden()
@@ -66,7 +66,7 @@ async def test_nobody_is_asked_while_the_page_is_out_of_sight(visit: Visit) -> N
 
 @pytest.fixture(scope="module")
 async def trouble(stack: Supervisor) -> None:
-    """A record that nobody can process, and a replay that was left half way."""
+    """A record that cannot be processed, and a replay that was left half way."""
     described = stack.stack
     topic = votes_topic(described["namespace"], described["partitions"])
     producer = AIOKafkaProducer(bootstrap_servers=described["kafka"], acks="all")

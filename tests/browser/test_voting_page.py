@@ -25,7 +25,7 @@ async def address(stack: Supervisor) -> AsyncIterator[str]:
 
 
 class Visitor:
-    """Opens the voting page as somebody new each time."""
+    """Opens the voting page as a new voter each time."""
 
     def __init__(self, contexts: Contexts, address: str) -> None:
         self._contexts = contexts

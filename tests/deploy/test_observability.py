@@ -116,7 +116,7 @@ def test_every_metric_is_shown_or_alerted_on() -> None:
     assert [row.name for row in ROWS if not used & samples_of(row).keys()] == []
 
 
-def test_durations_are_named_so_and_the_running_version_is_told() -> None:
+def test_durations_are_named_so_and_the_running_version_is_exported() -> None:
     assert all(row.name.endswith("_duration_seconds") for row in ROWS if row.kind == "histogram")
     build = REGISTRY.get_sample_value(
         "tally_build_info", {"version": version("tallykeeper"), "python": python_version()}
@@ -156,7 +156,7 @@ def test_an_alert_says_what_to_do_by_commands_that_there_are(rule: dict[str, Any
     assert shown <= labels_within(rule["expr"]) | TARGETS
 
 
-def test_the_alerts_are_told_apart() -> None:
+def test_the_alerts_have_different_names() -> None:
     names = [rule["alert"] for rule in RULES]
     assert len(names) == len(set(names))
 

@@ -45,7 +45,7 @@ def lines(ctx: Any, value: Any) -> bytes:
 def what_fits_is_taken(ctx: Any, response: Any, case: Any) -> None:
     """Requests that fit the document are not refused for their form, unless by a rule that no schema can express.
 
-    In place of `positive_data_acceptance`, which cannot tell apart the codes that share a status.
+    In place of `positive_data_acceptance`, which cannot distinguish the codes that share a status.
     """
     meta = case.meta
     if meta is None or not meta.generation.mode.is_positive or response.status_code < 400:

@@ -49,7 +49,7 @@ BODIES: Final = {
     "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to": {"index": 0},
     "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to/{to_page_key}": {"index": 0},
 }
-"""Bodies without which an operation would refuse before it looks for the record; else `{"title": "Mine"}`."""
+"""Bodies without which an operation would refuse before it reads the record; else `{"title": "Mine"}`."""
 MINE: Final = {"title": "Mine"}
 
 
@@ -131,21 +131,21 @@ class Case:
 
 @pytest.fixture(scope="module")
 async def cases(stack: Supervisor) -> AsyncIterator[dict[str, Case]]:
-    told = stack.stack
+    own = stack.stack
     found: dict[str, Case] = {}
     async with AsyncExitStack() as opened:
         for namespace, bases in (
-            (told["namespace"], ("", "/legacy", "/legacy/dev")),
-            (topics.legacy_test_namespace(told["namespace"]), ("/legacy-test", "/legacy-test/dev")),
+            (own["namespace"], ("", "/legacy", "/legacy/dev")),
+            (topics.legacy_test_namespace(own["namespace"]), ("/legacy-test", "/legacy-test/dev")),
         ):
-            catalogue = await opened.enter_async_context(open_catalogue(told["kafka"], told["valkey"], namespace))
+            catalogue = await opened.enter_async_context(open_catalogue(own["kafka"], own["valkey"], namespace))
             key = await issue_key(catalogue.writer, f"stranger-{new_id()[:8]}", PERMISSIONS)
             headers = {
                 "Authorization": f"Bearer {key.api_key}",
                 "service-brand": key.account,
                 "service-key": key.api_key,
             }
-            client = http_client(base_url=told["base_url"], headers=headers, timeout=30)
+            client = http_client(base_url=own["base_url"], headers=headers, timeout=30)
             await opened.enter_async_context(client)
             victim = await Victim.made(catalogue, client if "" in bases else None)
             for base in bases:

@@ -82,8 +82,8 @@ class Answered:
 
 
 @dataclass
-class Crowd:
-    """Votes for the first participant, at every worker, until told to stop."""
+class Voters:
+    """Votes for the first participant, at every worker, until stopped."""
 
     workers: list[Contest]
     stop: bool = False
@@ -107,8 +107,8 @@ class Crowd:
         """Return the requests sent since then, once each worker has answered enough of them."""
 
         def enough() -> bool:
-            heard = [vote.worker for vote in self.since(moment)]
-            return all(heard.count(worker) >= ANSWERS for worker in range(len(self.workers)))
+            answered_by = [vote.worker for vote in self.since(moment)]
+            return all(answered_by.count(worker) >= ANSWERS for worker in range(len(self.workers)))
 
         await eventually(enough)
         return self.since(moment)
@@ -131,7 +131,7 @@ async def test_from_the_answer_to_a_change_on_every_worker_judges_by_it(
 ) -> None:
     contest = await api.contest(free={"max_participant": 5})
     key = contest.participants[0]
-    crowd = Crowd([contest, Contest(another_worker, contest.key, contest.participants)])
+    voters = Voters([contest, Contest(another_worker, contest.key, contest.participants)])
     changing = [api.client, another_worker]
     start, record, participant = hours_from_now(-1), contest.path, f"/participants/{key}"
     steps = [
@@ -148,16 +148,16 @@ async def test_from_the_answer_to_a_change_on_every_worker_judges_by_it(
     ]
     changes: list[Change] = []
     async with asyncio.TaskGroup() as group:
-        group.create_task(crowd.run())
-        await crowd.goes_on(0)
+        group.create_task(voters.run())
+        await voters.goes_on(0)
         for number, (path, patch, judged) in enumerate(steps):
             answer = await changing[number % 2].patch(path, json=patch)
             answered = asyncio.get_running_loop().time()
             assert answer.status_code == 200, answer.text
             changes.append(Change(time.time_ns() // 1000, int(answer.headers["etag"].strip('"').split(".")[0])))
-            assert {vote.judged for vote in await crowd.goes_on(answered)} == {judged}, patch
-        crowd.stop = True
-    accepted = sum(vote.answer.status_code == 201 for vote in crowd.votes)
+            assert {vote.judged for vote in await voters.goes_on(answered)} == {judged}, patch
+        voters.stop = True
+    accepted = sum(vote.answer.status_code == 201 for vote in voters.votes)
     events = await votes_of(stack, contest.key)
     assert len(events) == accepted
     assert_judged_by_what_held(events, changes)

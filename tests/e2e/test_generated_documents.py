@@ -94,7 +94,7 @@ async def test_every_parameter_and_field_of_the_current_api_is_described(api: Ap
         elif isinstance(value, dict):
             for name, item in value.items():
                 if name == "properties":
-                    reached.update({f"{where}.{member}": told for member, told in item.items()})
+                    reached.update({f"{where}.{member}": schema for member, schema in item.items()})
                     reach(list(item.values()), where)
                 elif isinstance(item, dict | list) and name not in ("enum", "required", *EXAMPLES):
                     reach(item, where)
@@ -107,11 +107,13 @@ async def test_every_parameter_and_field_of_the_current_api_is_described(api: Ap
         for method, operation in methods.items():
             if "legacy" not in operation["tags"]:
                 where = f"{method.upper()} {path}"
-                reached |= {f"{where} {n}": target(told) for n, told in enumerate(operation.get("parameters", ()))}
+                reached |= {
+                    f"{where} {n}": target(schema) for n, schema in enumerate(operation.get("parameters", ()))
+                }
                 reach([operation["responses"], operation.get("requestBody", {})], where)
     assert len(reached) > 500
     narrowed = {"enum"}  # of `code`, which Problem describes
-    silent = [where for where, told in reached.items() if told.keys() != narrowed and not is_described(told)]
+    silent = [where for where, schema in reached.items() if schema.keys() != narrowed and not is_described(schema)]
     assert not silent
 
 

@@ -46,8 +46,8 @@ async def a_history(api: Api) -> Contest:
     return contest
 
 
-def outcomes(told: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(step["type"], step["outcome"]) for step in told]
+def outcomes(shown: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(step["type"], step["outcome"]) for step in shown]
 
 
 async def test_a_count_of_now_is_the_very_record_that_the_api_serves(api: Api, stack: Supervisor) -> None:
@@ -65,21 +65,21 @@ async def test_a_count_of_now_is_the_very_record_that_the_api_serves(api: Api, s
 @pytest.mark.clustered
 async def test_at_the_time_of_each_event_the_count_is_what_the_log_tells(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
-    told = await steps(stack, contest)
-    assert outcomes(told) == [
+    shown = await steps(stack, contest)
+    assert outcomes(shown) == [
         ("VoteCast", "counted"),
         ("VoteCast", "counted"),
         ("VoteCast", "counted"),
         ("VoteRemoved", "removed"),
         ("SourceReported", "taken over"),
     ]
-    totals = [step["contest_counts"]["after"]["contest"] for step in told[:-1]]
+    totals = [step["contest_counts"]["after"]["contest"] for step in shown[:-1]]
     assert totals == [1, 2, 3, 2]
-    assert told[-1]["contest_counts"]["after"] == {"source": 5, "mapped_ids": {"A": 5}}
-    found = [await counted(stack, contest, "--at", step["time"]) for step in told]
+    assert shown[-1]["contest_counts"]["after"] == {"source": 5, "mapped_ids": {"A": 5}}
+    found = [await counted(stack, contest, "--at", step["time"]) for step in shown]
     assert [each["record"]["count"] for each in found] == [1, 2, 3, 2, 7]
-    assert [each["at"] for each in found] == [step["time"] for step in told]
-    for each, step in zip(found, told, strict=True):
+    assert [each["at"] for each in found] == [step["time"] for step in shown]
+    for each, step in zip(found, shown, strict=True):
         assert each["record"]["updated"] == each["last_event"] == step["time"]
         assert each["positions"][str(step["partition"])]["offset"] == step["offset"] + 1
 
@@ -164,14 +164,14 @@ async def test_asking_for_a_voter_makes_no_secret(api: Api, stack: Supervisor) -
 @pytest.mark.clustered
 async def test_times_cut_the_log_where_they_stand_and_counts_go_on_from_there(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
-    told = await steps(stack, contest)
-    assert await steps(stack, contest, "--from", told[2]["time"]) == told[2:]
-    assert await steps(stack, contest, "--until", told[2]["time"]) == told[:2]
-    shown = await tally(stack, "log", contest.key)
-    lines = shown.stdout.splitlines()
+    shown = await steps(stack, contest)
+    assert await steps(stack, contest, "--from", shown[2]["time"]) == shown[2:]
+    assert await steps(stack, contest, "--until", shown[2]["time"]) == shown[:2]
+    printed = await tally(stack, "log", contest.key)
+    lines = printed.stdout.splitlines()
     assert "VoteCast counted" in lines[0]
     assert lines[0].endswith(f"Participant 0 ({contest.participants[0]}) 0 -> 1; contest 0 -> 1")
-    scope, number = shown.stderr.splitlines()
+    scope, number = printed.stderr.splitlines()
     assert scope.endswith(f"({contest.key}). The counts are those of the whole contest, by append time.")
     assert number == "5 of 5 events."
 
@@ -188,18 +188,18 @@ async def test_who_follows_sees_a_vote_that_is_cast_later_until_interrupted(api:
     )
     assert process.stdout is not None
     output = process.stdout
-    told: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
 
     async def until(many: int) -> None:
-        while len(told) < many:
-            told.append(json.loads(await output.readline()))
+        while len(shown) < many:
+            shown.append(json.loads(await output.readline()))
 
     async with asyncio.timeout(120):
         await until(5)
         await contest.vote(1, "later")
         await until(6)
-    assert told[-1]["outcome"] == "counted"
-    assert told[-1]["contest_counts"]["after"] == {"contest": 3, "participants": {contest.participants[1]: 2}}
+    assert shown[-1]["outcome"] == "counted"
+    assert shown[-1]["contest_counts"]["after"] == {"contest": 3, "participants": {contest.participants[1]: 2}}
     process.send_signal(signal.SIGINT)
     async with asyncio.timeout(120):
         assert await process.wait() == 0

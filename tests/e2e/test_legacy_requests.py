@@ -10,7 +10,7 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts import topics
 from libs.local_stack.supervisor import Supervisor
-from tests.legacy_requests.request_file import Told, stories
+from tests.legacy_requests.request_file import Story, stories
 from tests.support.deployments import issue_key
 from tests.support.http_clients import http_client
 
@@ -26,8 +26,8 @@ async def client(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
 
 async def brand(stack: Supervisor, namespace: str, name: str) -> dict[str, str]:
     """The headers of a key with all permissions of the brand."""
-    told = stack.stack
-    issued = await issue_key(told["kafka"], told["valkey"], namespace, name, PERMISSIONS)
+    addresses = stack.stack
+    issued = await issue_key(addresses["kafka"], addresses["valkey"], namespace, name, PERMISSIONS)
     return {"service-brand": name, "service-key": issued.api_key}
 
 
@@ -43,14 +43,14 @@ async def test_what_was_recorded_comes_back(
     keys = {
         "owner": owner,
         "other": other,
-        "nobody": {},
+        "anonymous": {},
         "wrong": owner | {"service-key": other["service-key"]},
         "current": {"Authorization": f"Bearer {owner['service-key']}"},
     }
-    told = Told(client, base, slash, keys, dict(names))
+    run = Story(client, base, slash, keys, dict(names))
     for line in STORIES[story]:
         for _ in range(line.recorded.get("times", 1)):
-            await told.line(line)
+            await run.line(line)
 
 
 async def test_every_legacy_operation_was_recorded(client: httpx.AsyncClient) -> None:

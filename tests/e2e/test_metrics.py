@@ -17,7 +17,7 @@ FOLDED = ("counted", "overruled", "removed", "replaced", "voided", "late")
 
 
 async def look(stack: Supervisor) -> Scrape:
-    """Once the log is folded, and every process has looked since: scrapes that come soon share a look."""
+    """Scrape once the log is folded and every process has read it since: early scrapes share a reading."""
     began = time.time()
 
     async def settled() -> Scrape:
@@ -97,7 +97,7 @@ async def test_what_was_answered_and_what_is_folded_agree_with_what_was_cast(api
 
 
 @pytest.mark.secured
-async def test_every_metric_of_the_table_is_told_by_a_running_stack_and_no_other(
+async def test_every_metric_of_the_table_is_exported_by_a_running_stack_and_no_other(
     api: Api, stack: Supervisor
 ) -> None:
     contest = await api.contest()
@@ -152,7 +152,7 @@ async def test_requests_are_counted_by_the_route_s_template_and_nothing_names_a_
 
 
 @pytest.mark.parametrize("process", ["gateway", "projector"])
-async def test_both_formats_are_told_without_a_key(stack: Supervisor, process: str) -> None:
+async def test_both_formats_are_served_without_a_key(stack: Supervisor, process: str) -> None:
     url = stack.stack["metrics_urls"][process]
     async with http_client() as client:
         plain, new = await client.get(url), await client.get(url, headers=OPENMETRICS)

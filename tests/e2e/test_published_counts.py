@@ -87,10 +87,10 @@ async def test_a_voters_receipt_opens_the_public_results(api: Api) -> None:
     contest = await api.contest(vote_visibility="hidden_until_vote")
     other = await api.contest(vote_visibility="hidden_until_vote")
     receipt = (await contest.vote()).json()["receipt"]
-    async with http_client(base_url=api.client.base_url) as anybody:
+    async with http_client(base_url=api.client.base_url) as anonymous:
 
         async def count(of: Contest, **query: str) -> Any:
-            return (await anybody.get(f"/public{of.path}/results", params=query)).json()["count"]
+            return (await anonymous.get(f"/public{of.path}/results", params=query)).json()["count"]
 
         assert await count(contest) is None
         assert await count(other, receipt=receipt) is None

@@ -67,14 +67,14 @@ class Second:
         return await self.log.append(self.topic.name, self.topic.partition_of(event.key), value)
 
     async def wake(self, slept: Purchase) -> None:
-        """It casts what it holds, says so in the log, and is heard."""
+        """It casts what it holds, records that in the log, and its event is folded."""
         landed = await self.append(await self.steps.take(slept))
 
-        async def heard() -> bool:
+        async def is_folded() -> bool:
             position = await self.views.position(landed.partition)
             return position is not None and position.offset > landed.offset
 
-        await eventually(heard)
+        await eventually(is_folded)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ async def test_a_refusal_behind_the_cast_changes_nothing(api: Api, second: Secon
     record = await becomes(api.client, await send(api.client, purchase(contest)), "cast")
     overtaken: dict[str, Any] = {"account": second.account, "key": record["key"], "at": 1}
     await second.append(PurchaseRefused(**overtaken, code="contest_limit_reached", reason="full"))
-    await becomes(api.client, await send(api.client, purchase(contest)), "cast")  # folded behind the refusal
+    await becomes(api.client, await send(api.client, purchase(contest)), "cast")  # folded after the refusal
     await becomes(api.client, record, "cast")
     await wait_for_paid_votes(contest, 100)
 
@@ -180,11 +180,11 @@ async def test_an_unknown_contest_refuses_only_once_the_catalogue_is_folded(api:
     assert recorded.vote is not None
     elsewhere = replace(bought, recorded=replace(recorded, vote=replace(recorded.vote, contest_key=new_id())))
 
-    async def behind(account: str) -> bool:
+    async def is_behind(account: str) -> bool:
         return False
 
     with pytest.raises(ViewsUnavailable):
-        await replace(second.steps, catalogue_is_folded=behind).take(elsewhere)
+        await replace(second.steps, catalogue_is_folded=is_behind).take(elsewhere)
     refused = await second.steps.take(elsewhere)
     assert isinstance(refused, PurchaseRefused)
     assert refused.code == "not_found"

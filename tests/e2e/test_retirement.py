@@ -136,7 +136,7 @@ async def test_a_retired_topic_is_gone_and_everything_of_its_contests_stays(
                 patched.setattr(f"services.cli.commands.topics.retirement.{step}", interrupted)
                 done = await run_tally(stack, "topics", "retire", "--execute")
                 assert done.exit_code == 3, done.output
-            monkeypatch.setattr(votes_topics, "SETTLE_S", -votes_topics.POLL_S)  # all services know the mark now
+            monkeypatch.setattr(votes_topics, "SETTLE_S", -votes_topics.POLL_S)  # all have read the mark now
             unfinished = await run_tally(stack, "topics", "check")
             assert (unfinished.exit_code, "tally topics retire" in unfinished.stdout) == (1, True)
             assert await reads_of(old, "v1", votes[1]) == before

@@ -84,7 +84,7 @@ def owner(stack: Supervisor) -> dict[str, Any]:
 
 async def stranger(stack: Supervisor) -> dict[str, Any]:
     """Of another account, with every permission there."""
-    told = stack.stack
-    async with open_catalogue(told["kafka"], told["valkey"], told["namespace"]) as catalogue:
+    addresses = stack.stack
+    async with open_catalogue(addresses["kafka"], addresses["valkey"], addresses["namespace"]) as catalogue:
         issued = await issue_key(catalogue.writer, "stranger", PERMISSIONS)
     return account("stranger", "stranger", issued.api_key)

@@ -82,7 +82,7 @@ async def all_kinds(api: Api) -> Contest:
 
 
 @pytest.mark.secured
-async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_anew(
+async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_again(
     api: Api, tally: Tally, tmp_path: Path
 ) -> None:
     contest = await api.contest()
@@ -204,7 +204,7 @@ async def test_sealing_ends_the_grace_of_external_sources(api: Api, tally: Tally
     assert (await sealed(tally, sms.contest))["sha256"] == certificate["sha256"]
 
 
-async def test_a_receipt_proves_its_vote_to_anybody(api: Api, tally: Tally, tmp_path: Path) -> None:
+async def test_a_receipt_proves_its_vote_offline(api: Api, tally: Tally, tmp_path: Path) -> None:
     contest = await api.contest()
     votes = [await contest.vote(at % 2, voter=f"v{at}") for at in range(7)]
     await contest.remove(votes[5], voter="v5")

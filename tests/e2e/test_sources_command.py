@@ -46,7 +46,7 @@ async def test_the_list_says_what_counts_and_what_is_held_and_why(api: Api, stac
 
 
 @pytest.mark.secured
-async def test_a_release_previews_first_and_acts_when_told_to(api: Api, stack: Supervisor) -> None:
+async def test_a_release_previews_first_and_acts_with_execute(api: Api, stack: Supervisor) -> None:
     sms = await held(api)
     preview = await tally(stack, "sources", "release", sms.contest.key, "sms")
     assert (preview.exit_code, preview.stdout.splitlines()[1]) == (0, "A: 9 -> 4")

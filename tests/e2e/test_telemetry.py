@@ -109,9 +109,9 @@ async def test_a_vote_s_trace_begins_with_its_caller_s_and_ends_with_its_fold(
     assert (batch.name, batch.parent, batch.links) == (f"fold {topic}", "", [(trace, append.id)])
     assert batch.began <= fold.began <= fold.ended <= batch.ended
     assert not any(span.failed for span in spans.values())
-    told = repr(collector.spans)
-    assert "somebody" not in told
-    assert vote.json()["vote_id"] not in told
+    exported = repr(collector.spans)
+    assert "somebody" not in exported
+    assert vote.json()["vote_id"] not in exported
 
 
 async def test_a_batch_s_votes_share_a_trace_and_a_write_of_the_catalogue_has_one(

@@ -107,7 +107,7 @@ async def test_votes_of_an_address_in_a_time_are_voided_as_foreseen_and_brought_
 
 
 @pytest.mark.secured
-async def test_a_voided_voter_has_no_vote_left_and_is_told_so(api: Api, stack: Supervisor) -> None:
+async def test_a_voided_voter_has_no_vote_left_and_the_api_shows_it(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann")
     await void(stack, contest.key, "--all", "--execute")

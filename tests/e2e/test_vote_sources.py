@@ -51,7 +51,7 @@ async def test_a_registration_that_was_read_can_be_sent_back(api: Api) -> None:
     assert (once_more.json(), once_more.headers["etag"]) == (again.json(), again.headers["etag"])
 
 
-async def test_a_retired_source_is_registered_anew_and_keeps_when_it_was_made(api: Api) -> None:
+async def test_a_retired_source_is_registered_again_and_keeps_its_time_of_creation(api: Api) -> None:
     sms = await a_source(api, "A", title="Old")
     made = (await api.client.get(sms.path)).json()
     await api.client.delete(sms.path)
@@ -87,8 +87,8 @@ async def test_conditions_guard_reads_and_writes(api: Api) -> None:
         assert code(late) == (412, "version_conflict")
     assert (await api.client.get(sms.path)).json()["title"] == "New"
     await api.client.delete(sms.path)
-    anew = await api.client.put(sms.path, json={}, headers={"If-Match": "*"})
-    assert code(anew) == (412, "version_conflict")
+    created = await api.client.put(sms.path, json={}, headers={"If-Match": "*"})
+    assert code(created) == (412, "version_conflict")
 
 
 @pytest.mark.secured

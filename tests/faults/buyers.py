@@ -21,7 +21,7 @@ REFUNDED = 0.3
 
 @dataclass
 class Buyers:
-    """Buyers who buy until told to stop, and send a purchase again until it is answered for good."""
+    """Buyers who buy until stopped, and send a purchase again until it is answered for good."""
 
     contest: Contest
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,7 +46,7 @@ class Buyers:
         await eventually(lambda: len(self.refunded) >= before + purchases)
 
     async def settled(self) -> None:
-        """With nobody's help: each purchase is cast or refunded as it was asked for, and its votes count once."""
+        """Without help: each purchase is cast or refunded as it was asked for, and its votes count once."""
         for key, is_refunded in self.refunded.items():
             await becomes(self.contest.client, {"key": key}, "refunded" if is_refunded else "cast")
         await wait_for_paid_votes(self.contest, VOTES * list(self.refunded.values()).count(False))

@@ -33,7 +33,7 @@ from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from services.ingestion.voter_pseudonyms import voter_pseudonym
 from tests.faults.conftest import FIGURES
-from tests.faults.crowd import Crowd, settled
+from tests.faults.voters import Voters, settled
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
@@ -106,7 +106,7 @@ class Members:
             for first, last, *servers in slots:
                 if first <= slot <= last:
                     return [names[server[1]] for server in servers if server[1] in names]
-        raise AssertionError("no server knows the slot")
+        raise AssertionError("no server has the slot")
 
     def _port(self, name: str) -> int:
         return int(self.stack.server(name).address.rpartition(":")[2].partition("/")[0])
@@ -140,7 +140,7 @@ class Fault:
         return any(name.startswith("kafka-") for name in self.members)
 
 
-Lose = Callable[[Members, Crowd], Awaitable[Fault]]
+Lose = Callable[[Members, Voters], Awaitable[Fault]]
 
 
 async def lose(members: Members, *names: str) -> None:
@@ -153,54 +153,54 @@ async def slots_beside(members: Members, slot: int) -> set[int]:
     return {each for each in map(members.slot, range(PARTITIONS)) if await members.shard(each) == shard}
 
 
-async def a_broker(members: Members, _: Crowd) -> Fault:
+async def a_broker(members: Members, _: Voters) -> Fault:
     name = await members.leader()
     await lose(members, name)
     return Fault([name], set())
 
 
-async def the_active_controller(members: Members, _: Crowd) -> Fault:
+async def the_active_controller(members: Members, _: Voters) -> Fault:
     name = await members.controller()
     await lose(members, name)
     return Fault([name], set())
 
 
-async def a_primary(members: Members, _: Crowd) -> Fault:
+async def a_primary(members: Members, _: Voters) -> Fault:
     slots = await slots_beside(members, members.slot())
     primary = (await members.shard(members.slot()))[0]
     await lose(members, primary)
     return Fault([primary], slots, PRIMARY_S)
 
 
-async def a_replica(members: Members, _: Crowd) -> Fault:
+async def a_replica(members: Members, _: Voters) -> Fault:
     replica = (await members.shard(members.slot()))[1]
     await lose(members, replica)
     return Fault([replica], set())
 
 
-async def a_leader_and_a_primary(members: Members, _: Crowd) -> Fault:
+async def a_leader_and_a_primary(members: Members, _: Voters) -> Fault:
     slots = await slots_beside(members, members.slot())
     names = [await members.leader(), (await members.shard(members.slot()))[0]]
     await lose(members, *names)
     return Fault(names, slots)
 
 
-async def a_gateway(members: Members, _: Crowd) -> Fault:
+async def a_gateway(members: Members, _: Voters) -> Fault:
     await lose(members, "gateway-1")
     return Fault(["gateway-1"], set())
 
 
-async def a_projector(members: Members, _: Crowd) -> Fault:
+async def a_projector(members: Members, _: Voters) -> Fault:
     await lose(members, "projector-1")
     return Fault(["projector-1"], set())
 
 
-async def a_replica_a_gateway_and_a_projector(members: Members, crowd: Crowd) -> Fault:
-    faults = [await lose_one(members, crowd) for lose_one in (a_replica, a_gateway, a_projector)]
+async def a_replica_a_gateway_and_a_projector(members: Members, voters: Voters) -> Fault:
+    faults = [await lose_one(members, voters) for lose_one in (a_replica, a_gateway, a_projector)]
     return Fault([name for fault in faults for name in fault.members], set())
 
 
-async def a_slots_primary(members: Members, _: Crowd) -> Fault:
+async def a_slots_primary(members: Members, _: Voters) -> Fault:
     """Move the slot of a partition to another shard, atomically."""
     slot = members.slot()
     giver = (await members.shard(slot))[0]
@@ -216,7 +216,7 @@ async def a_slots_primary(members: Members, _: Crowd) -> Fault:
     return Fault([], {slot})
 
 
-async def the_last_writes(members: Members, crowd: Crowd) -> Fault:
+async def the_last_writes(members: Members, voters: Voters) -> Fault:
     """Stop the replicas of a shard, then kill its primary: the promoted one lacks the writes in between."""
     slots = await slots_beside(members, members.slot())
     primary, *replicas = await members.shard(members.slot())
@@ -224,8 +224,8 @@ async def the_last_writes(members: Members, crowd: Crowd) -> Fault:
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
-        before = crowd.total
-        await eventually(lambda: crowd.total > before + 30)
+        before = voters.total
+        await eventually(lambda: voters.total > before + 30)
         await lose(members, primary)
     finally:
         for pid in pids:
@@ -234,14 +234,14 @@ async def the_last_writes(members: Members, crowd: Crowd) -> Fault:
 
 
 @asynccontextmanager
-async def voting(crowd: Crowd) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as voters:
+async def voting(voters: Voters) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
         for seat in range(VOTERS):
-            voters.create_task(crowd.vote(seat))
+            group.create_task(voters.vote(seat))
         try:
             yield
         finally:
-            crowd.stop.set()
+            voters.stop.set()
 
 
 def gap_s(times: list[float]) -> float:
@@ -277,11 +277,11 @@ async def test_votes_outlive_the_loss_of(
         contest = await Api(client).contest(
             participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT}
         )
-        crowd, fences = Crowd(contest), await members.fences()
+        voters, fences = Voters(contest), await members.fences()
         down = own_stack.pids
         try:
-            async with voting(crowd):
-                await eventually(lambda: crowd.total > 50)
+            async with voting(voters):
+                await eventually(lambda: voters.total > 50)
                 secret = await contest_secret(deployment.store, contest.key)
                 partitions: dict[str, int] = {}
 
@@ -294,25 +294,27 @@ async def test_votes_outlive_the_loss_of(
 
                 def accepted_in(partition: int) -> list[float]:
                     """Return the times since the loss began."""
-                    times = [when - began for when, voter in crowd.acceptances if partition_of(voter) == partition]
+                    times = [
+                        when - began for when, voter in voters.acceptances if partition_of(voter) == partition
+                    ]
                     return [when for when in times if when >= 0]
 
                 began = time.monotonic()
-                fault = await loss(members, crowd)
+                fault = await loss(members, voters)
                 lost_s = time.monotonic() - began
                 await eventually(
                     lambda: all(accepted_in(partition)[-1:] > [lost_s] for partition in range(PARTITIONS)),
                     every_s=0.2,
                 )
-                before = crowd.total
-                await eventually(lambda: crowd.total > before + 50)
+                before = voters.total
+                await eventually(lambda: voters.total > before + 50)
         finally:
             for name in {*down} - {*own_stack.pids}:
                 await own_stack.restart(name)
-        await settled(client, contest, crowd)
+        await settled(client, contest, voters)
         report = await compare(find_addresses(own_stack.data_dir), contest.key)
         assert report.equal, report.differences
-        refused = [(members.slot(partition_of(voter)), code) for _, voter, code in crowd.unavailable]
+        refused = [(members.slot(partition_of(voter)), code) for _, voter, code in voters.unavailable]
         others = [code for slot, code in refused if slot not in fault.slots]
         raised = [new > old for old, new in zip(fences, await members.fences(), strict=True)]
         gaps: dict[bool, list[float]] = {True: [], False: []}
@@ -324,12 +326,12 @@ async def test_votes_outlive_the_loss_of(
             "lost shard back, s": f"{healed_s:.1f}" if gaps[True] else "-",
             "others' longest wait, s": f"{others_s:.1f}",
             "503 of the lost shard": len(refused) - len(others),
-            "503 of others": f"{len(others)} of {len(crowd.acceptances)}",
+            "503 of others": f"{len(others)} of {len(voters.acceptances)}",
             "fences": sum(raised),
         }
         record_property(FIGURES, row)
         is_slow = others_s > (PRODUCE_DEADLINE_MS / 1000 if fault.has_broker else RESERVE_WAIT_S)
-        most = MOST_REFUSED * len(crowd.acceptances) if is_slow else 0
+        most = MOST_REFUSED * len(voters.acceptances) if is_slow else 0
         assert len(others) <= most, f"voters of other shards: {Counter(others)}"
         if fault.has_broker and not fault.slots and not is_slow:
             assert not any(raised), "a lost broker makes no fence"

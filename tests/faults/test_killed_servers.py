@@ -14,7 +14,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from tests.faults.buyers import Buyers
-from tests.faults.crowd import Crowd, settled
+from tests.faults.voters import Voters, settled
 from tests.support.deployments import compare, reconcile_logs
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
@@ -85,25 +85,25 @@ async def test_votes_and_purchases_outlive(own_stack: Supervisor, fault: Fault, 
         contest = await Api(client).contest(
             participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT}
         )
-        crowd, buyers = Crowd(contest), Buyers(await Api(client).contest())
+        voters, buyers = Voters(contest), Buyers(await Api(client).contest())
         async with asyncio.TaskGroup() as people:
             for number in range(VOTERS):
-                people.create_task(crowd.vote(number))
+                people.create_task(voters.vote(number))
             for _ in range(BUYERS):
                 people.create_task(buyers.buy())
             for _ in range(ROUNDS):
-                await more(crowd, buyers)
+                await more(voters, buyers)
                 await fault(own_stack, name)
-            await more(crowd, buyers)
-            crowd.stop.set()
+            await more(voters, buyers)
+            voters.stop.set()
             buyers.stop.set()
-        await settled(client, contest, crowd)
+        await settled(client, contest, voters)
         await buyers.settled()
         report = await compare(find_addresses(own_stack.data_dir), contest.key)
         assert report.equal, report.differences
-        for voter, ids in crowd.accepted.items():
-            assert crowd.left(voter) <= 2 * LIMIT
-            assert ids.isdisjoint(crowd.refused[voter])
+        for voter, ids in voters.accepted.items():
+            assert voters.left(voter) <= 2 * LIMIT
+            assert ids.isdisjoint(voters.refused[voter])
 
         async def fits() -> bool:
             found = await reconcile_logs(find_addresses(own_stack.data_dir))
@@ -113,7 +113,7 @@ async def test_votes_and_purchases_outlive(own_stack: Supervisor, fault: Fault, 
         await eventually(fits, every_s=1)
 
 
-async def more(crowd: Crowd, buyers: Buyers) -> None:
-    before = crowd.total
-    await eventually(lambda: crowd.total > before + VOTES)
+async def more(voters: Voters, buyers: Buyers) -> None:
+    before = voters.total
+    await eventually(lambda: voters.total > before + VOTES)
     await buyers.buy_more(PURCHASES)

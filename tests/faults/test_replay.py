@@ -41,7 +41,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Public:
-    """Those who vote and those who read, until told to stop."""
+    """Those who vote and those who read, until stopped."""
 
     contest: Contest
     stop: asyncio.Event = field(default_factory=asyncio.Event)

@@ -18,7 +18,7 @@ from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from libs.views import function_libraries
 from services.cli.deployment_discovery import find_addresses
-from tests.faults.crowd import Crowd, settled
+from tests.faults.voters import Voters, settled
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
@@ -111,7 +111,7 @@ async def is_ready(base_url: str) -> bool:
 
 
 @asynccontextmanager
-async def voting(stack: Supervisor, newer: Newer) -> AsyncIterator[Crowd]:
+async def voting(stack: Supervisor, newer: Newer) -> AsyncIterator[Voters]:
     """Voters at the gateways of both versions; at the end each of their votes is counted once."""
     headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
     async with http_client(base_url=stack.base_url, headers=headers, timeout=30) as client:
@@ -119,21 +119,21 @@ async def voting(stack: Supervisor, newer: Newer) -> AsyncIterator[Crowd]:
         made = await Api(client).contest(participants=3, free=limits)
     both = Gateways([stack.base_url, newer.base_url])
     async with httpx.AsyncClient(base_url="http://any", transport=both, headers=headers, timeout=30) as client:
-        crowd = Crowd(type(made)(client, made.key, made.participants))
-        async with asyncio.TaskGroup() as voters:
+        voters = Voters(type(made)(client, made.key, made.participants))
+        async with asyncio.TaskGroup() as group:
             for number in range(VOTERS):
-                voters.create_task(crowd.vote(number))
-            await eventually(lambda: crowd.total > 20)
-            yield crowd
-            before = crowd.total
-            await eventually(lambda: crowd.total > before + 20)
-            crowd.stop.set()
+                group.create_task(voters.vote(number))
+            await eventually(lambda: voters.total > 20)
+            yield voters
+            before = voters.total
+            await eventually(lambda: voters.total > before + 20)
+            voters.stop.set()
     assert await eventually(lambda: is_ready(newer.base_url))
     async with http_client(base_url=newer.base_url, headers=headers, timeout=30) as client:
-        await settled(client, type(made)(client, made.key, made.participants), crowd)
-    for voter, ids in crowd.accepted.items():
-        assert crowd.left(voter) <= 2 * LIMIT
-        assert ids.isdisjoint(crowd.refused[voter])
+        await settled(client, type(made)(client, made.key, made.participants), voters)
+    for voter, ids in voters.accepted.items():
+        assert voters.left(voter) <= 2 * LIMIT
+        assert ids.isdisjoint(voters.refused[voter])
 
 
 async def test_votes_outlive_restarts_among_two_versions(stack: Supervisor, tmp_path: Path) -> None:
@@ -172,15 +172,15 @@ async def test_views_of_another_layout_are_built_while_the_former_version_serves
     stack: Supervisor, tmp_path: Path
 ) -> None:
     sources = changed_copy(function_libraries.SOURCES, tmp_path / "newer", OTHER_LAYOUT)
-    async with newer_version(stack, sources) as newer, voting(stack, newer) as crowd:
+    async with newer_version(stack, sources) as newer, voting(stack, newer) as voters:
         assert not await is_ready(newer.base_url)
         log = newer.processes["projector"].log
         await eventually(lambda: "have layout 9, this version has 99" in log.read_text())
         where = "--data-dir", str(stack.data_dir)
         assert " 99 " in await newer.tally("replay", "plan", "--outdated", *where)
-        before = crowd.total
+        before = voters.total
         await newer.tally("replay", "run", "--outdated", "--execute", *where)
-        assert crowd.total > before
+        assert voters.total > before
         assert await eventually(lambda: is_ready(newer.base_url))
         assert not await is_ready(stack.base_url)
         for name in ("gateway", "projector"):

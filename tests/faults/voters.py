@@ -1,4 +1,4 @@
-"""Voters who retry until they are answered, and the check that nothing they were told was lost or doubled."""
+"""Voters who retry until they are answered, and the check that no answered vote was lost or doubled."""
 
 import asyncio
 import random
@@ -19,8 +19,8 @@ PAUSE_S = 0.05
 
 
 @dataclass
-class Crowd:
-    """Voters who vote until told to stop, and send a vote again until it is answered for good."""
+class Voters:
+    """Voters who vote until stopped, and send a vote again until it is answered for good."""
 
     contest: Contest
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -73,25 +73,25 @@ class Crowd:
         return sum(map(self.left, list(self.accepted)))
 
 
-async def settled(client: httpx.AsyncClient, contest: Contest, crowd: Crowd) -> None:
-    """With nobody's help: every accepted vote is counted unless it was removed, no other one is, and no allowance
+async def settled(client: httpx.AsyncClient, contest: Contest, voters: Voters) -> None:
+    """Without help: every accepted vote is counted unless it was removed, no other one is, and no allowance
     is held back."""
 
     async def counts() -> int:
         answer = await client.get(f"{contest.path}/vote_updates/")
         return answer.json()["count"] if answer.status_code == 200 else -1
 
-    await eventually(lambda: _equal(counts(), crowd.total))
-    assert sum(map(len, crowd.removed.values())) > 10
-    for voter in crowd.accepted:
-        await eventually(partial(uses_what_is_left, contest, crowd, voter))
+    await eventually(lambda: _equal(counts(), voters.total))
+    assert sum(map(len, voters.removed.values())) > 10
+    for voter in voters.accepted:
+        await eventually(partial(uses_what_is_left, contest, voters, voter))
 
 
-async def uses_what_is_left(contest: Contest, crowd: Crowd, voter: str) -> bool:
-    """Reservations of requests whose end nobody heard are held until they are fenced."""
+async def uses_what_is_left(contest: Contest, voters: Voters, voter: str) -> bool:
+    """Reservations of requests that were not answered are held until they are fenced."""
     answer = await contest.client.get(f"{contest.path}/allowance", params={"voter_id": voter})
     assert answer.status_code == 200, answer.text
-    assert answer.json()["sources"][0]["contest"]["used"] == crowd.left(voter)
+    assert answer.json()["sources"][0]["contest"]["used"] == voters.left(voter)
     return True
 
 

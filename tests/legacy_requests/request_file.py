@@ -1,10 +1,10 @@
 """Recorded requests of the legacy generation: what is sent, and what has to come back.
 
-A file is a story, told line by line in order, each a JSON object:
+A file is a story, run line by line in order, each a JSON object:
 
 - `rule`: what of the specification it shows;
-- `method`, `path` (behind the base, without `/dev`), and `json`, `form`, `multipart` or `raw` (of a `type`) as the
-  body; `as` is who asks: "owner" (unless said otherwise), "other" (another brand), "nobody", "wrong" (a key of
+- `method`, `path` (after the base, without `/dev`), and `json`, `form`, `multipart` or `raw` (of a `type`) as the
+  body; `as` is who asks: "owner" (unless said otherwise), "other" (another brand), "anonymous", "wrong" (a key of
   another brand); `times`: so often, one after the other. In multipart "<png 40x20>" is such a picture, as a file;
 - `status`, and `body` as far as there is one. In it "<any>" stands for anything, "<text>", "<time>", "<integer>"
   and "<number>" for one of these, and "<name = ...>" keeps what stands there for "{name}" further on. An object
@@ -58,8 +58,8 @@ def _lines(path: Path) -> list[Line]:
 
 
 @dataclass
-class Told:
-    """A story while it is told in one env, under `base`; `keys` are the headers of those who ask."""
+class Story:
+    """A story while it runs in one environment, under `base`; `keys` are the headers of those who ask."""
 
     client: httpx.AsyncClient
     base: str
@@ -70,22 +70,22 @@ class Told:
 
     async def line(self, line: Line) -> None:
         """Send it. Raises `AssertionError` where something else comes back."""
-        told = self.filled(line.recorded)
-        if told.get("current"):
+        recorded = self.filled(line.recorded)
+        if recorded.get("current"):
             if self.base.startswith("/legacy-test"):
                 return
-            address, headers = told["path"], self.keys["current"]
+            address, headers = recorded["path"], self.keys["current"]
         else:
-            path, mark, query = told["path"].partition("?")
+            path, mark, query = recorded["path"].partition("?")
             address = f"{self.base}{path}{self.slash}{mark}{query}"
-            headers = self.keys[told.get("as", "owner")]
-        answer = await self.client.request(told["method"], address, **_body(told, headers))
-        assert answer.status_code == told["status"], f"{line.where}: {line.rule}: {answer.text}"
-        if "body" in told:
+            headers = self.keys[recorded.get("as", "owner")]
+        answer = await self.client.request(recorded["method"], address, **_body(recorded, headers))
+        assert answer.status_code == recorded["status"], f"{line.where}: {line.rule}: {answer.text}"
+        if "body" in recorded:
             self._match(line.recorded["body"], answer.json(), f"{line.where}: {line.rule}")
         else:
-            assert answer.status_code == 204 or told.get("current"), f"{line.where} expects no body"
-            assert not answer.content or told.get("current"), f"{line.where}: {answer.text}"
+            assert answer.status_code == 204 or recorded.get("current"), f"{line.where} expects no body"
+            assert not answer.content or recorded.get("current"), f"{line.where}: {answer.text}"
 
     def filled(self, value: Any) -> Any:
         """With the names and moments that it mentions."""
@@ -134,15 +134,15 @@ def _part(text: str) -> tuple[str | None, str | bytes]:
     return f"picture.{drawn[1]}", picture(drawn[1], int(drawn[2]), int(drawn[3]))
 
 
-def _body(told: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+def _body(recorded: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     """Return httpx's arguments for a request's headers and body."""
     sent: dict[str, Any] = {"headers": headers}
-    if "json" in told:
-        sent["json"] = told["json"]
-    elif "form" in told:
-        sent["data"] = told["form"]
-    elif "multipart" in told:
-        sent["files"] = [(name, _part(text)) for name, text in told["multipart"].items()]
-    elif "raw" in told:
-        sent |= {"content": told["raw"], "headers": headers | {"content-type": told["type"]}}
+    if "json" in recorded:
+        sent["json"] = recorded["json"]
+    elif "form" in recorded:
+        sent["data"] = recorded["form"]
+    elif "multipart" in recorded:
+        sent["files"] = [(name, _part(text)) for name, text in recorded["multipart"].items()]
+    elif "raw" in recorded:
+        sent |= {"content": recorded["raw"], "headers": headers | {"content-type": recorded["type"]}}
     return sent

@@ -71,7 +71,7 @@ class SecuredKafka(NativeKafka):
     certificates: Certificates
 
     def _format(self, log: Path) -> None:
-        """Format the storage with the users: a broker that admits nobody else needs them at its first start."""
+        """Format the storage with the users: a broker that admits no others needs them at its first start."""
         users = [*(f"tally-{part}" for part in PARTS), ADMIN]
         kinds = ("SCRAM-SHA-512", "SCRAM-SHA-256")
         added = [f"--add-scram={kind}=[name={user},password={user}-secret]" for kind in kinds for user in users]

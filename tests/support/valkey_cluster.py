@@ -111,7 +111,7 @@ class Cluster:
             return False
 
     async def _agrees(self) -> bool:
-        """Return whether each node knows all others and all slots."""
+        """Return whether each node has found all others and all slots."""
         for node in self.nodes:
             info = (await node.command("CLUSTER", "INFO")).decode()
             wanted = "cluster_state:ok", f"cluster_known_nodes:{len(self.nodes)}", f"cluster_slots_ok:{SLOTS}"

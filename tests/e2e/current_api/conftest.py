@@ -15,9 +15,9 @@ from tests.support.http_clients import http_client
 
 @pytest.fixture(scope="module")
 async def records(stack: Supervisor) -> AsyncIterator[Records]:
-    told = stack.stack
+    addresses = stack.stack
     async with http_client(
-        base_url=told["base_url"], headers={"Authorization": f"Bearer {told['api_key']}"}, timeout=30
+        base_url=addresses["base_url"], headers={"Authorization": f"Bearer {addresses['api_key']}"}, timeout=30
     ) as client:
         yield Records(client, await _keys(client))
 

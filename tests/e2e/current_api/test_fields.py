@@ -107,7 +107,7 @@ def _without_times(record: Any) -> Any:
 
 
 def _names(resource: str, record: Document, prefix: str = "") -> Iterator[str]:
-    """Every member, by its pointer; what is free-form is not looked into."""
+    """Every member, by its pointer; free-form values are not parsed."""
     for name, value in record.items():
         path = prefix + name
         yield path

@@ -40,7 +40,7 @@ def _entries(partition: int, records: list[LogRecord]) -> list[Entry[Event]]:
 
 
 @given(logs, logs)
-def test_what_is_told_of_each_event_adds_up_to_the_fold(one: list[LogRecord], other: list[LogRecord]) -> None:
+def test_the_outcomes_of_events_add_up_to_the_fold(one: list[LogRecord], other: list[LogRecord]) -> None:
     said: dict[str, int] = {}
     for step in steps_of(one, other):
         if isinstance(step.event, SourceReported):
@@ -59,17 +59,17 @@ def test_what_is_told_of_each_event_adds_up_to_the_fold(one: list[LogRecord], ot
 def test_outcomes_are_the_statuses_of_the_ledger(log: list[LogRecord]) -> None:
     steps = steps_of(log)
     tally = folded(log).contests.get(CONTEST, ContestTally())
-    told = Counter(step.outcome for step in steps if isinstance(step.event, VoteCast | VoteRemoved))
+    outcomes = Counter(step.outcome for step in steps if isinstance(step.event, VoteCast | VoteRemoved))
     replaced = sum(step.replaced is not None for step in steps)
-    assert told["overruled"] == tally.ids[VoteStatus.OVERRULED]
-    assert told["late"] == tally.ids[VoteStatus.LATE]
+    assert outcomes["overruled"] == tally.ids[VoteStatus.OVERRULED]
+    assert outcomes["late"] == tally.ids[VoteStatus.LATE]
     assert replaced == tally.ids[VoteStatus.REPLACED]
-    at_reopening = tally.ids[VoteStatus.REMOVED] - told["removed"] - told["used up"]
+    at_reopening = tally.ids[VoteStatus.REMOVED] - outcomes["removed"] - outcomes["used up"]
     assert at_reopening >= 0
     assert at_reopening == 0 or any(isinstance(step.event, ContestReopened) for step in steps)
-    assert told["counted"] + told["used up"] + told["late"] + told["overruled"] + at_reopening >= sum(
-        tally.ids[status] for status in VoteStatus
-    )
+    assert outcomes["counted"] + outcomes["used up"] + outcomes["late"] + outcomes[
+        "overruled"
+    ] + at_reopening >= sum(tally.ids[status] for status in VoteStatus)
 
 
 @given(logs)
@@ -83,7 +83,7 @@ def test_a_partition_tells_of_every_event_that_names_the_contest(log: list[LogRe
             assert step.partition.total[0] == step.partition.total[1]
 
 
-def told(*events: Event) -> list[tuple[str, tuple[int, int]]]:
+def outcomes(*events: Event) -> list[tuple[str, tuple[int, int]]]:
     """Outcome and the contest's votes, before and after, of each event of one partition that has a step."""
     records = [LogRecord(offset, 1_000, vote_codec.encode(event)) for offset, event in enumerate(events)]
     return [(step.outcome, step.contest.total) for step in steps_of(records)]
@@ -91,7 +91,7 @@ def told(*events: Event) -> list[tuple[str, tuple[int, int]]]:
 
 def test_each_outcome_has_its_word() -> None:
     vote = partial(a_cast, contest=CONTEST)
-    assert told(
+    assert outcomes(
         vote("a", 2, vote_id="1", max_contest=3),
         vote("a", 2, vote_id="1", max_contest=3),
         vote("a", vote_id="2", incarnation=7),

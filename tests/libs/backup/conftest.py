@@ -26,7 +26,7 @@ async def a_deployment(servers: Servers, objects: Path) -> AsyncIterator[Site]:
 
 @pytest.fixture(scope="module")
 async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """One that nobody writes to any more."""
+    """One without writers."""
     async with a_deployment(servers, tmp_path_factory.mktemp("objects")) as deployment:
         await deployment.fill()
         yield deployment

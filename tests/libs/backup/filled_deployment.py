@@ -120,7 +120,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 
 def modes_of(directory: Path) -> dict[str, int]:
-    """Who may do what with which file."""
+    """The permissions of each file."""
     return {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
 
 

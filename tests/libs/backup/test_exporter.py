@@ -76,10 +76,10 @@ async def test_a_killed_export_goes_on_to_the_same_bytes_though_votes_come_in(
     whole = files_of(out)
     as_if_killed(out, "votes-00000.ndjson", "votes-00001.ndjson")
     await growing.append("votes", [vote_codec.encode(a_cast(vote_id="too late"))])
-    told = await growing.export(out)
+    summary = await growing.export(out)
     assert files_of(out) == whole
     assert open_export(out).complete
-    assert await growing.export(out) == told
+    assert await growing.export(out) == summary
 
 
 def as_if_killed(out: Path, torn: str, unbegun: str) -> None:
@@ -99,7 +99,7 @@ async def test_other_arguments_are_not_taken_for_the_same_export(filled: Site, t
     assert "with other options" in complaint(result)
 
 
-async def test_an_export_of_a_log_since_made_anew_is_not_gone_on_with(filled: Site, tmp_path: Path) -> None:
+async def test_an_export_of_a_log_recreated_since_is_not_resumed(filled: Site, tmp_path: Path) -> None:
     await filled.export(tmp_path / "out")
     as_if_killed(tmp_path / "out", "votes-00000.ndjson", "votes-00001.ndjson")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())

@@ -31,7 +31,7 @@ from tests.support.folded_log import folded_log
 
 @pytest.fixture(scope="module")
 async def out(filled: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole export of `filled`; nobody changes it."""
+    """A whole export of `filled`; it does not change."""
     directory = tmp_path_factory.mktemp("exports") / "out"
     await filled.export(directory)
     return directory
@@ -55,12 +55,12 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
 ) -> None:
     result = await target.tally("import", "--from", out, "--execute", "--json")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert told == {
+    summary = json.loads(result.stdout)
+    assert summary == {
         "executed": True,
         "namespace": target.stack.namespace,
         "exported_namespace": filled.stack.namespace,
-        "exported_at": told["exported_at"],
+        "exported_at": summary["exported_at"],
         "records": 36,
         "present": 0,
         "secrets": 4,
@@ -158,7 +158,7 @@ async def test_an_interrupted_import_goes_on_and_nobody_serves_it_meanwhile(
 
 
 async def refused(target: Site, directory: Path) -> str:
-    """Why, with and without --execute."""
+    """The reasons of a refusal, with and without --execute."""
     before = await exists(target)
     preview, execution = [await target.tally("import", "--from", directory, *more) for more in ([], ["--execute"])]
     assert preview.exit_code == execution.exit_code == 1

@@ -67,9 +67,9 @@ async def test_a_killed_export_goes_on_to_the_same_bytes(
     assert pyarrow.parquet.read_metadata(out / "votes-00000.parquet").num_row_groups == 2
     as_if_killed(out, "votes-00000.parquet", "votes-00001.parquet")
     (out / "votes-00000.parquet").rename(out / "votes-00000.parquet.part")
-    told = await filled.export(out, "--format", "parquet", "final")
+    summary = await filled.export(out, "--format", "parquet", "final")
     assert files_of(out) == whole
-    assert told["records"]["votes"] == 6
+    assert summary["records"]["votes"] == 6
 
 
 async def test_without_pyarrow_it_says_what_to_install(
@@ -83,8 +83,8 @@ async def test_without_pyarrow_it_says_what_to_install(
 
 
 async def test_one_file_has_all_parts_and_is_no_secret_keeper(filled: Site, tmp_path: Path) -> None:
-    told = await filled.export(tmp_path / "all.parquet", "final")
-    assert (told["importable"], told["secrets"]) == (False, 0)
+    summary = await filled.export(tmp_path / "all.parquet", "final")
+    assert (summary["importable"], summary["secrets"]) == (False, 0)
     await filled.export(tmp_path / "all.ndjson", "final")
     rows, lines = rows_of(tmp_path / "all.parquet"), (tmp_path / "all.ndjson").read_bytes().splitlines()
     places = [(row["topic"], row["partition"], row["offset"]) for row in rows]

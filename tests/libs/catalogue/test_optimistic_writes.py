@@ -40,7 +40,7 @@ async def test_an_attempt_is_repeated_from_the_write_that_it_lost_against(
 
 
 async def test_writes_of_any_version_of_a_record_lose_nothing(catalogue: Catalogue, account: str) -> None:
-    """As with `If-Match: *`: the precondition fits every version, so nobody has to send the patch again."""
+    """As with `If-Match: *`: the precondition fits every version, so no client has to send the patch again."""
     made = await catalogue.create("labels", account, {})
     services = [catalogue.record_service, catalogue.another_record_service(TABLE)]
     await asyncio.gather(

@@ -279,6 +279,6 @@ async def test_a_view_destroyed_and_folded_again_is_the_same(catalogue: Catalogu
     await catalogue.destroy_view(account)
     with pytest.raises(ViewsUnavailable):
         await catalogue.views.contest_config(account, contest.key)
-    await catalogue.create("contests", account, {})  # the projector looks when there is something to fold
+    await catalogue.create("contests", account, {})  # the projector checks when there is something to fold
     assert await catalogue.views.get(account, "participants", made[-1].key) == made[-1]
     assert await catalogue.views.contest_config(account, contest.key) == before

@@ -117,8 +117,8 @@ def test_every_member_is_described(name: str) -> None:
     silent = {
         f"{part}/{member}"
         for part, found in parts.items()
-        for member, told in found.get("properties", {}).items()
-        if not told.get("description")
+        for member, schema in found.get("properties", {}).items()
+        if not schema.get("description")
     }
     assert not silent
 

@@ -28,7 +28,7 @@ TV = "studio"
 
 
 class Recorded:
-    """Votes by partition, behind a contest that was closed with these."""
+    """Votes by partition, of a contest that was closed with these."""
 
     def __init__(self, catalogue: Sequence[CatalogueEvent], votes: Sequence[Sequence[Event | bytes]]) -> None:
         self._catalogue = [catalogue_codec.encode(event) for event in (LogCreated("records"), *catalogue)]

@@ -168,7 +168,7 @@ async def test_what_was_never_final_has_no_certificate() -> None:
             await log.certify()
 
 
-async def test_whoever_was_approved_when_the_closing_took_effect_counts() -> None:
+async def test_participants_approved_when_the_closing_took_effect_count() -> None:
     """A decision made from an older configuration was refused, and made again."""
     decisions: list[CatalogueEvent] = [
         made(),

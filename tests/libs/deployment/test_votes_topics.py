@@ -1,4 +1,4 @@
-"""Topics that the votes log grows by: complete ones are found, and new contests get those that all know."""
+"""Topics that the votes log grows by: complete ones are found, and new contests get those that all found."""
 
 import pytest
 

@@ -170,7 +170,7 @@ async def test_a_range_is_read_whole_and_no_further(
 
 
 async def test_a_hole_is_noticed(settings: KafkaSettings, topic: Topic, reader: LogReader) -> None:
-    """A transaction's marker takes an offset and is no record: nobody may write with transactions here."""
+    """A transaction's marker takes an offset and is no record: no transactions may be used here."""
     await append_in_transaction(settings, topic)
     with pytest.raises(LogChanged, match="has an offset gap: expected 2, found 3"):
         await read(reader, topic, {0: Extent(0, 4)})

@@ -242,7 +242,7 @@ async def test_a_frozen_kafka_leaves_unknown_what_it_may_have_and_nothing_else(
 async def test_one_hung_partition_does_not_hold_the_next_records(
     settings: KafkaSettings, topic: Topic, breakable: Servers
 ) -> None:
-    """Behind a batch without an answer the partition goes on through another producer."""
+    """After a batch without an answer the partition goes on through another producer."""
     writer = LogWriter(settings.model_copy(update={"produce_deadline_ms": 500}))
     await writer.start()
     await writer.append(topic.name, 0, b"before", deadline_s=PATIENCE_S)

@@ -165,7 +165,7 @@ def test_a_full_disk_is_recognised_later_too(tmp_path: Path) -> None:
     assert errors.from_os_error(OSError(errno.ENOSPC, "No space left on device"), tmp_path).code == "disk_full"
 
 
-async def test_a_platform_without_a_wheel_is_told_the_way_out(
+async def test_a_platform_without_a_wheel_gets_an_error_with_the_way_out(
     tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(valkey, "files", lambda _: [])

@@ -61,7 +61,7 @@ async def test_stack_json_says_all_and_only_its_owner_reads_it(running: Supervis
     assert stat.S_IMODE((running.data_dir / "stack.json").stat().st_mode) == 0o600
 
 
-async def test_parts_are_told_everything_by_their_environment(running: Supervisor, namespace: str) -> None:
+async def test_parts_get_all_settings_by_their_environment(running: Supervisor, namespace: str) -> None:
     async with http_client(base_url=running.base_url) as client:
         environment = (await client.get("/readyz")).json()
     assert environment["TALLY_KAFKA_BOOTSTRAP_SERVERS"] == running.addresses.kafka

@@ -131,7 +131,7 @@ async def test_what_kills_two_processes_is_refused(decoders: Decoders) -> None:
     await taken(decoders)
 
 
-async def test_who_waits_too_long_for_a_turn_is_told_to_come_again(
+async def test_a_caller_that_waits_too_long_is_asked_to_retry(
     decoders: Decoders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hanging, pid = await stopped(decoders, "a")

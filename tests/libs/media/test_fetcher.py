@@ -53,7 +53,7 @@ async def refused(url: str, fetcher: Fetcher) -> str:
 
 
 def names(**addresses: list[str]) -> Resolve:
-    """A resolver that knows these hosts, "_" for "."."""
+    """A resolver of these hosts, "_" for "."."""
 
     async def lookup(host: str, port: int) -> list[str]:
         return addresses[host.replace(".", "_")]
@@ -123,7 +123,7 @@ async def test_other_kinds_of_urls_are_refused(url: str, host: WebHost) -> None:
         "a" * 70 + ".example",
     ],
 )
-async def test_no_host_within_is_reached_and_none_is_told_from_another(where: str, host: WebHost) -> None:
+async def test_no_host_within_is_reached_and_none_differs_from_another(where: str, host: WebHost) -> None:
     host.respond("/a", b"secret")
     async with fetcher(allow="") as one:
         assert await refused(f"http://{where}:{host.port}/a", one) == AWAY

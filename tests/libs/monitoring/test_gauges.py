@@ -71,15 +71,15 @@ def of_ledger(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, {"partition": "0"} | labels)
 
 
-async def test_everything_that_can_become_of_a_vote_is_told(log: FoldedLog) -> None:
+async def test_each_status_of_a_vote_is_counted(log: FoldedLog) -> None:
     await log.append(EVERYTHING)
     await log.fold()
     await look(log.stack)
-    told = {
+    counted = {
         status: of_ledger("tally_votes", status=status)
         for status in ("counted", "overruled", "removed", "replaced", "voided", "late")
     }
-    assert told == {"counted": 3, "overruled": 1, "removed": 1, "replaced": 0, "voided": 1, "late": 2}
+    assert counted == {"counted": 3, "overruled": 1, "removed": 1, "replaced": 0, "voided": 1, "late": 2}
     assert of_ledger("tally_votes_fenced") == 1
     assert of_ledger("tally_votes_duplicate") == 1
     assert of_topic("tally_quarantined_records", log.stack) == 1
@@ -88,7 +88,7 @@ async def test_everything_that_can_become_of_a_vote_is_told(log: FoldedLog) -> N
     assert (of_ledger("tally_clock_ahead_seconds"), of_ledger("tally_valkey_clock_off_seconds")) == (0, 0)
 
 
-async def test_lag_is_told_in_records_and_seconds(log: FoldedLog) -> None:
+async def test_lag_is_measured_in_records_and_seconds(log: FoldedLog) -> None:
     await log.append([a_cast()])
     await log.fold()
     await log.append([a_cast(vote_id="more"), a_cast(vote_id="yet more")])
@@ -106,7 +106,7 @@ async def test_lag_is_told_in_records_and_seconds(log: FoldedLog) -> None:
     assert of_topic("tally_view_lag_seconds", log.stack) == 0
 
 
-async def test_a_replay_s_progress_is_told_from_its_generations(log: FoldedLog) -> None:
+async def test_a_replay_s_progress_is_computed_from_its_generations(log: FoldedLog) -> None:
     await log.append([a_cast(vote_id=str(n)) for n in range(7)])
     await log.fold()
     await look(log.stack)
@@ -123,7 +123,7 @@ async def test_a_replay_s_progress_is_told_from_its_generations(log: FoldedLog) 
     assert of_topic("tally_generations", log.stack, None, state="building") == 0
 
 
-async def test_what_nobody_can_tell_is_not_told_and_a_scrape_does_not_hang(
+async def test_what_cannot_be_read_is_left_out_and_a_scrape_does_not_hang(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Valkey takes the connection and never answers; then it is not there at all."""

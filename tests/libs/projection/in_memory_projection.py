@@ -18,7 +18,7 @@ class Views:
         self.values: defaultdict[int, list[bytes]] = defaultdict(list)
         self.away = False
         self.broken: set[int] = set()
-        """Partitions whose fold raises what nobody expects."""
+        """Partitions whose fold raises an unexpected error."""
         self.refusals = 0
 
     def groups(self, partitions: Iterable[int]) -> list[Group]:

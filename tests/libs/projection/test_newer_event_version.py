@@ -1,4 +1,4 @@
-"""A fold stops at an event of a newer version, and goes on where a process knows the type."""
+"""A fold stops at an event of a newer version, and goes on in a process that supports the type."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -292,19 +292,19 @@ async def test_a_log_recreated_under_a_running_projector_stops_it(
 
 
 async def test_a_hole_in_the_log_stops_the_projector(settings: KafkaSettings, topic: Topic) -> None:
-    """A transaction's marker takes an offset and is no record; what a missing record was, nobody knows."""
+    """A transaction's marker takes an offset and is no record; a missing record is unknown."""
     producer = AIOKafkaProducer(bootstrap_servers=settings.kafka_bootstrap_servers, transactional_id=topic.name)
     views = Views()
     async with producer, running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)) as task:
-        for value in (b"before", b"behind"):
+        for value in (b"before", b"after"):
             async with producer.transaction():
                 await producer.send_and_wait(topic.name, value, partition=0)
         assert "has an offset gap: expected 2, found 3" in await stops(task)
-    assert b"behind" not in views.values[0]
+    assert b"after" not in views.values[0]
 
 
 async def test_poison_reaches_the_fold_like_any_record(settings: KafkaSettings, topic: Topic) -> None:
-    """Quarantine is the fold's matter: the loop neither looks into records nor stops at one."""
+    """Quarantine is the fold's matter: the loop neither parses records nor stops at one."""
     views, writer = Views(), LogWriter(settings)
     await writer.start()
     async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)):

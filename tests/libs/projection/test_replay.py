@@ -70,12 +70,12 @@ async def voters(log: FoldedLog, generation: int) -> int:
 
 async def test_it_folds_the_log_to_its_end_and_tells_how_far_it_is(log: FoldedLog) -> None:
     await log.fold()
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     async with a_replay(log) as (replay, generations):
-        await replay.follow([0], lambda *at: told.append(at))
+        await replay.follow([0], lambda *at: reported.append(at))
         found = (await generations.read(0)).others[2]
-    assert told == sorted(told)
-    assert told[-1] == (0, 4_501)
+    assert reported == sorted(reported)
+    assert reported[-1] == (0, 4_501)
     assert (found.state, found.position and found.position.offset) == (State.FOLLOWING, 4_501)
     assert await voters(log, 2) == 4_500
 
@@ -155,7 +155,7 @@ async def test_a_kafka_that_is_killed_meanwhile_is_waited_for(log: FoldedLog, br
     assert await voters(log, 2) == 4_500
 
 
-async def test_it_stops_exactly_where_it_is_told_to(log: FoldedLog) -> None:
+async def test_it_stops_exactly_at_the_given_offset(log: FoldedLog) -> None:
     async with a_replay(log) as (replay, _):
         assert (await replay.fold({0: 1_234}, lambda *_: None))[0].offset == 1_234
         assert (await replay.fold({0: 1_234}, lambda *_: None))[0].offset == 1_234

@@ -13,7 +13,7 @@ from libs.purchases.responses import mask, show
 from libs.purchases.service import FIXED
 
 SECRET = b"s" * 32
-VAULT = AccountCipher("a1", SECRET)
+CIPHER = AccountCipher("a1", SECRET)
 TOKEN = "GPA.3345-1234-5678-90123"
 VOTE = {"contest_key": "c1", "participant_key": "p1", "count": 3}
 
@@ -23,7 +23,7 @@ def body(**changes: Any) -> dict[str, Any]:
 
 
 def seen(given: dict[str, Any], *, whole_token: bool = True) -> dict[str, Any]:
-    recorded = parse_purchase(given).recorded("a1", VAULT, 1)
+    recorded = parse_purchase(given).recorded("a1", CIPHER, 1)
     purchase = Purchase(
         account="a1",
         key=recorded.key,
@@ -33,7 +33,7 @@ def seen(given: dict[str, Any], *, whole_token: bool = True) -> dict[str, Any]:
         recorded=recorded,
         subscription=recorded.subscription,
     )
-    return show(purchase, VAULT, whole_token=whole_token).model_dump(mode="json")
+    return show(purchase, CIPHER, whole_token=whole_token).model_dump(mode="json")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_purchase_that_was_read_can_be_sent_again() -> None:
     shown = seen(given)
     assert shown["subscription"]["grace_end"] == "2026-05-01T18:00:00.000000Z"
     again = parse_purchase(shown | {"user_id": given["user_id"]})
-    first, second = (form.recorded("a1", VAULT, 1) for form in (parse_purchase(given), again))
+    first, second = (form.recorded("a1", CIPHER, 1) for form in (parse_purchase(given), again))
     assert replace(first, sealed="") == replace(second, sealed="", reported_at=None)
     assert isinstance(first.subscription, Subscription)
 
@@ -102,26 +102,26 @@ def test_a_purchase_that_was_read_can_be_sent_again() -> None:
         {"user_id": None, "anonymous_id": "user@example.com"},
     ],
 )
-def test_other_content_of_the_same_token_is_told_apart(changes: dict[str, Any]) -> None:
-    first, other = (parse_purchase(given).recorded("a1", VAULT, 1) for given in (body(), body(**changes)))
+def test_other_content_of_the_same_token_is_distinguished(changes: dict[str, Any]) -> None:
+    first, other = (parse_purchase(given).recorded("a1", CIPHER, 1) for given in (body(), body(**changes)))
     assert first.key == other.key
     assert [getattr(first, name) for name in FIXED] != [getattr(other, name) for name in FIXED]
 
 
 def test_neither_buyer_nor_token_can_be_read_in_the_log() -> None:
-    record = purchases_codec.encode(parse_purchase(body()).recorded("a1", VAULT, 1))
+    record = purchases_codec.encode(parse_purchase(body()).recorded("a1", CIPHER, 1))
     assert b"example.com" not in record
     assert TOKEN.encode() not in record
 
 
 def test_only_the_accounts_own_secret_opens_a_purchase_and_only_as_itself() -> None:
-    recorded = parse_purchase(body()).recorded("a1", VAULT, 1)
-    assert VAULT.unseal(recorded.key, recorded.sealed) == ("user@example.com", TOKEN)
-    other_key = VAULT.key("another token")
+    recorded = parse_purchase(body()).recorded("a1", CIPHER, 1)
+    assert CIPHER.unseal(recorded.key, recorded.sealed) == ("user@example.com", TOKEN)
+    other_key = CIPHER.key("another token")
     for cipher, key in [
         (AccountCipher("a1", b"t" * 32), recorded.key),
         (AccountCipher("a2", SECRET), recorded.key),
-        (VAULT, other_key),
+        (CIPHER, other_key),
     ]:
         with pytest.raises(SecretLost):
             cipher.unseal(key, recorded.sealed)

@@ -55,7 +55,7 @@ async def test_a_bucket_that_is_not_there_is_said_to_be_away(bucket: str) -> Non
         await contest_secret(open_store(f"{bucket}x"), "c")
 
 
-async def test_a_destroyed_secret_is_gone_for_everybody_and_never_made_anew(store: Store) -> None:
+async def test_a_destroyed_secret_is_gone_for_all_processes_and_never_made_again(store: Store) -> None:
     await contest_secret(store, "voted")
     for contest in ("voted", "not needed yet"):
         await asyncio.gather(erase_contest_secret(store, contest), erase_contest_secret(store, contest))

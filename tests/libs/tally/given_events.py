@@ -33,7 +33,7 @@ def figures(tally: PartitionTally, participant: str, source: str) -> VoteSums:
 
 
 def all_figures(tally: PartitionTally) -> dict[tuple[str, str], VoteSums]:
-    """All that are not zero."""
+    """The counts that are not zero."""
     return {key: its for key, its in tally.contests["contest"].figures.items() if its != VoteSums()}
 
 

@@ -17,7 +17,7 @@ def test_a_removed_vote_gives_its_allowance_back_and_leaves_no_trace() -> None:
     assert all_figures(tally) == used(tally) == {}
 
 
-def test_the_allowance_that_came_back_is_used_anew() -> None:
+def test_the_allowance_that_came_back_is_used_again() -> None:
     limits: dict[str, Any] = {"max_participant": 1, "max_contest": 1}
     tally = given(a_cast(vote_id="1", **limits), a_removal("1"), a_cast("b", vote_id="2", **limits))
     assert statuses(tally) == {"1": REMOVED, "2": COUNTED}

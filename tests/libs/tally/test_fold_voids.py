@@ -78,7 +78,7 @@ def test_behind_the_close_they_wait_and_take_effect_as_they_would_have_before_it
     assert statuses(waiting) == {"vote": COUNTED}
     assert waiting.duplicates == 3
     reopened = given(a_cast(), ContestClosed("contest", 1), *order, *order, ContestReopened("contest", 1))
-    assert _told(reopened) == _told(given(a_cast(), *order))
+    assert _shown(reopened) == _shown(given(a_cast(), *order))
 
 
 def test_removals_that_wait_beside_them_keep_their_place() -> None:
@@ -95,6 +95,6 @@ def test_what_never_counted_is_not_voided() -> None:
     assert tally.duplicates == 2
 
 
-def _told(tally: PartitionTally) -> object:
+def _shown(tally: PartitionTally) -> object:
     vote = standing(tally).votes["vote"]
     return vote.status, vote.void, [event.void for event in vote.voids], all_figures(tally), used(tally)

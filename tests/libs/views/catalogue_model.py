@@ -146,7 +146,7 @@ class Model:
         return refuse(OutcomeKind.OK)
 
     def _write(self, offset: int, event: Written, refuse: Callable[..., Outcome]) -> Outcome:
-        """Everything is put in place first, and looked at then."""
+        """Everything is written first, and checked then."""
         account, writes = event.account, event.writes if isinstance(event, RecordsWritten) else (_write_of(event),)
         if len({(write.resource, write.key) for write in writes}) < len(writes):
             return refuse(OutcomeKind.CONFLICT)

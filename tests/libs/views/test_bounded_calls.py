@@ -309,12 +309,12 @@ async def catalogue(valkey: Measured, namespace: str, size: int) -> None:
     new(resource="images", key="next")
     await fold(at_once=1)
     assert await views.get(ACCOUNT, "participants", "p7") is None
-    await generations_anew(
+    await rebuilt_generations(
         Generations(valkey, namespace, "catalogue", catalogue_topic(namespace)), partition, entries
     )
 
 
-async def generations_anew(generations: Generations, partition: int, entries: Sequence[Any]) -> None:
+async def rebuilt_generations(generations: Generations, partition: int, entries: Sequence[Any]) -> None:
     """Every step of a replay but its batches, which are as large as those of the live view."""
     valkey = generations._valkey
     assert isinstance(valkey, Measured)
@@ -370,7 +370,7 @@ async def purchases(valkey: Measured, namespace: str, size: int) -> None:
         await views.keys_of(0, choice.choice, "cast", 64)
     entries.append((LogRecord(len(entries), NOW_MS, b""), a_purchase("last")))
     await views.apply(0, Position("log", len(entries) - 1), entries[-1:], len(entries))
-    await generations_anew(Generations(valkey, namespace, "purchases", topic), 0, entries)
+    await rebuilt_generations(Generations(valkey, namespace, "purchases", topic), 0, entries)
 
 
 SCENARIOS = {"votes": votes, "catalogue": catalogue, "purchases": purchases}

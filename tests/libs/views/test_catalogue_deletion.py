@@ -66,7 +66,7 @@ class Contest:
         await views.apply(self.partition, Position(LOG, start), entries, start + len(entries))
 
     async def fold_once(self) -> int:
-        """Fold the last event by a single call, as a process that ends behind it; return the reply's kind."""
+        """Fold the last event by a single call, as a process that ends after it; return the reply's kind."""
         last = self.offset - 1
         items = msgpack.packb([_item(*self.entries[-1])])
         reply = await call_function(

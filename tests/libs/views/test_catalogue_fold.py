@@ -315,7 +315,7 @@ async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: Val
 
 
 async def test_what_is_settled_is_due_again_once_it_has_changed(valkey: ValkeyClient, namespace: str) -> None:
-    """Whoever settles by what has changed since, settles nothing."""
+    """A caller that settles by what has changed since settles nothing."""
     views, account = CatalogueViews(valkey, namespace), ACCOUNTS[0]
     written: dict[str, Any] = {"account": account, "at": NOW_MS * 1000}
     written |= {"resource": "contests", "key": "k", "record": "{}"}

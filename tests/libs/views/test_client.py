@@ -106,7 +106,7 @@ async def test_large_replies_and_arguments_come_whole_beside_small_ones(valkey: 
 async def test_a_silent_server_holds_nobody_longer_than_one_timeout(
     valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those that wait to be sent; these are never sent, since nobody awaits their answers."""
+    """Also those that wait to be sent; these are never sent, since no caller awaits their answers."""
     async with proxy(valkey_address) as way:
         valkey = client_of(way.url(valkey_address))
         await valkey.call("PING")

@@ -114,7 +114,7 @@ async def test_an_older_view_of_an_earlier_run_is_not_fresh(view: View) -> None:
 
 
 @pytest.mark.parametrize("lost", ["*", "g1:position", "generations"])
-async def test_a_view_that_begins_anew_is_fresh_again_only_at_the_end(view: View, lost: str) -> None:
+async def test_a_view_that_begins_again_is_fresh_again_only_at_the_end(view: View, lost: str) -> None:
     """In the same run of the server, as after FLUSHALL; also for processes that have seen nothing of it."""
     await view.fold(0, 6)
     await make_fresh(view.views.fresh)

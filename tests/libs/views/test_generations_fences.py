@@ -1,5 +1,5 @@
-"""A generation that was folded by other fences than the live one is not swapped in unasked, and once it is, nobody
-is admitted by what it does not count."""
+"""A generation that was folded by other fences than the live one is not swapped in unasked, and once it is, no
+vote is admitted by what it does not count."""
 
 import pytest
 
@@ -77,7 +77,7 @@ async def replayed(partition: Partition) -> Replayed:
 
 
 async def a_quarantined_fence(replayed: Replayed) -> None:
-    """Three votes count that were accepted behind a fence which follows the one before the quarantined one."""
+    """Three votes count that were accepted after a fence which follows the one before the quarantined one."""
     await replayed.fence(quarantined=True)
     await replayed.restart()
     await replayed.fence()

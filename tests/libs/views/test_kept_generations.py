@@ -62,7 +62,7 @@ async def test_a_kept_generation_is_dropped_when_its_time_is_over_and_not_before
     assert not await votes.keys.held(2)
 
 
-async def test_the_time_of_a_kept_generation_begins_anew_when_it_is_asked_for(valkey: ValkeyClient) -> None:
+async def test_the_time_of_a_kept_generation_begins_again_when_it_is_asked_for(valkey: ValkeyClient) -> None:
     """So a rollback that holds all partitions first finds all of them there."""
     votes = await a_swapped_one(valkey)
     key, now = f"{votes.keys.base}:generations", int((await valkey.call("TIME"))[0])

@@ -75,7 +75,7 @@ async def assert_rebuilt(raced: Raced, partition: int, entries: Sequence[Any], s
 
 @settings(PROPERTY, max_examples=examples(25))
 @given(steps=st.lists(test_catalogue_fold.step, min_size=10, max_size=50), seed=st.integers(0, 2**32))
-async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
+async def test_a_catalogue_folded_again_beside_the_live_one_holds_the_same(
     valkey: ValkeyClient, steps: list[dict[str, Any]], seed: int
 ) -> None:
     namespace, partition = f"t{uuid.uuid4().hex}", test_catalogue_fold.PARTITION
@@ -97,7 +97,7 @@ async def test_a_catalogue_folded_anew_beside_the_live_one_holds_the_same(
 
 @settings(PROPERTY, max_examples=examples(25))
 @given(steps=st.lists(test_purchases_fold.step, min_size=10, max_size=40), seed=st.integers(0, 2**32))
-async def test_purchases_folded_anew_beside_the_live_ones_are_the_same(
+async def test_purchases_folded_again_beside_the_live_ones_are_the_same(
     valkey: ValkeyClient, steps: list[dict[str, Any]], seed: int
 ) -> None:
     namespace, time_ms = f"t{uuid.uuid4().hex}", test_purchases_fold.NOW_MS

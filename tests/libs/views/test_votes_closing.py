@@ -113,7 +113,7 @@ async def test_each_mark_of_a_reopening_has_only_some_of_what_waits_take_effect(
     assert {await partition.status(vote.vote_id, f"v{n}") for n, vote in enumerate(paid)} == {VoteStatus.REMOVED}
 
 
-async def test_a_contest_closes_anew_under_the_next_number(partition: Partition) -> None:
+async def test_a_contest_closes_again_under_the_next_number(partition: Partition) -> None:
     await partition.fold(CLOSED, REOPENED)
     granted = await partition.cast(a_vote(), a_contest(reopened=1))
     again = ContestClosed("contest", 2)
@@ -143,7 +143,7 @@ async def test_reports_behind_their_sources_mark_are_late_and_others_not(partiti
 
 
 async def test_an_attempt_of_before_the_close_is_answered_by_what_was_folded(partition: Partition) -> None:
-    """A removal, too: the vote is not counted, whatever came behind the mark."""
+    """A removal, too: the vote is not counted, whatever came after the close marker."""
     granted = await partition.cast(a_vote())
     removal = RemoveVote("contest", pseudonym("voter"), "vote")
     asked = await partition.ask_removal(removal)

@@ -143,7 +143,7 @@ def _latest_epochs(voter: VoterLedger) -> Iterator[int]:
 
 
 def test_the_random_logs_are_rich() -> None:
-    """All that can become of a vote, a report or a mark does come up, so the comparison means something."""
+    """Every outcome of a vote, a report or a close marker occurs, so the comparison means something."""
     seen: Counter[str] = Counter()
 
     @settings(max_examples=300, deadline=None, derandomize=True)
@@ -158,7 +158,7 @@ def test_the_random_logs_are_rich() -> None:
         seen["spilled"] += any(len(voter.votes) > 8 for voter in voters)
         seen["duplicates"] += tally.duplicates > 0
         seen["fenced"] += tally.fenced > 0
-        seen["counted behind a fence"] += tally.fence > 0 and any(
+        seen["counted after a fence"] += tally.fence > 0 and any(
             vote.cast.incarnation == tally.fence for vote in votes
         )
         seen["inherited periods"] += any(vote.epoch != vote.cast.epoch for vote in votes)
@@ -188,7 +188,7 @@ def test_the_random_logs_are_rich() -> None:
         "spilled",
         "duplicates",
         "fenced",
-        "counted behind a fence",
+        "counted after a fence",
         "inherited periods",
         "merged periods",
         "counted late in the former period",

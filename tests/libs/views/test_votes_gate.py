@@ -81,8 +81,8 @@ async def test_a_fence_drops_what_is_pending_and_keeps_what_was_folded(partition
     old = await partition.grant(dropped, ONE)
     n = await partition.fence()
     assert (await partition.views.state(0)).pending == 0
-    anew = await partition.grant(dropped, ONE)
-    assert (anew.joined, anew.incarnation) == (False, n)
+    again = await partition.grant(dropped, ONE)
+    assert (again.joined, again.incarnation) == (False, n)
     await partition.record(dropped, old)
     assert (await partition.views.state(0)).fenced == 1
     assert (await partition.views.lookup(0, "contest", dropped.voter, "dropped")).pending

@@ -110,7 +110,7 @@ async def test_the_checks_come_in_their_order(partition: Partition) -> None:
     assert await partition.ask_removal(REMOVAL) == GateClosed()
 
 
-async def test_a_removal_that_is_asked_for_again_joins_the_first_and_is_not_judged_anew(
+async def test_a_removal_that_is_asked_for_again_joins_the_first_and_is_not_judged_again(
     partition: Partition,
 ) -> None:
     await partition.cast(a_vote(), ONE)

@@ -18,7 +18,7 @@ DAILY = a_contest(free=Limits(1, 1), renewal=Renewal(days_between=1))
 
 
 def refused_until(answer: Answer) -> tuple[int | None, int]:
-    """When the allowance is whole again, and the time by which that was said."""
+    """The time of the renewal, and the time at which it was answered."""
     assert isinstance(answer, OverLimit), answer
     return answer.next_free_vote_at, answer.now
 
@@ -88,7 +88,7 @@ async def test_with_both_it_is_the_later(partition: Partition, renewal: Renewal,
 
 
 @pytest.mark.parametrize("limits", [Limits(1, -1), Limits(-1, 1)])
-async def test_what_would_never_fit_is_not_told_to_wait(partition: Partition, limits: Limits) -> None:
+async def test_no_renewal_is_named_for_what_never_fits(partition: Partition, limits: Limits) -> None:
     contest = replace(MINUTELY, free=limits)
     await partition.set_clock(MIDNIGHT)
     await partition.cast(a_vote(vote_id="1"), contest)

@@ -30,7 +30,7 @@ def test_functions_and_rules_agree_and_the_count_is_right(part: int, valkey_addr
 
 
 def test_the_schedules_are_rich(valkey_address: str, namespace: str) -> None:
-    """All that may become of a vote does, so that the agreement means something."""
+    """Every outcome of a vote occurs, so that the agreement means something."""
     seen: Counter[str] = Counter()
     with Redis.from_url(valkey_address) as redis:
         load(redis)

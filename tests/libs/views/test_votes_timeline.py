@@ -70,7 +70,7 @@ class Folded:
         return f"{key_base(self.namespace, 'votes', 0, 1)}:{rest}"
 
     async def kept(self, generation: int = 1) -> dict[str, dict[Moment, PastRow | SourceRow | SourceFigures]]:
-        """All that the timelines hold."""
+        """The content of the timelines."""
         pages = LedgerScan(self.valkey, self.namespace, 1, generation=generation)
         found = {}
         for contest in CONTESTS:
@@ -89,7 +89,7 @@ class Folded:
 
 
 def seen(counts: ContestCounts) -> dict[Any, Any]:
-    """All that a reader is told, but for zeros."""
+    """The answer to a reader, but for zeros."""
     table: dict[Any, Any] = dict(counts.figures)
     table |= {("rating", name): sums for name, sums in counts.ratings.items()}
     table |= {

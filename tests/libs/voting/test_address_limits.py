@@ -44,7 +44,7 @@ async def test_the_limit_is_used_by_the_call_that_reserves(service: VotingServic
 async def test_the_call_declares_the_counter_so_that_a_cluster_refuses_it(
     service: VotingService, valkey: Counted
 ) -> None:
-    """The client then knows that it is one."""
+    """The response then says that it is one."""
     await cast(service, "first")
     partition, counter = valkey.keys["votes_reserve"]
     assert counter.endswith(":{a:contest:a:address}")

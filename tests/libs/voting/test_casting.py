@@ -180,7 +180,7 @@ async def test_votes_of_one_voter_are_decided_in_their_order(service: VotingServ
 
 
 async def test_a_vote_that_has_its_answer_leaves_nothing_to_the_garbage_collector(service: VotingService) -> None:
-    """It would look through all votes in flight to find the garbage."""
+    """The collector would traverse all votes in flight to find the garbage."""
     gc.collect()
     gc.disable()
     try:

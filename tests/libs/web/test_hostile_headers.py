@@ -41,7 +41,7 @@ async def secret(again: bool = False) -> tuple[bytes, ...]:
 
 
 class Keys:
-    """Knows no key but by the id in a session."""
+    """Finds a key only by the id in a session."""
 
     def get(self, token: str) -> None:
         return None

@@ -48,7 +48,7 @@ class Place:
     ) -> AsyncIterator[httpx.AsyncClient]:
         account = account or f"account-{uuid.uuid4().hex[:8]}"
         issued = await issue_key(self.environments[environment].writer, account, permissions or PERMISSIONS)
-        async with self.anybody() as client:
+        async with self.anonymous() as client:
             client.headers["authorization"] = f"Bearer {issued.api_key}"
             client.headers["x-account"] = account
             yield client
@@ -64,7 +64,7 @@ class Place:
     def image_store(self, environment: str) -> ImageStore:
         return ImageStore(self.store, self.environments[environment].namespace, self.decoders)
 
-    def anybody(self) -> httpx.AsyncClient:
+    def anonymous(self) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(self.front, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://catalogue", timeout=30)
 

@@ -68,7 +68,7 @@ def objects(tmp_path: Path) -> list[Path]:
 
 
 async def test_objects_lie_in_their_world_and_account(catalogue: Catalogue, files: Files, store: Store) -> None:
-    """So that wiping an environment finds them, and whoever copies the environment's folder has them all."""
+    """So that wiping an environment finds them, and a copy of the environment's folder has them all."""
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("1"))
     name = (await kept(files, key)).object
@@ -164,7 +164,7 @@ async def test_bytes_without_a_store_are_refused_and_the_record_stays_as_it_was(
 
 
 class Overtaken(Files):
-    """Between what the record says and the reading, somebody replaces the bytes."""
+    """Another client replaces the bytes after the record was read."""
 
     async def read(self, account: str, key: str, name: str, start: int, end: int) -> AsyncIterator[bytes] | None:
         if (await kept(self, key)).size == 3:
@@ -172,7 +172,7 @@ class Overtaken(Files):
         return await super().read(account, key, name, start, end)
 
 
-async def test_a_read_that_is_overtaken_begins_anew(catalogue: Catalogue, store: Store) -> None:
+async def test_a_read_that_is_overtaken_begins_again(catalogue: Catalogue, store: Store) -> None:
     files = Overtaken(catalogue.namespace, catalogue.record_service, store)
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("old"))

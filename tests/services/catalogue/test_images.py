@@ -40,15 +40,15 @@ async def test_an_image_from_its_upload_to_its_end(
     assert where == f"/images/{image['key']}"
     read = await client.get(where)
     assert (read.status_code, read.json(), read.headers["etag"]) == (200, image, made.headers["etag"])
-    async with place.anybody() as anybody:
-        shown = await anybody.get(f"/media/image/{image['key']}")
+    async with place.anonymous() as anonymous:
+        shown = await anonymous.get(f"/media/image/{image['key']}")
         assert (shown.status_code, shown.headers["content-type"]) == (200, media_type)
         assert shown.headers["x-content-type-options"] == "nosniff"
         assert opened(shown.content).size == (300, 200)
         assert (await client.delete(where)).status_code == 204
         assert code(await client.get(where)) == (404, "not_found")
         assert code(await client.delete(where)) == (404, "not_found")
-        assert media_code(await anybody.get(f"/media/image/{image['key']}")) == (400, "not_found")
+        assert media_code(await anonymous.get(f"/media/image/{image['key']}")) == (400, "not_found")
     assert await place.names(image["key"]) == []
 
 
@@ -81,11 +81,11 @@ async def test_the_addresses_in_the_record_serve_the_picture_in_every_size(
 ) -> None:
     image = await uploaded(client, picture("png", 1800, 900))
     assert set(image["sizes"]) == {"thumb", "default", "large"}
-    async with place.anybody() as anybody:
-        shown = {size: await anybody.get(url) for size, url in image["sizes"].items()}
+    async with place.anonymous() as anonymous:
+        shown = {size: await anonymous.get(url) for size, url in image["sizes"].items()}
         sizes = {size: opened(answer.content).size for size, answer in shown.items()}
         assert sizes == {"thumb": (150, 75), "default": (800, 400), "large": (1600, 800)}
-        assert (await anybody.get(image["url"])).content == shown["default"].content
+        assert (await anonymous.get(image["url"])).content == shown["default"].content
         assert image["url"].startswith("http://catalogue/media/image/")
 
 
@@ -113,8 +113,8 @@ async def test_keys_without_the_permission_and_other_accounts_do_not_come_in(
 ) -> None:
     where = f"/images/{(await uploaded(client))['key']}"
     url = {"url": host.respond("/a.png", picture())}
-    async with place.client("content:read") as reader, place.client() as stranger, place.anybody() as anybody:
-        for caller, expected in ((reader, (403, "forbidden")), (anybody, (401, "unauthorized"))):
+    async with place.client("content:read") as reader, place.client() as stranger, place.anonymous() as anonymous:
+        for caller, expected in ((reader, (403, "forbidden")), (anonymous, (401, "unauthorized"))):
             assert code(await upload(caller, picture())) == expected
             assert code(await caller.post("/images/upload_from_url", json=url)) == expected
             assert code(await caller.delete(where)) == expected

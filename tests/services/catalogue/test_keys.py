@@ -88,12 +88,12 @@ async def test_other_accounts_keys_do_not_exist(place: Place, owner: httpx.Async
 
 async def test_every_route_needs_the_permission(place: Place, owner: httpx.AsyncClient) -> None:
     others = [permission for permission in PERMISSIONS if permission != "keys:manage"]
-    async with place.client(*others, account=owner.headers["x-account"]) as client, place.anybody() as anybody:
+    async with place.client(*others, account=owner.headers["x-account"]) as client, place.anonymous() as anonymous:
         for method, path in (("GET", "/keys"), ("POST", "/keys"), ("GET", "/keys/k"), ("DELETE", "/keys/k")):
             body = {"permissions": ["content:read"]} if method == "POST" else None
             refused = await client.request(method, path, json=body)
             assert (code(refused), refused.json()["permission"]) == ((403, "forbidden"), "keys:manage")
-            assert code(await anybody.request(method, path, json=body)) == (401, "unauthorized")
+            assert code(await anonymous.request(method, path, json=body)) == (401, "unauthorized")
 
 
 async def test_nobody_hands_out_a_permission_that_he_lacks(place: Place, owner: httpx.AsyncClient) -> None:
@@ -116,7 +116,7 @@ async def test_nobody_hands_out_more_time_networks_or_rate_than_he_has(place: Pl
     writer, account = place.environments["production"].writer, "narrow"
     rules = KeyRules("", microseconds(parse_timestamp(LATER)), ("127.0.0.0/8", "2001:db8::/32"), 7)
     issued = await issue_key(writer, account, PERMISSIONS, rules)
-    async with place.anybody() as client:
+    async with place.anonymous() as client:
         client.headers["authorization"] = f"Bearer {issued.api_key}"
         inherited = await made(client)
         assert (inherited["expires"], inherited["rate"]) == (LATER, 7)

@@ -45,15 +45,15 @@ async def test_a_picture_is_fetched_and_replaced_by_its_address(
 ) -> None:
     host.respond("/main%20stage.png", picture("png", 40, 20))
     host.respond("/second.jpg", picture("jpg", 20, 80))
-    async with place.legacy(environment) as client, place.anybody() as anybody:
+    async with place.legacy(environment) as client, place.anonymous() as anonymous:
         image = await made(client, base, url=host.url("/main%20stage.png"), title="Stage")
         key = image["image_id"]
         assert (image["title"], image["ratio"]) == ("Stage", 2.0)
-        first = await anybody.get(f"/media/image/{key}")
+        first = await anonymous.get(f"/media/image/{key}")
         changed = await client.post(f"{base}/images/{key}", data={"url": host.url("/second.jpg")})
         assert changed.json() == image | {"ratio": 0.25}
         assert (await client.get(f"{base}/images/{key}")).json() == changed.json()
-        second = await anybody.get(f"/media/image/{key}", headers={"If-None-Match": first.headers["etag"]})
+        second = await anonymous.get(f"/media/image/{key}", headers={"If-None-Match": first.headers["etag"]})
         assert (second.status_code, second.headers["content-type"]) == (200, "image/jpeg")
         assert opened(second.content).size == (20, 80)
         assert await place.names(key, environment) == ["original"]

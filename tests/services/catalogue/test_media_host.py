@@ -56,14 +56,14 @@ async def test_all_who_ask_at_once_have_one_rendition_made(
 
 async def test_a_picture_that_was_read_need_not_be_read_again(place: Place, client: httpx.AsyncClient) -> None:
     path = (await uploaded(client, picture("jpg", 900, 900)))["url"]
-    async with place.anybody() as anybody:
-        first = await anybody.get(path)
+    async with place.anonymous() as anonymous:
+        first = await anonymous.get(path)
         assert first.headers["cache-control"] == "public, max-age=86400"
         tag = first.headers["etag"]
-        again = await anybody.get(path, headers={"If-None-Match": f'"x", {tag}'})
+        again = await anonymous.get(path, headers={"If-None-Match": f'"x", {tag}'})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
         assert again.headers["cache-control"] == first.headers["cache-control"]
-        assert (await anybody.get(path, headers={"If-None-Match": '"x"'})).status_code == 200
+        assert (await anonymous.get(path, headers={"If-None-Match": '"x"'})).status_code == 200
 
 
 async def test_an_unknown_size_is_refused(client: httpx.AsyncClient) -> None:
@@ -79,13 +79,13 @@ async def test_a_private_picture_is_for_keys_of_its_account(place: Place, client
     own = await client.get(path)
     assert (own.status_code, own.headers["cache-control"]) == (200, "private, no-cache")
     async with (
-        place.anybody() as anybody,
+        place.anonymous() as anonymous,
         place.client() as stranger,
         place.client("content:write", account=account) as writer,
         place.client("content:read", account=account) as reader,
     ):
-        assert media_code(await anybody.get(path)) == (401, "unauthorized")
-        assert media_code(await anybody.get(path, headers={"If-None-Match": own.headers["etag"]})) == (
+        assert media_code(await anonymous.get(path)) == (401, "unauthorized")
+        assert media_code(await anonymous.get(path, headers={"If-None-Match": own.headers["etag"]})) == (
             401,
             "unauthorized",
         )
@@ -94,8 +94,8 @@ async def test_a_private_picture_is_for_keys_of_its_account(place: Place, client
         assert (await reader.get(path)).content == own.content
         token = reader.headers["authorization"].removeprefix("Bearer ")
         pair = {"service-brand": account, "service-key": token}
-        assert (await anybody.get(path, headers=pair)).status_code == 200
-        assert media_code(await anybody.get(path, headers=pair | {"service-brand": "other"})) == (
+        assert (await anonymous.get(path, headers=pair)).status_code == 200
+        assert media_code(await anonymous.get(path, headers=pair | {"service-brand": "other"})) == (
             401,
             "unauthorized",
         )
@@ -110,13 +110,13 @@ async def test_the_media_host_shows_pictures_of_the_test_environment_too(place: 
         for body in ({}, private)
     ]
     async with (
-        place.anybody() as anybody,
+        place.anonymous() as anonymous,
         place.client(account="a", environment="test") as own,
         place.client(account="a") as namesake,
     ):
-        assert (await anybody.get(f"/media/image/{keys[0]}")).status_code == 200
+        assert (await anonymous.get(f"/media/image/{keys[0]}")).status_code == 200
         assert (await own.get(f"/media/image/{keys[1]}")).status_code == 200
-        for caller in (anybody, namesake):
+        for caller in (anonymous, namesake):
             assert media_code(await caller.get(f"/media/image/{keys[1]}")) == (401, "unauthorized")
         assert code(await namesake.get(f"/images/{keys[0]}")) == (404, "not_found")
     assert await place.names(keys[0], "test") == ["original"]

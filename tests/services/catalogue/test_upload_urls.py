@@ -32,7 +32,7 @@ async def renewed(writer: httpx.AsyncClient, record: dict[str, Any], **headers: 
 
 
 async def test_who_may_only_read_is_not_given_an_address_that_takes_writes(place: Place) -> None:
-    async with place.client() as writer, place.anybody() as anybody:
+    async with place.client() as writer, place.anonymous() as anonymous:
         record = await a_file(writer)
         async with place.client("content:read", account=writer.headers["x-account"]) as reader:
             shown = await reader.get(f"/files/{record['key']}")
@@ -42,19 +42,19 @@ async def test_who_may_only_read_is_not_given_an_address_that_takes_writes(place
             refused = await reader.post(f"/files/{record['key']}/upload_url")
             assert refused.status_code == 403
         assert (await writer.get(f"/files/{record['key']}")).json()["upload_url"] == record["upload_url"]
-        assert (await anybody.get(record["upload_url"])).content == b"mine"
+        assert (await anonymous.get(record["upload_url"])).content == b"mine"
 
 
 async def test_a_renewed_address_ends_the_earlier_ones_and_keeps_the_bytes(place: Place) -> None:
-    async with place.client() as writer, place.client() as stranger, place.anybody() as anybody:
+    async with place.client() as writer, place.client() as stranger, place.anonymous() as anonymous:
         record = await a_file(writer)
         new = await renewed(writer, record)
         assert new["upload_url"] != record["upload_url"]
         assert new["is_scanned"] == (await writer.get(f"/files/{record['key']}")).json()["is_scanned"]
         for method in ("GET", "PUT", "DELETE"):
-            assert (await anybody.request(method, record["upload_url"], content=b"x")).status_code == 404
-        assert (await anybody.get(new["upload_url"])).content == b"mine"
-        assert (await anybody.put(new["upload_url"], content=b"new")).status_code == 204
+            assert (await anonymous.request(method, record["upload_url"], content=b"x")).status_code == 404
+        assert (await anonymous.get(new["upload_url"])).content == b"mine"
+        assert (await anonymous.put(new["upload_url"], content=b"new")).status_code == 204
         patched = await writer.patch(f"/files/{record['key']}", json={**new, "description": "x"})
         assert patched.status_code == 200, patched.text
         assert patched.json()["upload_url"] == new["upload_url"]
@@ -78,7 +78,7 @@ async def test_a_renewal_sent_again_with_its_key_renews_once(place: Place) -> No
 
 
 async def test_an_upload_that_a_renewal_overtakes_is_refused_and_leaves_nothing(place: Place) -> None:
-    async with place.client() as writer, place.anybody() as anybody:
+    async with place.client() as writer, place.anonymous() as anonymous:
         record = await a_file(writer)
         begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -88,12 +88,12 @@ async def test_an_upload_that_a_renewal_overtakes_is_refused_and_leaves_nothing(
             await go_on.wait()
             yield b"irs"
 
-        sending = asyncio.create_task(anybody.put(record["upload_url"], content=slowly()))
+        sending = asyncio.create_task(anonymous.put(record["upload_url"], content=slowly()))
         await begun.wait()
         new = await renewed(writer, record)
         go_on.set()
         assert (await sending).status_code == 404
-        assert (await anybody.get(new["upload_url"])).content == b"mine"
+        assert (await anonymous.get(new["upload_url"])).content == b"mine"
         prefix = f"{environment_files(place.environments['production'].namespace)}files/"
         assert len([name for name in await place.store.names(prefix) if f"/{record['key']}/" in name]) == 1
 

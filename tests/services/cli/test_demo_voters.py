@@ -23,30 +23,30 @@ KEYS = [f"p{number}" for number in range(8)]
 def test_the_same_seed_draws_the_same_ballots_of_every_kind() -> None:
     draws = [[VoterPopulation(KEYS, 100, seed=7).draw() for _ in range(3)] for _ in range(2)]
     assert draws[0] == draws[1]
-    electorate = VoterPopulation(KEYS, 100, seed=1)
+    voters = VoterPopulation(KEYS, 100, seed=1)
     for _ in range(1_000):
-        ballot = electorate.draw()
+        ballot = voters.draw()
         if ballot.kind == "free":
-            electorate.accepted(ballot)
-    kinds = {electorate.draw().kind for _ in range(1_000)}
+            voters.accepted(ballot)
+    kinds = {voters.draw().kind for _ in range(1_000)}
     assert kinds >= {"free", "paid", "anonymous", "eager", "neighbour", "reused id", "malformed"}
 
 
-async def crowd_told(
+async def voters_answered(
     answer: Callable[[httpx.Request], httpx.Response],
     until: Callable[[AcceptedResults], bool],
 ) -> tuple[AcceptedResults, VoterPopulation]:
-    books, electorate = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
+    results, voters = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
     transport = httpx.MockTransport(answer)
     async with httpx.AsyncClient(transport=transport, base_url="http://tally") as client:
-        crowd = VoterLoad(client, "contest", electorate, books, rate=200)
+        load = VoterLoad(client, "contest", voters, results, rate=200)
         stop = asyncio.Event()
-        voting = asyncio.create_task(crowd.vote_until(stop))
-        await eventually(lambda: until(books))
+        voting = asyncio.create_task(load.vote_until(stop))
+        await eventually(lambda: until(results))
         stop.set()
         await voting
-        await crowd.settle(60)
-    return books, electorate
+        await load.settle(60)
+    return results, voters
 
 
 def accept_singles(request: httpx.Request) -> httpx.Response:
@@ -68,46 +68,46 @@ async def test_what_was_not_answered_is_sent_again_under_the_same_id() -> None:
             raise httpx.ReadError("gone")
         return accept_singles(request)
 
-    books, _ = await crowd_told(answer, lambda books: bool(books.accepted))
-    assert books.accepted
-    assert not books.in_doubt
-    assert books.retries["ledger_catching_up"] == books.retries["no_answer"] > 0
+    results, _ = await voters_answered(answer, lambda results: bool(results.accepted))
+    assert results.accepted
+    assert not results.in_doubt
+    assert results.retries["ledger_catching_up"] == results.retries["no_answer"] > 0
     assert set(bodies.values()) == {3}
 
 
-async def test_who_is_never_told_is_in_doubt_and_not_accepted() -> None:
+async def test_a_vote_without_an_answer_is_in_doubt_and_not_accepted() -> None:
     asked: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(request)
         return httpx.Response(503, json={"code": "log_unavailable"}, headers={"retry-after": "1"})
 
-    books, electorate = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
+    results, voters = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://tally") as client:
-        crowd = VoterLoad(client, "contest", electorate, books, rate=200)
+        load = VoterLoad(client, "contest", voters, results, rate=200)
         stop = asyncio.Event()
-        voting = asyncio.create_task(crowd.vote_until(stop))
+        voting = asyncio.create_task(load.vote_until(stop))
         await eventually(lambda: len(asked) > 10)
         stop.set()
         await voting
-        await crowd.settle(0.1)
-    assert books.in_doubt
-    assert books.in_doubt.keys() <= electorate.ids
-    assert not books.accepted
+        await load.settle(0.1)
+    assert results.in_doubt
+    assert results.in_doubt.keys() <= voters.ids
+    assert not results.accepted
 
 
-async def test_items_of_a_batch_are_told_apart() -> None:
+async def test_items_of_a_batch_are_distinguished() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if not request.url.path.endswith("/batch"):
             return httpx.Response(409, json={"code": "participant_limit_reached"})
         return accept_singles(request)
 
-    def all_kinds(books: AcceptedResults) -> bool:
-        refused = books.refusals["validation_failed"] and books.refusals["participant_limit_reached"]
-        return bool(books.accepted and refused)
+    def all_kinds(results: AcceptedResults) -> bool:
+        refused = results.refusals["validation_failed"] and results.refusals["participant_limit_reached"]
+        return bool(results.accepted and refused)
 
-    books, electorate = await crowd_told(answer, all_kinds)  # batches come one a second on average, at random
-    assert books.accepted.keys() <= electorate.ids
+    results, voters = await voters_answered(answer, all_kinds)  # batches come one a second on average, at random
+    assert results.accepted.keys() <= voters.ids
 
 
 def test_the_screen_fits_a_small_terminal() -> None:
@@ -129,12 +129,12 @@ def test_the_screen_fits_a_small_terminal() -> None:
             "total_vote_sources": [{"source": "c-free", "count": 8}, {"source": "c-paid", "count": 1_234_559}],
         }
 
-    books = AcceptedResults()
+    results = AcceptedResults()
     for number, code in enumerate(("participant_limit_reached", "idempotency_key_reused", "ip_limit_reached") * 9):
-        books.refusals[f"{code}{number}"] = 10_000
-    books.retries.update({"log_unavailable": 12_345, "views_unavailable": 12_345, "no_answer": 12_345})
+        results.refusals[f"{code}{number}"] = 10_000
+    results.retries.update({"log_unavailable": 12_345, "views_unavailable": 12_345, "no_answer": 12_345})
     sample = Sample("contest", dict(zip(KEYS, PARTICIPANTS, strict=True)))
-    screen = Screen(sample, cast(LiveMetrics, Still()), books, "http://127.0.0.1:8080", 60)
+    screen = Screen(sample, cast(LiveMetrics, Still()), results, "http://127.0.0.1:8080", 60)
     console = Console(width=80, height=24, force_terminal=True, color_system=None)
     with console.capture() as captured:
         console.print(screen.render(console))

@@ -51,7 +51,7 @@ def a_body(token: str, **changes: Any) -> dict[str, Any]:
 
 @dataclass
 class Environment:
-    """The logs and views of a deployment in which nobody casts what is bought."""
+    """The logs and views of a deployment without a process that casts what is bought."""
 
     purchases: FoldedPurchases
     votes: Topic
@@ -295,7 +295,7 @@ async def test_a_removal_behind_the_close_is_no_orphan(env: Environment) -> None
     assert (code, found["held"], found["votes"]) == (0, 1, 1)
 
 
-async def test_what_was_bought_in_a_contest_without_its_secret_is_told_apart(env: Environment) -> None:
+async def test_purchases_of_a_contest_without_its_secret_are_listed_apart(env: Environment) -> None:
     recorded, cast = await env.bought("t1")
     await env.append(recorded, cast)
     await erase_contest_secret(env.store, CONTEST)

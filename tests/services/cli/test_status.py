@@ -178,7 +178,7 @@ async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log
     assert "until it is dropped" in notes_of(await read_status(log.stack))[0]
 
 
-async def test_how_far_a_replay_is_is_told_of_all_its_partitions_together(log: FoldedLog) -> None:
+async def test_a_replays_progress_covers_all_its_partitions(log: FoldedLog) -> None:
     await log.append([a_cast(vote_id=str(n)) for n in range(9)])
     await log.fold()
     generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
@@ -257,7 +257,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_deployment(monkeypatch, log.stack)
-    monkeypatch.setattr("libs.monitoring.problems.BEHIND_S", 60.0)  # nobody folds the purchases here
+    monkeypatch.setattr("libs.monitoring.problems.BEHIND_S", 60.0)  # no process folds the purchases here
 
     status = partial(run, "status", "--data-dir", "none")
     plain = await status()

@@ -94,7 +94,7 @@ async def test_another_object_store_is_named_with_the_way_out(
     assert (await run("create")).exit_code == 1
 
 
-async def test_a_topic_that_something_else_began_is_told_from_one_that_is_empty(
+async def test_a_topic_that_something_else_began_differs_from_one_that_is_empty(
     stack: DeploymentAddresses,
 ) -> None:
     votes, purchases, *others = topics_of(stack.namespace, 2)

@@ -62,7 +62,7 @@ def alive(pids: dict[str, int]) -> set[str]:
     return {name for name, pid in pids.items() if start_time(pid) is not None}
 
 
-async def test_killed_servers_and_parts_come_back_and_neither_sigkill_nor_sigterm_leaves_anybody(up: Up) -> None:
+async def test_killed_servers_and_parts_come_back_and_neither_sigkill_nor_sigterm_leaves_a_process(up: Up) -> None:
     pids = await up.pids()
     assert alive(pids) == {"gateway", "projector", "kafka", "valkey"}
     assert up.process.pid not in pids.values()

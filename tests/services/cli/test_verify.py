@@ -35,7 +35,7 @@ async def log(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[
 
 
 def an_hour_of_votes(start: int = 0, voters: int = 40) -> list[Event | bytes]:
-    """Everything that a fold must tell apart: sources, repeats, limits, fences, poison, voters of many votes."""
+    """Everything that a fold must distinguish: sources, repeats, limits, fences, poison, voters of many votes."""
     votes: list[Event | bytes] = []
     for i in range(start, start + voters):
         voter, source = f"voter {i}", "c-paid" if i % 3 == 0 else "c-free"
@@ -153,7 +153,7 @@ async def test_one_doctored_field_of_any_hash_is_found(log: FoldedLog, name: str
 
 @pytest.fixture
 async def many_minutes(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
-    """All that happens, an event every twenty seconds."""
+    """All kinds of events, one every twenty seconds."""
     async with folded_log(kafka, valkey_address, namespace, given_times=True) as log:
         await log.begin_catalogue()
         await log.append(all_that_happens(), at_ms=NOW // 1000, apart_ms=20_000)

@@ -88,14 +88,14 @@ async def test_it_says_what_tally_status_says(log: FoldedLog, catalogue: Catalog
     )
     async with served(log, catalogue) as client:
         found = await status(client)
-        told = json.loads(json.dumps(as_json(await read_status(log.stack))))
+        read = json.loads(json.dumps(as_json(await read_status(log.stack))))
     first = found["projections"]["votes"][0]
     assert (first["position"], first["end"], first["lag"], first["quarantined"]) == (4, 5, 1, 1)
     (building,) = found["generations"]
     assert (building["state"], building["processed"], building["end"]) == ("building", 0, 5)
     assert {"gate", "quarantine"} <= {problem["kind"] for problem in found["problems"]}
     for name in ("projections", "totals", "generations", "sealed", "problems"):
-        assert settled(found[name]) == settled(told[name])
+        assert settled(found[name]) == settled(read[name])
 
 
 async def test_it_takes_the_permission_operations(log: FoldedLog, catalogue: Catalogue) -> None:

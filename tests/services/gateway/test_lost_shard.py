@@ -1,4 +1,4 @@
-"""A shard of a Valkey Cluster that is lost: it refuses its own voters, nobody else's, until it is back."""
+"""A shard of a Valkey Cluster that is lost: it refuses its own voters, no others, until it is back."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Path
             each.wait()
 
 
-async def test_callers_are_told_no_address_and_the_log_says_why_without_a_password(
+async def test_callers_receive_no_address_and_the_log_says_why_without_a_password(
     gateway: tuple[httpx.AsyncClient, Path],
 ) -> None:
     client, log = gateway
@@ -100,8 +100,8 @@ async def test_callers_are_told_no_address_and_the_log_says_why_without_a_passwo
         request_id = uuid.uuid4().hex
         body = {"voter_id": "v", "participant_key": "p"} if method == "POST" else None
         answer = await client.request(method, path, headers={**headers, "x-request-id": request_id}, json=body)
-        for told in (PASSWORD, "secret-bucket", "127.0.0.1", *OUR_WORDS):
-            assert told not in f"{answer.headers} {answer.text}", (path, answer.text)
+        for secret in (PASSWORD, "secret-bucket", "127.0.0.1", *OUR_WORDS):
+            assert secret not in f"{answer.headers} {answer.text}", (path, answer.text)
         if answer.status_code == 503 and path != "/readyz":
             unavailable.append(request_id)
     assert len(unavailable) > 5

@@ -29,8 +29,8 @@ async def secret(account: str) -> bytes:
     return SECRET
 
 
-class Everybody:
-    """Lets everybody in, as a reader and writer of purchases."""
+class AllPermissions:
+    """Authenticates every request with the permissions to read and write purchases."""
 
     async def authenticate(self, scope: object) -> Any:
         return SimpleNamespace(account="a1", permissions=frozenset({"purchases:read", "purchases:write"}))
@@ -70,7 +70,7 @@ async def test_purchases_that_cannot_be_read_hide_no_others(
         corrupted = bought[:1] + bought[2:4] + bought[7:]
         for one in corrupted:
             await purchases.corrupt(one)
-        auth: Any = Everybody()
+        auth: Any = AllPermissions()
         bounds: Any = None
         api = FastAPI()
         register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret), bounds)
@@ -103,7 +103,7 @@ async def test_a_purchase_that_cannot_be_read_says_so_where_it_is_asked_for(
 
         await eventually(are_recorded)
         await purchases.corrupt(bad)
-        auth: Any = Everybody()
+        auth: Any = AllPermissions()
         requests: Any = None
         bounds: Any = None
         api = FastAPI()

@@ -43,7 +43,7 @@ HOUR = 3600 * SECOND
 
 @dataclass
 class ProjectorEnvironment:
-    """Contests of one account, and the votes of everybody."""
+    """Contests of one account, and all votes."""
 
     settings: Settings
     topic: Topic

@@ -27,7 +27,7 @@ from tests.support.eventually import eventually
 pytestmark = pytest.mark.slow
 
 
-async def test_a_reopened_contest_takes_votes_again_and_closes_anew(env: ProjectorEnvironment) -> None:
+async def test_a_reopened_contest_takes_votes_again_and_closes_again(env: ProjectorEnvironment) -> None:
     contest = await env.contest(end=await env.now() + HOUR)
     await source(env, contest, "sms")
     assert await env.vote(contest)
@@ -49,7 +49,7 @@ async def test_a_reopened_contest_takes_votes_again_and_closes_anew(env: Project
 
 
 async def test_marks_that_come_late_or_twice_change_nothing(env: ProjectorEnvironment) -> None:
-    """Of managers that slept: beside the reopening, behind it, and behind the next closing."""
+    """Of managers that slept: beside the reopening, after it, and after the next closing."""
     contest = await env.contest(end=await env.now() + SECOND)
     await env.closes(contest)
     late = [ContestClosed(contest, 1), ContestClosed(contest, 1, "sms")]
@@ -151,7 +151,7 @@ async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(env: Projecto
         await env.reopener.reopen(ACCOUNT, contest, later + SECOND)
 
 
-async def test_a_catalogue_that_is_folded_anew_finds_all_settled(env: ProjectorEnvironment) -> None:
+async def test_a_catalogue_that_is_folded_again_finds_all_settled(env: ProjectorEnvironment) -> None:
     contest = await env.contest(end=await env.now() + HOUR)
     assert await env.vote(contest)
     await env.ends(contest)

@@ -59,7 +59,7 @@ class Deployment:
         await self.writer.start()
 
     async def start(self) -> asyncio.subprocess.Process:
-        # into a file: a pipe that nobody reads would stop a process that says much
+        # into a file: a pipe that is not read would stop a process that writes much
         with self._said.open("ab") as stderr:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,

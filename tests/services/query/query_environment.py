@@ -209,7 +209,7 @@ class QueryEnvironment:
         return a_cast(participant, count, voter=voter, vote_id=f"v{self._ids}", **({"contest": "song"} | changes))
 
     def position_after(self, event: VoteCast) -> str:
-        """The token that its writer would hear."""
+        """The token that its writer would receive."""
         partition = self._topic.partition_of(event.voter)
         return encode_positions({partition: self._next[partition] + 1})
 

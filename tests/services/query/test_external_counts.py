@@ -10,7 +10,7 @@ MAPPING = {"A": "a", "A2": "a", "B": "b"}
 
 
 async def song(env: QueryEnvironment, **registration: Any) -> str:
-    """Two participants; text messages that know them by letters, `a` by two of them."""
+    """Two participants; text messages that name them by letters, `a` by two of them."""
     await env.production.create("contests", "song", contest())
     for participant in "ab":
         await env.production.enter("song", participant)

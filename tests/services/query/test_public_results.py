@@ -217,7 +217,7 @@ def test_caches_never_answer_past_a_change_of_phase(start_s: float, end_s: float
 async def test_right_before_a_change_of_phase_even_what_did_not_change_is_sent_whole(
     env: QueryEnvironment,
 ) -> None:
-    """nginx, told by a 304 to keep nothing, keeps what it has for as long as it was told at first."""
+    """nginx, when a 304 forbids caching, keeps its response for as long as the first one allowed."""
     end = timestamp(time.time_ns() // 1_000 + 1_500_000)
     await song(env, end=end)
     first = await env.client.get(PATH)

@@ -124,7 +124,7 @@ def test_what_is_shown_while_hidden_does_not_depend_on_the_counts(
 
 
 def _hidden(snapshot: Snapshot) -> tuple[Any, ...]:
-    """All that a reader without special rights, and the public, get."""
+    """The results for a reader without special rights, and for the public."""
     totals = snapshot.totals(frozenset({"results:read", "content:read"}), NOW)
     page = ContestPage("acme", snapshot.phase, snapshot.stored, snapshot.approved, totals, {})
     answer = hidden(snapshot)

@@ -212,7 +212,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/legacy/dev/v2/timeslots/{timeslot_key}": "a record",
     "/dashboard/session": "whose it is",
 } | {
-    path: "records of a resource that knows nothing of votes"
+    path: "records of a resource without votes"
     for several, one in (
         ("apps", "app"),
         ("articles", "article"),

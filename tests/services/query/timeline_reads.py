@@ -12,7 +12,7 @@ ONE_MINUTE = 60_000_000
 
 
 def minute(number: int) -> str:
-    """When the minute begins, counted from that of the first vote."""
+    """The beginning of the minute, counted from that of the first vote."""
     text = timestamp((START + number) * ONE_MINUTE)
     assert text is not None
     return text

@@ -48,7 +48,7 @@ class Book:
         return epoch, renews_at
 
     def latest(self) -> int:
-        """When the latest free vote was accepted; where spilled ones may be later, no earlier than that."""
+        """The time of the latest free vote; where spilled ones may be later, no earlier than that."""
         if self.standing.latest:
             return self.standing.latest
         kept = [vote.cast for vote in self.standing.votes.values()]

@@ -71,6 +71,6 @@ FOLD_MUTATIONS: dict[str, dict[str, Any]] = {
     "an operation voids again and again": {"void": _an_operation_voids_again_and_again},
     "an operation restores what another one voided": {"void": _an_operation_restores_what_another_voided},
     "a voided vote cannot be removed": {"remove": _a_voided_vote_cannot_be_removed},
-    "voids at once behind the close": {"void_later": _voids_at_once_behind_the_close},
+    "voids at once after the close": {"void_later": _voids_at_once_behind_the_close},
 }
 """Methods of the fold itself, for the ledger and for what it is compared with alike."""

@@ -57,7 +57,7 @@ class Ledger(Protocol):
         """Return the differences between the view and `tally`; empty if there are none."""
 
     def snapshot(self) -> Any:
-        """All that the server holds now."""
+        """The present content of the server."""
 
     def restart(self, snapshot: Any, clock_step_ms: int = 0) -> None:
         """Come back as another server, holding only `snapshot`, its clock off by `clock_step_ms`."""

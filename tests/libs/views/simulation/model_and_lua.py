@@ -28,7 +28,7 @@ class Both:
         assert lua == model
         return answers
 
-    def tell(self, *events: Event) -> None:
+    def append(self, *events: Event) -> None:
         """Append to each log its own form of an event."""
         for log, event in zip(self.logs, events * (2 // len(events)), strict=True):
             log.append(event)

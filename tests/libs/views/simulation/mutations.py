@@ -147,7 +147,7 @@ class BeginsPeriodsPastPendingVotes(ModelLedger):
 
 
 class VotersRemoveWhatIsVoided(ModelLedger):
-    """A second DELETE is told that a vote counts no more, which may be restored."""
+    """A second DELETE is answered that a vote counts no more, which may be restored."""
 
     def _undecided(self, command: CastVote | RemoveVote, folded: FoldedVote | None) -> RemovalAnswer | None:
         if folded is not None and folded.status is VoteStatus.VOIDED and isinstance(command, RemoveVote):
@@ -246,7 +246,7 @@ ADMISSION_MUTATIONS = {
         ("if operations[#operations] ~= operation then return false end", "")
     ],
     "what is not voided is restored": [("~= from then return false end", "== LATE then return false end")],
-    "voids at once behind the close": [
+    "voids at once after the close": [
         ("return c:void_later(voter .. digest .. 'V', offset, restored, operation)", "")
     ],
     "a voided vote that is replaced counts no voter": [

@@ -12,7 +12,7 @@ CLOCK_TOLERANCE_US: Final = 20_000
 
 
 def projector(system: SimulatedSystem) -> Steps:
-    """Folds on from where it believes to be. A late one is refused and seeks."""
+    """Folds on from its last known position. A late one is refused and seeks."""
     at = system.believed_position()
     while True:
         batch = system.log[at.offset : at.offset + system.rng.randint(1, 6)]
@@ -31,7 +31,7 @@ def fencer(system: SimulatedSystem) -> Steps:
     """Shuts the gate when in doubt, and appends the fence whose fold opens it.
 
     Patience is by the fencer's own turns. A clock that both the server's and the fencer's say is in the future is
-    in doubt, too: behind the fence it may go back.
+    in doubt, too: after the fence it may go back.
     """
     suspect, since, end = None, 0, None
     while True:
@@ -105,14 +105,14 @@ def config_raiser(system: SimulatedSystem) -> Steps:
 
 
 def may_close(system: SimulatedSystem, contest: Contest, state: ClosingState) -> bool:
-    """Nobody is admitted any more by what held before the closing, and nobody who was is pending."""
+    """No vote is admitted any more by what held before the closing, and none that was is pending."""
     decided = next(change.version for change in system.catalogue if change.closed == contest.closed)
     in_force = state.in_force is None or state.in_force >= decided
     return state.open and in_force and not state.pending
 
 
 def closer(system: SimulatedSystem) -> Steps:
-    """Appends the mark of a closing once nothing can be counted behind it any more, and that of a reopening."""
+    """Appends the mark of a closing once nothing can be counted after it any more, and that of a reopening."""
     while True:
         yield system.rng.randint(1, 6)
         contest = system.catalogue[-1]

@@ -58,7 +58,7 @@ def check_fold(contest: ContestTally, count: PlainCount) -> None:
     ids = Counter(vote.status for vote in count.votes.values())
     demand(contest.ids == ids, f"ids {contest.ids}, counted plainly {ids}")
     demand(not ids[VoteStatus.OVERRULED], "a vote was overruled")
-    demand(not ids[VoteStatus.LATE], "a vote came behind the close")
+    demand(not ids[VoteStatus.LATE], "a vote came after the close")
     figures = {key: its for key, its in contest.figures.items() if its != VoteSums()}
     demand(figures == count.figures(), f"figures {figures}, counted plainly {count.figures()}")
     rated = {name: sums for name, sums in contest.ratings.items() if sums.count}
@@ -114,7 +114,7 @@ def check_periods(system: SimulatedSystem, count: PlainCount) -> None:
             free.setdefault(vote.cast.voter, []).append(vote.cast)
     for casts in free.values():
         epoch, latest = 0, set[int]()
-        # the clock of a server that lost it may go back, but only behind a fence
+        # the clock of a server that lost it may go back, but only after a fence
         for cast in sorted(casts, key=lambda cast: (cast.incarnation, cast.accepted_at, cast.epoch)):
             if latest:
                 moments = [change.renewal.after(moment) for change in system.changes for moment in latest]
@@ -140,11 +140,11 @@ def check_allowances(system: SimulatedSystem, count: PlainCount) -> None:
 
 
 def check_close(system: SimulatedSystem, contest: ContestTally) -> None:
-    """Nothing behind the mark in force has changed a figure."""
+    """Nothing after the close marker in force has changed a count."""
     if contest.closed > 0:
         mark = system.log.index(ContestClosed("contest", contest.closed))
         then = folded(system.log[:mark]).contests.get("contest", ContestTally())
-        demand(then.figures == contest.figures and then.ids == contest.ids, "the result changed behind the close")
+        demand(then.figures == contest.figures and then.ids == contest.ids, "the result changed after the close")
 
 
 def check_sources(contest: ContestTally, log: list[Event]) -> None:

@@ -121,7 +121,7 @@ class Voting:
         self._request(Casting(vote), lambda ledger: ledger.reserve(self.contest, vote))
 
     def remove(self) -> None:
-        """Most often a vote of which the log knows."""
+        """Most often a vote in the log."""
         cast: list[CastVote | VoteCast] = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
         vote = self.rng.choice([self.some_vote(), *cast])
         command = RemoveVote("contest", vote.voter, vote.vote_id)
@@ -156,7 +156,7 @@ class Voting:
         errand, answers = self.granted[at]
         if self.rng.random() < 0.8:
             del self.granted[at]
-        self.both.tell(*(errand.event(answer) for answer in answers))
+        self.both.append(*(errand.event(answer) for answer in answers))
 
     def give_up(self) -> None:
         """The log has definitely refused an attempt, the only one."""
@@ -208,26 +208,26 @@ class Voting:
             source = self.rng.choice([None, None, "sms", "tv"])
             self.marks.append(ContestClosed("contest", self.contest.closed, source))
         if self.marks:
-            self.both.tell(self.rng.choice([self.marks[-1], *self.marks]))
+            self.both.append(self.rng.choice([self.marks[-1], *self.marks]))
 
     def void_marks(self) -> None:
         if self.contest.reopened:
             at_most = (None, None, 1, 2)[len(self.both.logs[0]) % 4]
-            self.both.tell(ContestReopened("contest", self.contest.reopened, at_most))
+            self.both.append(ContestReopened("contest", self.contest.reopened, at_most))
 
     def void(self) -> None:
         """An operation voids a vote, or restores it: again, and out of order, too."""
         cast: list[CastVote | VoteCast] = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
         vote = self.rng.choice([self.some_vote(), *cast, *cast])
         what = "contest", vote.voter, vote.vote_id, self.rng.choice("vw"), 0
-        self.both.tell(self.rng.choice([VoteVoided, VoteVoided, VoteRestored])(*what))
+        self.both.append(self.rng.choice([VoteVoided, VoteVoided, VoteRestored])(*what))
 
     def report(self) -> None:
         source, mode = self.rng.choice(["sms", "tv"]), self.rng.choice(["cumulative", "cumulative", "delta"])
         counts = tuple((mapped, self.rng.randrange(9), 1, 0) for mapped in "xy" if self.rng.random() < 0.7)
         allow = self.rng.random() < 0.3
         name = str(self.rng.randrange(12))
-        self.both.tell(a_report(name, *counts, source=source, mode=mode, allow_decrease=allow))
+        self.both.append(a_report(name, *counts, source=source, mode=mode, allow_decrease=allow))
 
     def look(self) -> None:
         vote = self.some_vote()

@@ -90,7 +90,7 @@ class SimulatedSystem:
     due: list[Contest] = field(default_factory=list)
     """Changes that were folded, and are still to be raised."""
     latest_moments: dict[int, int] = field(default_factory=dict)
-    """When a vote was accepted last, by incarnation."""
+    """The time of the last accepted vote, by fence epoch."""
     caches: list[Contest] = field(default_factory=list)
     """Each ingestion worker's copy of the contest."""
     successes: list[Success] = field(default_factory=list)

@@ -50,7 +50,7 @@ FINDS = {
     "a removal that a fence ended is done": 31,
     "voiding frees the slot": 32,
     "a voided vote cannot be removed": 35,
-    "voids at once behind the close": 92,
+    "voids at once after the close": 92,
     "the sums of the former period are merged": 56,
     "no run id": 14,
     "pending outlives the fence": 32,

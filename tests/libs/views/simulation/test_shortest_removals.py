@@ -54,7 +54,7 @@ def test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace(ledger: L
 
 
 def test_a_voter_does_not_join_a_refund(ledger: Ledger) -> None:
-    """It would be told that the vote is removed, while the refund waits behind the contest's close."""
+    """The answer would be that the vote is removed, while the refund waits after the contest's close."""
     log, vote = Log(ledger), a_vote(source="c-paid")
     log.fence()
     log.cast(a_contest(), vote)

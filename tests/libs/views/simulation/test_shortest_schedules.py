@@ -60,7 +60,7 @@ def test_a_fence_of_a_forgotten_past_does_not_fence_off_a_confirmed_vote(ledger:
 
 
 def test_a_fence_with_the_number_that_is_asked_for_opens_only_in_the_run_that_asked(ledger: Ledger) -> None:
-    """Else votes behind that fence, not yet folded, would not bind the voter."""
+    """Else votes after that fence, not yet folded, would not bind the voter."""
     log = Log(ledger)
     before = ledger.snapshot()
     old = log.fence()

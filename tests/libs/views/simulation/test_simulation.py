@@ -43,7 +43,7 @@ def test_the_functions_keep_the_promises(part: int, valkey_address: str, namespa
 def test_schedules_are_no_idle_talk() -> None:
     """Most votes get through, yet every kind of trouble is met in some seeds."""
     systems = [run(seed, ModelLedger()) for seed in range(240)]
-    told = "\n".join(line for system in systems for line in system.history)
+    history = "\n".join(line for system in systems for line in system.history)
     assert sum(len(system.successes) for system in systems) > 200
     assert sum(len(system.removed) for system in systems) > 40
     for trouble in (
@@ -69,6 +69,6 @@ def test_schedules_are_no_idle_talk() -> None:
         "VoteRestored",
         "VOIDED",
     ):
-        assert trouble in told, trouble
+        assert trouble in history, trouble
     assert sum(system.ledger.state().fenced for system in systems) > 5
     assert sum(system.ledger.state().duplicates for system in systems) > 20

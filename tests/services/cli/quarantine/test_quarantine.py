@@ -36,7 +36,7 @@ from tests.support.purchases_log import a_purchase
 HEADERS = [("origin", b"an importer"), ("raw", b"\xff\x00")]
 BYTES = b"\xff\xfe no text" + bytes(range(20))
 FIRST = 1
-"""The offset of what comes behind LogCreated."""
+"""The offset after LogCreated."""
 
 
 class Ward:
@@ -60,7 +60,7 @@ class Ward:
         await projection.fold(0, start, records)
 
     async def set_aside(self, fold: ProjectionName, reason: str = "of a version to come") -> None:
-        """As older code does, which does not know the event; behind what is folded already."""
+        """As older code does, which lacks the event's type; after what is folded already."""
         start, records = await self._unfolded(fold)
         end, not_known = records[-1].offset + 1, Undecodable(reason)
         if fold is ProjectionName.VOTES:
@@ -176,7 +176,7 @@ async def test_a_record_cannot_steer_the_terminal_that_shows_it(ward: Ward) -> N
         assert "\x1b" not in (await ward.run(*words)).stdout
 
 
-async def test_what_is_dropped_stays_dropped_when_the_view_is_folded_anew(ward: Ward) -> None:
+async def test_what_is_dropped_stays_dropped_when_the_view_is_folded_again(ward: Ward) -> None:
     for fold in ProjectionName:
         await ward.append(fold, b"poison")
         await ward.fold(fold)

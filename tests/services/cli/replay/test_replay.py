@@ -69,7 +69,7 @@ async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(
     wrong = await context.run_json("verify", contest.key, code=1)
     assert {one["participant"] for one in wrong["differences"]} == {contest.participants[0]}
     rebuilt = await context.replay()
-    assert await count(contest) == 2 * len(VOTERS), "what is served was not fetched anew"
+    assert await count(contest) == 2 * len(VOTERS), "what is served was not read again"
     assert (rebuilt["swapped"], rebuilt["resumed"], rebuilt["verified"]["equal"]) == (True, False, True)
     right = 2 * len(VOTERS)
     assert changes_of(rebuilt, contest) == [(contest.participants[0], right + SPOILT, right)]

@@ -87,7 +87,7 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
                     await env.vote("a", voter=event.id or "")
 
 
-async def test_who_comes_back_is_not_told_again_what_still_holds(service: Service) -> None:
+async def test_a_reconnecting_client_does_not_receive_again_what_still_holds(service: Service) -> None:
     env = service.env
     key = await song(env)
     async with service.listen(STREAM, key) as stream:
@@ -127,9 +127,9 @@ async def test_phases_begin_and_end_by_the_clock(service: Service) -> None:
 
     async def until(stream: Stream, expected: tuple[str, bool, bool]) -> Event:
         """Return the first event of this phase; before it, the phase that has a new end may be sent again."""
-        while standing(told := await stream.next("phase")) != expected:
+        while standing(event := await stream.next("phase")) != expected:
             pass
-        return told
+        return event
 
     async with (
         service.listen(STREAM, await reader_of(env)) as stream,
@@ -140,9 +140,9 @@ async def test_phases_begin_and_end_by_the_clock(service: Service) -> None:
                 start = seconds_from_now(1 if phase == "running" else -1)
                 times = {"start": start, "end": end if phase == "running" else seconds_from_now(1)}
                 await change(env, **times, vote_visibility="hidden_until_end")
-            told = await until(stream, (phase, False, hidden))
+            event = await until(stream, (phase, False, hidden))
             if phase != "announced":
-                assert told.data["end" if phase == "finished" else "start"] <= told.data["server_time"]
+                assert event.data["end" if phase == "finished" else "start"] <= event.data["server_time"]
             await until(public, (phase, False, hidden))
             assert (await public.next("results")).data["count"] == (None if hidden else 1)
         assert (await stream.next("counts")).data["count"] == 1
@@ -272,7 +272,7 @@ async def test_news_come_ten_times_a_second_at_most_and_the_last_is_the_latest(s
         assert len(shown) <= (time.monotonic() - began) * 10 + 2
 
 
-async def test_all_who_listen_are_told(service: Service) -> None:
+async def test_all_subscribers_receive_an_update(service: Service) -> None:
     env = service.env
     key = await song(env)
 

@@ -26,11 +26,11 @@ from tests.support.freshness import make_fresh
 from tests.support.http_clients import http_client
 
 PARTICIPANTS = 100
-"""So many that a few events fill a connection that nobody reads."""
+"""So many that a few events fill a connection that is not read."""
 LISTENERS = 100
 
 
-async def crowd(env: QueryEnvironment) -> str:
+async def long_contest(env: QueryEnvironment) -> str:
     """A contest whose counts are long."""
     key = await song(env, "")
     for number in range(PARTICIPANTS):
@@ -38,7 +38,7 @@ async def crowd(env: QueryEnvironment) -> str:
     return key
 
 
-async def deaf(service: Service, key: str) -> socket.socket:
+async def silent_client(service: Service, key: str) -> socket.socket:
     """A client that asks for a stream and reads nothing of it, over a connection that holds little."""
     listening = service.server.servers[0].sockets[0]
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
@@ -55,29 +55,29 @@ async def deaf(service: Service, key: str) -> socket.socket:
 
 async def test_a_slow_reader_holds_nobody_back_and_hears_what_is_latest(service: Service) -> None:
     env, votes = service.env, 12
-    key = await crowd(env)
-    client = await deaf(service, key)
+    key = await long_contest(env)
+    client = await silent_client(service, key)
     async with service.listen(STREAM, key) as stream:
         for number in range(1, votes + 1):
             await env.vote("p0", voter=f"v{number}")
             await stream.counts(number)
-    heard: list[int] = []
+    received: list[int] = []
     text = ""
     async with asyncio.timeout(60):
-        while not heard or heard[-1] < votes:
+        while not received or received[-1] < votes:
             text += (await asyncio.get_running_loop().sock_recv(client, 1 << 16)).decode()
-            heard = [int(found) for found in re.findall(r'"contest_key":"song".*?"count":(\d+),"an', text)]
+            received = [int(found) for found in re.findall(r'"contest_key":"song".*?"count":(\d+),"an', text)]
     client.close()
-    assert heard == sorted(heard)
-    assert 1 < len(heard) < votes
+    assert received == sorted(received)
+    assert 1 < len(received) < votes
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux cuts such a connection off")
 async def test_who_takes_nothing_is_cut_off(env: QueryEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_service, "STUCK_S", 1)
-    key = await crowd(env)
+    key = await long_contest(env)
     async with served(env) as service:
-        client = await deaf(service, key)
+        client = await silent_client(service, key)
         async with service.listen(STREAM, key) as stream:
             for number in range(1, 9):
                 await env.vote("p0", voter=f"v{number}")
@@ -142,7 +142,7 @@ def allow_few_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
 
 
-async def test_a_process_takes_many_listeners_and_lets_them_go_when_it_is_told_to_stop(
+async def test_a_process_takes_many_subscribers_and_disconnects_them_when_it_is_stopped(
     env: QueryEnvironment, valkey_address: str, namespace: str, tmp_path: Path
 ) -> None:
     """Also without Kafka: the process is not ready then, and its counts are read."""
