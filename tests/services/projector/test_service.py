@@ -133,17 +133,6 @@ async def test_a_frozen_kafka_does_not_hold_up_its_end(deployment: Deployment, b
         os.kill(breakable.pids["kafka"], signal.SIGCONT)
 
 
-async def test_after_kill_9_another_process_goes_on(deployment: Deployment) -> None:
-    await deployment.create()
-    first = await deployment.start()
-    await eventually(there(deployment.is_folded))
-    await deployment.append(200)
-    first.send_signal(signal.SIGKILL)
-    await deployment.start()
-    await deployment.append(200)
-    await eventually(there(deployment.is_folded))
-
-
 async def test_killed_servers_are_waited_for(deployment: Deployment, breakable: Servers) -> None:
     await deployment.create()
     process = await deployment.start()

@@ -46,33 +46,6 @@ async def test_a_key_needs_the_permission_and_the_answer_names_it(env: QueryEnvi
     assert "content:read" in refusal(await env.legacy("/legacy/contests/song", blind))
 
 
-async def test_counts_are_null_to_those_who_may_not_see_them(env: QueryEnvironment) -> None:
-    await song(env, vote_visibility="hidden_until_end", participant_order="vote_count")
-    await env.vote("b", 7)
-    for permissions, total, order in (
-        (("content:read", "results:read", "results:read_hidden"), 7, ["b", "a"]),
-        (("content:read", "results:read"), None, ["a", "b"]),
-        (("content:read",), None, ["a", "b"]),
-    ):
-        key = await env.production.key(permissions=permissions)
-        shape = (await env.legacy("/legacy/contests/song", key)).json()
-        assert shape["total_vote_count"] == total
-        assert [participant["participant_key"] for participant in shape["participants"]] == order
-        listed = (await env.legacy("/legacy/contests/song/participants", key)).json()["participants"]
-        assert {participant["participant_key"]: participant["vote_count"] for participant in listed} == (
-            {"a": 0, "b": 7} if total else {"a": None, "b": None}
-        )
-        assert (await env.legacy("/legacy/participants/b", key)).json()["vote_count"] == total
-
-
-async def test_a_key_without_results_read_sees_no_counts_of_an_open_contest_either(env: QueryEnvironment) -> None:
-    await song(env)
-    await env.vote("a")
-    key = await env.production.key(permissions=("content:read",))
-    shape = (await env.legacy("/legacy/contests/song", key)).json()
-    assert (shape["total_vote_count"], shape["unique_voter_count"]) == (None, None)
-
-
 async def test_a_contests_participants_come_in_pages_of_twenty_with_their_status(env: QueryEnvironment) -> None:
     key = await song(env, "")
     for number in range(21):

@@ -7,7 +7,7 @@ import pytest
 
 from libs.contracts.position_token import decode_positions, encode_positions
 from libs.tally.events import LogCreated
-from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest, open_environment
+from tests.services.query.query_environment import QueryEnvironment, contest, open_environment
 from tests.support.builders import a_removal
 from tests.support.eventually import eventually
 from tests.support.openapi import resolved
@@ -117,18 +117,6 @@ async def test_an_unchanged_record_is_answered_304_and_a_vote_changes_its_tag(en
     changed = await env.get(path, key, **{"if-none-match": tag})
     assert changed.status_code == 200
     assert changed.headers["etag"] != tag
-
-
-async def test_a_closed_contest_is_final_when_every_partition_has_passed_its_mark(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await env.production.change("contests", "song", closed_contest("ab"), "song")
-    path = "/contests/song/vote_updates?sources=true"
-    assert (await env.get(path, key)).headers["tally-final"] == "provisional"
-    await env.close()
-    final = await env.get(f"{path}&min_position={env.head()}", key)
-    again = await env.get(path, key, **{"if-none-match": final.headers["etag"]})
-    assert (final.status_code, final.headers["tally-final"]) == (200, "final")
-    assert (again.status_code, again.headers["tally-final"]) == (304, "final")
 
 
 async def test_a_catalogue_write_shows_in_the_very_next_read(env: QueryEnvironment) -> None:
@@ -241,40 +229,6 @@ async def test_the_key_decides(env: QueryEnvironment) -> None:
     assert (await env.get(path, stranger)).status_code == 404
     tester = await env.test.key()
     assert (await env.get(path, tester)).status_code == 401
-
-
-@pytest.mark.parametrize(
-    ("visibility", "end", "hidden"),
-    [
-        ("shown", None, False),
-        ("hidden", "2021-01-01T00:00:00Z", True),
-        ("hidden_until_end", None, True),
-        ("hidden_until_end", "2099-01-01T00:00:00Z", True),
-        ("hidden_until_end", "2021-01-01T00:00:00Z", False),
-        ("hidden_until_vote", "2099-01-01T00:00:00Z", True),
-        ("hidden_until_vote", "2021-01-01T00:00:00Z", False),
-    ],
-)
-async def test_hidden_results_need_a_permission_of_their_own(
-    env: QueryEnvironment, visibility: str, end: str | None, hidden: bool
-) -> None:
-    owner = await song(env, vote_visibility=visibility, end=end)
-    reader = await env.production.key(permissions=("results:read",))
-    assert (await env.get("/contests/song/vote_updates", owner)).status_code == 200
-    response = await env.get("/contests/song/vote_updates", reader)
-    assert response.status_code == (403 if hidden else 200)
-    if hidden:
-        assert response.json()["code"] == "results_hidden"
-
-
-async def test_an_address_answers_with_and_without_a_trailing_slash_and_to_get_alone(
-    env: QueryEnvironment,
-) -> None:
-    key = await song(env)
-    for path in ("/contests/song/vote_updates", "/contests/song/vote_updates/"):
-        assert (await env.get(path, key)).status_code == 200
-    response = await env.client.post("/contests/song/vote_updates", headers={"authorization": f"Bearer {key}"})
-    assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD")
 
 
 async def test_the_hot_route_is_documented_like_the_others(env: QueryEnvironment) -> None:
