@@ -3,36 +3,32 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
+from tests.e2e.test_files import objects
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.retried import final_answer
-
-pytestmark = pytest.mark.slow
 
 BODY = {"filename": "a.bin", "file_type": "application/octet-stream", "file_extension": "bin"}
 PIECE = bytes(6 << 20)
 
 
-async def test_an_upload_that_the_gateway_did_not_survive_never_was(stack: Supervisor, tmp_path: Path) -> None:
+async def test_an_upload_that_the_gateway_did_not_survive_never_was(stack: Supervisor) -> None:
     key = {"Authorization": f"Bearer {stack.stack['api_key']}"}
 
-    def objects() -> list[Path]:
-        return [path for path in (tmp_path / "objects" / "worlds").rglob("*") if path.is_file()]
-
     async with http_client(base_url=stack.stack["base_url"], timeout=30) as client:
-        url = (await client.post("/files", json=BODY, headers=key)).json()["upload_url"]
+        record = (await client.post("/files", json=BODY, headers=key)).json()
+        url = record["upload_url"]
         assert (await client.put(url, content=b"old")).status_code == 204
 
         async def pieces() -> AsyncIterator[bytes]:
             yield PIECE
             yield PIECE
-            await eventually(lambda: len(objects()) == 2)
+            await eventually(lambda: len(objects(stack, record)) == 2)
             await stack.kill("gateway")
             yield PIECE
 
@@ -47,10 +43,10 @@ async def test_an_upload_that_the_gateway_did_not_survive_never_was(stack: Super
             return (answer.status_code, answer.content) == (200, b"old")
 
         await eventually(is_back)
-        (half,) = (path for path in objects() if path.stat().st_size > 3)
+        (half,) = (path for path in objects(stack, record) if path.stat().st_size > 3)
         os.utime(half, (1, 1))  # as though an hour had passed
         assert (await final_answer(lambda: client.put(url, content=b"new"))).status_code == 204
-        assert [path.read_bytes() for path in objects()] == [b"new"]
+        assert [path.read_bytes() for path in objects(stack, record)] == [b"new"]
         again = await asyncio.gather(*(final_answer(lambda: client.put(url, content=PIECE)) for _ in range(3)))
         assert [answer.status_code for answer in again] == [204] * 3
         assert (await client.get(url)).content == PIECE
