@@ -1,4 +1,4 @@
-"""A gateway and a projector over the run's servers, for tests that kill them; the table of faults at the end."""
+"""A gateway and a projector over the run's servers, for files that kill them; the table of faults at the end."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,10 +15,10 @@ FIGURES = "figures"
 """Property of a test with a row of the table of faults, which is printed at the end of a run."""
 
 
-@pytest.fixture
-async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
-    """Services of one test, which the other tests do not miss while they are down."""
-    async with open_own_stack(servers, tmp_path, PARTITIONS) as supervisor:
+@pytest.fixture(scope="module")
+async def stack(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
+    """Services of one file, which the other tests do not miss while they are down."""
+    async with open_own_stack(servers, Path(tmp_path_factory.mktemp("stack")), PARTITIONS) as supervisor:
         yield supervisor
 
 

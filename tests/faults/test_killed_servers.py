@@ -15,7 +15,7 @@ from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from tests.faults.buyers import Buyers
 from tests.faults.voters import Voters, settled
-from tests.support.deployments import compare, reconcile_logs
+from tests.support.deployments import FEW_PARTITIONS, compare, reconcile_logs
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.run_profile import by_profile
@@ -41,6 +41,7 @@ async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
         data_dir=Path(tmp_path_factory.mktemp("faults")),
         kafka_bootstrap_servers=None,
         valkey_url=None,
+        partitions=FEW_PARTITIONS,
         stack_start_timeout_s=180,
     )
     with pytest.MonkeyPatch.context() as environment:

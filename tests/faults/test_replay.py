@@ -5,6 +5,7 @@ or goes backwards."""
 import asyncio
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -30,13 +31,16 @@ ROOT = Path(__file__).parents[2]
 FILLED = 3_000
 BATCH = 1_000
 VOTERS = 6
-PAUSE_S = 0.1
+PAUSE_S = 0.25
+"""Between two votes of a voter, and two reads: commands and services do the work that is tested."""
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def patient() -> Iterator[None]:
     """Let votes wait for the killed projector, also on a busy machine: their partitions are not fenced then."""
-    monkeypatch.setenv("TALLY_PRODUCE_DEADLINE_MS", "60000")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TALLY_PRODUCE_DEADLINE_MS", "60000")
+        yield
 
 
 @dataclass

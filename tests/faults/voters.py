@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.retried import final_answer
 from tests.support.voting import Contest, code, new_id
 
-PAUSE_S = 0.05
+PAUSE_S = 0.1
 """Between two votes of a voter, so that the voters do not take all the CPU time."""
 
 
