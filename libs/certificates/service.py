@@ -87,7 +87,7 @@ class SealingService:
     async def _states(self, contest: str) -> Sequence[ClosingState]:
         stored = await self._record_service.get(CONTESTS, self._account, contest)
         numbers = self._log.topic_from(votes_from(stored.document)).numbers
-        return await asyncio.gather(*(self._votes.closing(partition, contest) for partition in numbers))
+        return [*(await self._votes.closings(numbers, contest)).values()]
 
 
 def _refuse_running(stored: Stored, now: int) -> None:

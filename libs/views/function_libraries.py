@@ -63,7 +63,12 @@ def plain_name(function: str) -> str:
 
 def call_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaitable[Any]:
     """Call a function of this version on the partition or counter at `key`."""
-    return valkey.call("FCALL", versioned(function), 1, key, *args)
+    return call_with_keys(valkey, function, (key,), *args)
+
+
+def call_with_keys(valkey: Valkey, function: str, keys: Sequence[str], *args: Any) -> Awaitable[Any]:
+    """Call a function of this version on several keys, which are all on one server that is no cluster."""
+    return valkey.call("FCALL", versioned(function), len(keys), *keys, *args)
 
 
 def call_together(
@@ -74,19 +79,8 @@ def call_together(
     `named` are further keys, which arguments name. Several keys of different slots are allowed only if the server
     is no cluster (`Valkey.is_cluster`).
     """
-    return _together(valkey, "FCALL", function, pairs, named)
-
-
-def read_together(valkey: Valkey, function: str, pairs: Sequence[tuple[str, Any]]) -> Awaitable[Any]:
-    """Call a read-only function once for several keys, as `call_together` does."""
-    return _together(valkey, "FCALL_RO", function, pairs)
-
-
-def _together(
-    valkey: Valkey, command: str, function: str, pairs: Sequence[tuple[str, Any]], named: Sequence[str] = ()
-) -> Awaitable[Any]:
-    keys, args = [*(key for key, _ in pairs), *named], [argument for _, argument in pairs]
-    return valkey.call(command, versioned(function), len(keys), *keys, *args)
+    keys = [*(key for key, _ in pairs), *named]
+    return call_with_keys(valkey, function, keys, *(argument for _, argument in pairs))
 
 
 def read_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaitable[Any]:

@@ -1,13 +1,15 @@
 """Reads of many partitions by one call for each server: watching them costs a process the same for any number.
 
-A function of this kind (`register_read_each` in `lua/shared/functions.lua`) returns a reply for each partition. On
-a cluster the partitions lie in several slots of a server, and while one is moved, its reply is an error: that
-partition has to be read by a call of its own, which the client sends to the right server.
+A function of this kind (`register_read_each` in `lua/shared/functions.lua`) returns a reply for each partition;
+some take an argument for each. On a cluster the partitions lie in several slots of a server, and while one is
+moved, its reply is an error: that partition has to be read by a call of its own, which the client sends to the
+right server.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from itertools import chain
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import hiredis
 
@@ -21,6 +23,7 @@ from libs.views.hash_tags import Prefix
 MOST_AT_ONCE: Final = 256
 """Maximum number of partitions of one call: less than 1 ms of Valkey's time."""
 
+T = TypeVar("T")
 Group = tuple[int, ...]
 """Partitions that are read by one call."""
 
@@ -49,23 +52,22 @@ class PartitionReads:
         """Divide partitions by the server that holds them now."""
         every = tuple(partitions)
         if self._valkey.is_cluster or every != self._grouped[0]:
-            self._grouped = every, self._divided(every)
+            self._grouped = every, self.divided(every)
         return self._grouped[1]
 
-    def _divided(self, partitions: Group) -> list[Group]:
+    def divided(self, partitions: Iterable[int], most: int = MOST_AT_ONCE) -> list[Group]:
+        """Divide partitions as `groups` does, with at most so many in a group."""
         held: dict[Hashable, list[int]] = {}
         for partition in partitions:
             held.setdefault(self._valkey.server_of(self._base(partition)), []).append(partition)
-        return [
-            tuple(numbers[at : at + MOST_AT_ONCE])
-            for numbers in held.values()
-            for at in range(0, len(numbers), MOST_AT_ONCE)
-        ]
+        return [tuple(numbers[at : at + most]) for numbers in held.values() for at in range(0, len(numbers), most)]
 
-    async def read(self, function: str, group: Group) -> Mapping[int, Any]:
-        """Return the reply of each partition, or its `ViewsUnavailable`."""
+    async def read(
+        self, function: str, group: Group, arguments: Mapping[int, Any] | None = None
+    ) -> Mapping[int, Any]:
+        """Return the reply of each partition, or its `ViewsUnavailable`; some functions take `arguments`."""
         try:
-            return await self._call(function, group)
+            return await self._call(function, group, arguments)
         except ViewsUnavailable as error:
             return dict.fromkeys(group, error)
 
@@ -76,7 +78,7 @@ class PartitionReads:
     async def any_mark(self, group: Group) -> Mark:
         """Return the mark of one partition of the group. Raises `ViewsUnavailable` if none can be read."""
         marks = [*(await self.marks(group)).values()]
-        return _known(next((mark for mark in marks if isinstance(mark, Mark)), marks[0]))
+        return raised(next((mark for mark in marks if isinstance(mark, Mark)), marks[0]))
 
     async def all_marks(self, partitions: Iterable[int]) -> Mapping[int, Mark]:
         """Return the mark of each partition. Raises `ViewsUnavailable` if any cannot be read."""
@@ -85,12 +87,7 @@ class PartitionReads:
 
     async def complete(self, marks: Mapping[int, Mark | ViewsUnavailable], group: Group) -> Mapping[int, Mark]:
         """Read marks of a group again that could not be read together with the others. Raises as `all_marks`."""
-        lacking = [partition for partition, mark in marks.items() if not isinstance(mark, Mark)]
-        alone = lacking if len(lacking) < len(group) else ()
-        again = dict(marks)
-        for one in await asyncio.gather(*(self.marks((partition,)) for partition in alone)):
-            again.update(one)
-        return {partition: _known(mark) for partition, mark in again.items()}
+        return await completed(marks, len(group), self.marks)
 
     async def changes(self, group: Group, kind: ChangeKind, cursor: bytes) -> tuple[bytes, Collection[int] | None]:
         """Return the next cursor, and the group's partitions that this version's functions changed since `cursor`.
@@ -107,13 +104,40 @@ class PartitionReads:
     async def _group_marks(self, group: Group) -> Mapping[int, Mark]:
         return await self.complete(await self.marks(group), group)
 
-    async def _call(self, function: str, group: Group) -> Mapping[int, Any]:
+    async def _call(self, function: str, group: Group, arguments: Mapping[int, Any] | None) -> Mapping[int, Any]:
         first, *others = map(self._base, group)
+        if arguments is not None:
+            own, *rest = (arguments[partition] for partition in group)
+            others = [own, *chain.from_iterable(zip(others, rest, strict=True))]
         replies = await read_function(self._valkey, f"{self._prefix}_{function}", first, *others)
         return {
             partition: part_error(reply) if isinstance(reply, hiredis.ReplyError) else reply
             for partition, reply in zip(group, replies, strict=True)
         }
+
+
+async def completed(
+    replies: Mapping[int, T | ViewsUnavailable],
+    asked: int,
+    read: Callable[[Group], Awaitable[Mapping[int, T | ViewsUnavailable]]],
+) -> Mapping[int, T]:
+    """Read partitions again, each alone, that failed in a call for `asked` of them; raise what is left of errors.
+
+    Nothing is read again if all have failed.
+    """
+    failed = [partition for partition, reply in replies.items() if isinstance(reply, ViewsUnavailable)]
+    found = dict(replies)
+    if 0 < len(failed) < asked:
+        for one in await asyncio.gather(*(read((partition,)) for partition in failed)):
+            found.update(one)
+    return {partition: raised(reply) for partition, reply in found.items()}
+
+
+def raised(reply: T | ViewsUnavailable) -> T:
+    """Return a reply; raise it if it is an error."""
+    if isinstance(reply, ViewsUnavailable):
+        raise reply
+    return reply
 
 
 def mark_of(reply: Any) -> Mark:
@@ -124,9 +148,3 @@ def mark_of(reply: Any) -> Mark:
 
 def _mark(reply: Any) -> Mark | ViewsUnavailable:
     return reply if isinstance(reply, ViewsUnavailable) else mark_of(reply)
-
-
-def _known(mark: Mark | ViewsUnavailable) -> Mark:
-    if isinstance(mark, ViewsUnavailable):
-        raise mark
-    return mark

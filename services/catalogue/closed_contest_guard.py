@@ -49,8 +49,8 @@ class ClosedContests:
         """Return whether votes were cast that count, may count again, or are about to count."""
         if any(_voted(part) for part in await self._counts(contest)):
             return True
-        closing = (self._votes.closing(partition, contest.key) for partition in self._partitions(contest))
-        return any(state.pending for state in await asyncio.gather(*closing))
+        states = await self._votes.closings(self._partitions(contest), contest.key)
+        return any(state.pending for state in states.values())
 
     async def _has_votes(self, contest: Stored, closing: Closing, participant: str) -> bool:
         parts = await self._counts(contest)

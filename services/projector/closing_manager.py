@@ -120,8 +120,8 @@ class ClosingManager:
         if contest is None or config.contest is None:
             return  # just deleted
         numbers = self._log_of_votes.topic_from(contest.votes_from).numbers
-        found = await asyncio.gather(*(self._votes.closing(partition, contest.key) for partition in numbers))
-        states = dict(zip(numbers, found, strict=True))
+        states = await self._votes.closings(numbers, contest.key)
+        found = states.values()
         closing = closing_of(config.contest.document)
         finishes = contest.finishes
         if any(state.reopened < contest.reopened for state in found):

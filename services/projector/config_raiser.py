@@ -8,7 +8,8 @@ while.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from libs.concurrency.keyed_tasks import KeyedTasks
@@ -59,23 +60,26 @@ class ConfigRaiser:
 
     async def raise_in(self, partitions: Iterable[int], versions: Mapping[str, int]) -> set[int]:
         """Raise versions in these partitions; return those that have them now."""
-        raising = {asyncio.create_task(self._raise(each, versions)): each for each in partitions}
-        if not raising:
+        groups = defaultdict[int, list[int]](list)
+        for partition in partitions:
+            groups[self._views.call_group(partition)].append(partition)
+        if not groups:
             return set()
-        _, late = await asyncio.wait(raising, timeout=WAIT_S)
+        raising = [asyncio.create_task(self._raise(each, versions)) for each in groups.values()]
+        in_time, late = await asyncio.wait(raising, timeout=WAIT_S)
         for task in late:
             task.cancel()
-        done = {each for task, each in raising.items() if task not in late and task.result()}
+        done = {partition for task in in_time for partition in task.result()}
         self._away -= done
         return done
 
-    async def _raise(self, partition: int, versions: Mapping[str, int]) -> bool:
-        """Raise versions, repeatable and in any order, as none is ever lowered; False if one may be lacking."""
+    async def _raise(self, group: Sequence[int], versions: Mapping[str, int]) -> Sequence[int]:
+        """Raise versions, repeatable and in any order, as none is ever lowered; return the partitions done."""
         try:
-            await asyncio.gather(*(self._views.raise_config(partition, *each) for each in versions.items()))
+            errors = await self._views.raise_together(group, versions)
         except ViewsUnavailable:
-            return False
-        return True
+            return ()
+        return [partition for partition, error in zip(group, errors, strict=True) if error is None]
 
 
 class RaiseManager:
@@ -118,11 +122,11 @@ class RaiseManager:
             for place in each.partitions:
                 versions = lacking.setdefault(place, {})
                 versions.update({name: max(each.offset, versions.get(name, -1)) for name in each.contests})
-        done = set[int]()
-        for raised in await asyncio.gather(
-            *(self._raiser.raise_in([place], versions) for place, versions in lacking.items())
-        ):
-            done |= raised
+        places = defaultdict[Sequence[tuple[str, int]], list[int]](list)
+        for place, versions in lacking.items():
+            places[tuple(versions.items())].append(place)
+        raised = await asyncio.gather(*(self._raiser.raise_in(its, dict(same)) for same, its in places.items()))
+        done = set[int]().union(*raised)
         if done:
             await self._catalogue.raised(partition, [each.offset for each in due], sorted(done))
             logger.info("configurations of %d changes are raised in partitions %s", len(due), sorted(done))

@@ -1,7 +1,7 @@
 """Reopens a closed contest: voting continues until its new end, then it closes again."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from libs.catalogue.contests.closing_record import reopened, reopened_of, votes_from
@@ -28,7 +28,7 @@ class State(Protocol):
 class ClosingReader(Protocol):
     """Reads closings from the votes' views."""
 
-    async def closing(self, partition: int, contest: str) -> State: ...
+    async def closings(self, partitions: Iterable[int], contest: str) -> Mapping[int, State]: ...
 
 
 class Reopener:
@@ -66,6 +66,6 @@ class Reopener:
             await asyncio.sleep(POLL_S)
         return stored
 
-    async def _states(self, contest: Stored) -> Sequence[State]:
+    async def _states(self, contest: Stored) -> Collection[State]:
         numbers = self._log.topic_from(votes_from(contest.document)).numbers
-        return await asyncio.gather(*(self._votes.closing(partition, contest.key) for partition in numbers))
+        return (await self._votes.closings(numbers, contest.key)).values()

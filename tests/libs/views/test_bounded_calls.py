@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -30,13 +31,15 @@ from libs.tally.events import ContestClosed, ContestReopened, Event, LogCreated,
 from libs.tally.reservations import Granted
 from libs.views.address_counters import AddressCounters, Take
 from libs.views.catalogue_views import CatalogueViews
+from libs.views.closing_reads import CLOSING_PARTITIONS, PENDING_PAGE
 from libs.views.function_libraries import libraries
 from libs.views.generations import TIMELINE, Generations
 from libs.views.ledger_scan import LedgerScan
+from libs.views.partition_reads import raised
 from libs.views.purchase_views import PurchaseViews
 from libs.views.reply_types import FoldInput, Refund, SourceCounts
 from libs.views.timeline import Timeline
-from libs.views.vote_views import APPLY_ITEMS, VoteViews, raised
+from libs.views.vote_views import APPLY_ITEMS, RAISES, VoteViews
 from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CONFIRMED_PARTITIONS
 from tests.libs.views.measured import Measured, library_of, measured
 from tests.libs.views.simulation.lua_ledger import request_of
@@ -160,11 +163,11 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
     await its.fence(n)
     await views.open_retired(0, Position("log", len(its.log)))
     await addresses(AddressCounters(valkey, namespace), size)
-    await together(VoteViews(valkey, namespace, CALL_PARTITIONS), contest)
+    await together(VoteViews(valkey, namespace, CLOSING_PARTITIONS), contest)
 
 
 async def together(views: VoteViews, contest: Contest) -> None:
-    """Decide and confirm for as many partitions as share a call."""
+    """Decide, confirm, raise and read closings for as many partitions as share a call."""
     gates = []
     for partition in range(CALL_PARTITIONS):
         fence = await views.shut(partition, 0)
@@ -179,6 +182,18 @@ async def together(views: VoteViews, contest: Contest) -> None:
     decided = await views.reserve_together([(partition, requests) for partition, _ in gates])
     assert {type(answer) for answers in decided for answer in raised(answers)} == {Granted}
     assert all(await views.confirm_together(gates * (CONFIRMED_PARTITIONS // CALL_PARTITIONS)))
+    versions = dict.fromkeys([contest.key, *(f"contest {number}" for number in range(RAISES))], 2)
+    partitions = [partition for partition, _ in gates]
+    assert not any(await views.raise_together(partitions, versions))
+    for partition in partitions:
+        for at in range(0, PENDING_PAGE // CALL_PARTITIONS * 2, CALL_REQUESTS):
+            voters = range(at, at + CALL_REQUESTS)
+            newer = replace(contest, version=2)
+            await views.reserve(
+                partition, [request_of(newer, a_vote("p1", voter=f"closing {number}")) for number in voters]
+            )
+    states = await views.closings(range(CLOSING_PARTITIONS), contest.key)
+    assert {states[partition].pending for partition in partitions} == {68}
 
 
 async def read(its: Votes, names: Sequence[str]) -> None:

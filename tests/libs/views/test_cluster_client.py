@@ -99,6 +99,21 @@ async def test_partitions_share_no_call_where_a_single_server_is_a_cluster(
     await alone.close()
 
 
+async def test_closings_are_read_by_a_call_for_each_primary_and_raised_by_one_for_each_partition(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    views = VoteViews(valkey, namespace, PARTITIONS)
+    partitions = range(PARTITIONS)
+    await asyncio.gather(*(begin(views, partition) for partition in partitions))
+    assert len({views.call_group(partition) for partition in partitions}) == PARTITIONS
+    for partition in partitions:
+        assert await views.raise_together([partition], {"contest": 2}) == [None]
+    assert len(views.live.divided(partitions)) == len(cluster.nodes)
+    states = await views.closings(partitions, "contest")
+    assert sorted(states) == [*partitions]
+    assert {state.folded for state in states.values()} == {1}
+
+
 async def test_each_primary_has_the_functions(cluster: Cluster, functions: None) -> None:
     names = {library.loaded_name for library in libraries()}
     for node in cluster.nodes:

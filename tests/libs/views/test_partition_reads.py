@@ -8,13 +8,16 @@ import pytest
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import purchases_topic, votes_topic
-from libs.tally.events import LogCreated
+from libs.tally.errors import ViewsUnavailable
+from libs.tally.events import ContestClosed, LogCreated
+from libs.views import closing_reads
 from libs.views.connection import OtherLayout
 from libs.views.generations import Generations
 from libs.views.hash_tags import key_base
 from libs.views.partition_reads import Mark
 from libs.views.purchase_views import PurchaseViews
-from libs.views.vote_views import VoteViews
+from libs.views.reply_types import FoldInput
+from libs.views.vote_views import RAISES, VoteViews
 from tests.libs.views.counted_client import CountedClient, counted_client
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_vote
@@ -76,6 +79,66 @@ async def test_doubts_are_those_of_each_partitions_state(valkey: CountedClient, 
     assert doubts[0] == (True, False, granted.accepted_at) == (state.open, False, state.oldest_pending)
     await partition.set_clock(state.now + 3_600_000_000)
     assert (await views.doubts(group))[0] == (True, True, None)
+
+
+async def test_closings_of_all_partitions_are_read_by_one_call(valkey: CountedClient, views: VoteViews) -> None:
+    partition = Partition(views)
+    await partition.fence()
+    await partition.grant(a_vote())
+    await views.apply(3, Position("log", 0), [FoldInput(ContestClosed("contest", 1), 0, 1_000)], 1)
+    valkey.calls.clear()
+    states = await views.closings(EVERY, "contest")
+    assert valkey.calls == {"votes_closing": 1}
+    assert [*states] == [*EVERY]
+    assert {number for number, state in states.items() if state.open} == {0}
+    assert {number for number, state in states.items() if state.pending} == {0}
+    assert {number for number, state in states.items() if state.closed} == {3}
+
+
+async def test_many_reservations_are_read_in_turns_of_all_partitions(
+    valkey: CountedClient, views: VoteViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that no call grows with them."""
+    monkeypatch.setattr(closing_reads, "PENDING_PAGE", 10)
+    long_key = "contest" * 9  # Valkey scans a hash of few short fields at once
+    for number in (2, 5):
+        pending = {f"{long_key}\0voter {each}": "" for each in range(30)}
+        flat = [part for pair in pending.items() for part in pair]
+        await valkey.call("HSET", f"{views._base(number)}:pending", *flat)
+    valkey.calls.clear()
+    states = await views.closings(EVERY, long_key)
+    assert {number: state.pending for number, state in states.items() if state.pending} == {2: 30, 5: 30}
+    assert valkey.calls["votes_closing"] > 2
+
+
+async def test_a_closing_that_cannot_be_read_is_an_error(valkey: CountedClient, views: VoteViews) -> None:
+    """It must not pass for one without pending votes."""
+    await valkey.call("HSET", f"{views._base(3)}:generations", "live", 1, "schema", 9999)
+    with pytest.raises(OtherLayout):
+        await views.closings(EVERY, "contest")
+
+
+async def test_versions_are_raised_in_all_partitions_by_one_call(valkey: CountedClient, views: VoteViews) -> None:
+    partition = Partition(views)
+    await partition.fence()
+    await partition.grant(a_vote())
+    await valkey.call("SET", f"{views._base(3)}:config", "no hash")
+    valkey.calls.clear()
+    errors = await views.raise_together(EVERY, {"contest": 2, "other": 7})
+    assert valkey.calls == {"votes_raise": 1}
+    assert {number for number, error in enumerate(errors) if error is not None} == {3}
+    assert isinstance(errors[3], ViewsUnavailable)
+    assert (await views.closing(0, "contest")).in_force == 2
+    floors = await valkey.call("HGETALL", f"{views._base(5)}:floors")
+    assert floors == [b"contest", b"2", b"other", b"7"]
+
+
+async def test_many_versions_are_raised_by_several_calls(valkey: CountedClient, views: VoteViews) -> None:
+    versions = {f"contest {number}": number for number in range(RAISES + 1)}
+    assert not any(await views.raise_together([1, 2], versions))
+    assert valkey.calls["votes_raise"] == 3
+    for number in (1, 2):
+        assert await valkey.call("HLEN", f"{views._base(number)}:floors") == len(versions)
 
 
 async def test_views_that_are_not_fresh_are_found_by_one_call(valkey: CountedClient, namespace: str) -> None:

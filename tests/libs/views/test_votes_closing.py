@@ -1,5 +1,6 @@
 """The state of a contest's closing in a partition, and the effect of markers on later events."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Duplicate, GateClosed, Granted, NotRunning
 from libs.tally.voter_ledger import VoteStatus
+from libs.views import closing_reads
 from libs.views.reply_types import ContestCounts
 from tests.libs.views.simulation.client_requests import Removing
 from tests.libs.views.simulation.lua_partition import Partition
@@ -157,30 +159,30 @@ async def test_pending_votes_are_counted_in_short_calls_under_one_fence_epoch(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that no call grows with what is pending, which a close waits for."""
-    monkeypatch.setattr("libs.views.vote_views.PENDING_PAGE", 10)
+    monkeypatch.setattr(closing_reads, "PENDING_PAGE", 10)
     long_key = "contest" * 9  # Valkey scans a hash of few short fields at once
     for number in range(60):
         await partition.grant(a_vote(contest=long_key, voter=f"voter {number}"), a_contest(key=long_key))
     found: list[int] = []
-    read = partition.views._closing
+    read = closing_reads.read_pages
 
-    async def counted(*args: Any) -> list[Any]:
-        page = await read(*args)
-        found.append(page[4])
-        return page
+    async def counted(*args: Any) -> Mapping[int, closing_reads.Page]:
+        pages = await read(*args)
+        found.extend(page[4] for page in pages.values())
+        return pages
 
-    monkeypatch.setattr(partition.views, "_closing", counted)
+    monkeypatch.setattr(closing_reads, "read_pages", counted)
     assert (await partition.views.closing(0, long_key)).pending == 60
     assert len(found) > 2
     assert max(found) < 30
 
-    async def fenced_meanwhile(*args: Any) -> list[Any]:
-        page = await read(*args)
-        if args[2] == b"0":
+    async def fenced_meanwhile(*args: Any) -> Mapping[int, closing_reads.Page]:
+        pages = await read(*args)
+        if args[2] == {0: closing_reads.BEGIN}:
             await partition.fence()
-        return page
+        return pages
 
-    monkeypatch.setattr(partition.views, "_closing", fenced_meanwhile)
+    monkeypatch.setattr(closing_reads, "read_pages", fenced_meanwhile)
     state = await partition.views.closing(0, long_key)
     assert not state.open
     assert state.pending < 60

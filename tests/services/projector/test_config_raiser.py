@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -41,13 +41,19 @@ class LosableViews(VoteViews):
         self.hanging = set[int]()
         self.asked = list[int]()
 
-    async def raise_config(self, partition: int, contest: str, version: int) -> None:
-        self.asked.append(partition)
-        if partition in self.hanging:
+    def call_group(self, partition: int) -> int:
+        """Group lost partitions apart, as if on a server of their own."""
+        return partition if partition in self.hanging | self.lost else -1
+
+    async def raise_together(
+        self, partitions: Sequence[int], versions: Mapping[str, int]
+    ) -> list[ViewsUnavailable | None]:
+        self.asked.extend(partitions)
+        if self.hanging & {*partitions}:
             await asyncio.Event().wait()
-        if partition in self.lost:
+        if self.lost & {*partitions}:
             raise ViewsUnavailable("lost")
-        await super().raise_config(partition, contest, version)
+        return await super().raise_together(partitions, versions)
 
 
 class Topics:

@@ -14,27 +14,37 @@ do
   library.register('votes_confirm', function(keys, args) return library.each_key(keys, args, confirm_in) end)
 end
 
--- ARGV: contest, version; and of a worker the incarnation it loaded under, the contest's catalogue partition, the offset
--- that its view had reached. Raises the configuration version in force: 1 done, 0 moot, -1 read too early.
--- A worker's version is accepted only while the gate is open under the same incarnation, and if the catalogue view had
--- reached the end that its log had when the gate was closed: that includes any version in force here before a data loss.
--- If none is in force, the projector's version is only a floor: a delayed projector may send an old version after the
--- newer one was lost here, and that must not admit votes.
-library.register('votes_raise', function(keys, args)
-  local base, version = keys[1], tonumber(args[2])
-  local in_force = tonumber(call('HGET', base .. ':config', args[1]) or UNLIMITED)
-  local floor = tonumber(call('HGET', base .. ':floors', args[1]) or UNLIMITED)
-  if args[3] then
-    local gate = load_gate(base)
-    if not gate.open or gate.n ~= tonumber(args[3]) or version < floor then return 0 end
-    if tonumber(args[5]) < tonumber(call('HGET', base .. ':needs', args[4]) or 0) then return -1 end
-  elseif in_force == UNLIMITED then
-    if version > floor then call('HSET', base .. ':floors', args[1], args[2]) end
+do
+  local function raise_one(base, run, contest, version, incarnation, place, reached)
+    local in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
+    local floor = tonumber(call('HGET', base .. ':floors', contest) or UNLIMITED)
+    if incarnation then
+      local gate = load_gate(base, run)
+      if not gate.open or gate.n ~= incarnation or version < floor then return 0 end
+      if reached < tonumber(call('HGET', base .. ':needs', place) or 0) then return -1 end
+    elseif in_force == UNLIMITED then
+      if version > floor then call('HSET', base .. ':floors', contest, whole(version)) end
+      return 1
+    end
+    if version > in_force then call('HSET', base .. ':config', contest, whole(version)) end
     return 1
   end
-  if version > in_force then call('HSET', base .. ':config', args[1], args[2]) end
-  return 1
-end)
+
+  local function raise_in(base, run, packed)
+    local least = 1
+    for _, raise in ipairs(unpack_one(packed)) do least = math.min(least, raise_one(base, run, unpack(raise))) end
+    return least
+  end
+
+  -- KEYS: partitions, several only where one server has them all. ARGV: of each a packed list of {contest, version; and of a
+  -- worker the incarnation it loaded under, the contest's catalogue partition, the offset that its view had reached}. Raises
+  -- the configuration versions in force: by partition the least of 1 done, 0 moot, -1 read too early, or its error.
+  -- A worker's version is accepted only while the gate is open under the same incarnation, and if the catalogue view had
+  -- reached the end that its log had when the gate was closed: that includes any version in force here before a data loss.
+  -- If none is in force, the projector's version is only a floor: a delayed projector may send an old version after the
+  -- newer one was lost here, and that must not admit votes.
+  library.register('votes_raise', function(keys, args) return library.each_key(keys, args, raise_in) end)
+end
 
 -- ARGV: the incarnation under which the caller was in doubt, '1' to reset the clock to the server's once the fence is
 -- folded and nothing is pending (its order identifies pending votes). Shuts the gate and returns the fence to append as

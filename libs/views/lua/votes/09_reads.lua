@@ -115,19 +115,15 @@ do
   end)
 end
 
-do
-  local function changed_in(base, _, packed)
-    local contest, offset, swaps, generation = unpack(unpack_one(packed))
-    local views, swapped = view(base, generation)
-    local row = call('HGET', views .. ':counts:' .. contest, '')
-    local changed = row and unpack_one(row)[ROW_OFFSET] or UNLIMITED
-    return (changed ~= offset or (swapped or generations.swaps(base)) ~= swaps) and 1 or 0
-  end
-
-  -- KEYS: partitions, several only where one server has them all. ARGV: of each, packed, contest, offset of the last change
-  -- that the caller holds, swaps as of then, generation (as of votes_counts). 1 for each with other counts, else 0, or its error.
-  library.register_read('votes_changed', function(keys, args) return library.each_key(keys, args, changed_in) end)
-end
+-- By partition, with packed arguments: contest, offset of the last change that the caller holds, swaps as of then, generation
+-- (as of votes_counts). 1 where the counts are others, else 0.
+library.register_read_each('votes_changed', function(base, _, packed)
+  local contest, offset, swaps, generation = unpack(unpack_one(packed))
+  local views, swapped = view(base, generation)
+  local row = call('HGET', views .. ':counts:' .. contest, '')
+  local changed = row and unpack_one(row)[ROW_OFFSET] or UNLIMITED
+  return (changed ~= offset or (swapped or generations.swaps(base)) ~= swaps) and 1 or 0
+end, true)
 
 -- ARGV: contest, external source, ids (some thousands at most). {closing in force for it, ids that it reported, those of the given that
 -- it did not}.
@@ -224,13 +220,17 @@ library.register_read('votes_report', function(keys, args)
   return pack({ log, offset, found[1], found[2], found[3], found[4] })
 end)
 
--- ARGV: contest, cursor ('0' to begin), how many reservations about. How its closing stands here: {next cursor ('0' at the
--- end), open, n, configuration version in force (-1: none), reservations pending for it among these, now (us), closing in
--- force, last one reopened, votes with changes that wait for a reopening, offset, source, closing in force for it, ...}.
-library.register_read('votes_closing', function(keys, args)
-  local base, contest = keys[1], args[1]
-  local views, gate = view(base), load_gate(base)
-  local page = call('HSCAN', base .. ':pending', args[2], 'COUNT', args[3], 'NOVALUES')
+-- By partition, with packed arguments: contest, cursor ('0' to begin), how many reservations of all partitions about. How its
+-- closing stands there: {next cursor ('0' at the end), open, n, configuration version in force (-1: none), reservations pending
+-- for it among these, now (us), closing in force, last one reopened, votes with changes that wait for a reopening, offset, source,
+-- closing in force for it, ...}. Nothing where so many were read of the partitions before.
+library.register_read_each('votes_closing', function(base, memo, packed)
+  local contest, cursor, most = unpack(unpack_one(packed))
+  memo.run, memo.left = memo.run or run_id(), memo.left or most
+  if memo.left <= 0 then return false end
+  local views, gate = view(base), load_gate(base, memo.run)
+  local page = call('HSCAN', base .. ':pending', cursor, 'COUNT', memo.left, 'NOVALUES')
+  memo.left = memo.left - #page[2]
   local prefix, pending = contest .. '\0', 0
   for i = 1, #page[2] do
     if string.sub(page[2][i], 1, #prefix) == prefix then pending = pending + 1 end
@@ -246,7 +246,7 @@ library.register_read('votes_closing', function(keys, args)
     reply[#reply + 1], reply[#reply + 2] = sources[i], closing_of(unpack_one(sources[i + 1]), top[ROW_REOPENED] or 0)
   end
   return pack(reply)
-end)
+end, true)
 
 -- ARGV: contest after which to begin ('' first). {the last of these contests ('' at the end), their vote ids by status
 -- as sums}: of contests in the order of their names.
