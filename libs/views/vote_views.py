@@ -16,6 +16,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
 from libs.tally.reservations import Answer, RemovalAnswer, Request, Stale
 from libs.tally.voter_ledger import VoteStatus
+from libs.views.address_counters import Take, counter_key
 from libs.views.client import Valkey
 from libs.views.closing_reads import CLOSING_PARTITIONS, read_closings
 from libs.views.connection import part_error
@@ -31,7 +32,7 @@ from libs.views.counts_replies import (
     joined,
 )
 from libs.views.fold_items import OFFSET, Item, fold_item
-from libs.views.function_libraries import call_function, call_together, read_function
+from libs.views.function_libraries import call_function, call_together, call_with_keys, read_function
 from libs.views.generations import apply
 from libs.views.hash_tags import base_in
 from libs.views.limited_requests import LimitedAnswer, LimitedRequest, answer_to, counters_of, item_of
@@ -178,9 +179,20 @@ class VoteViews:
         name = b"R" + digest(vote_id)
         await self._call("votes_release", partition, contest, raw(voter), name, incarnation)
 
-    async def release(self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int) -> None:
-        """Release an attempt of a reservation that the log definitely rejected."""
-        await self._call("votes_release", partition, contest, raw(voter), digest(vote_id), incarnation)
+    async def release(
+        self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int, take: Take | None = None
+    ) -> None:
+        """Release an attempt of a reservation that the log definitely rejected.
+
+        If no other attempt is left, the use of an address's limit is given back that it `take`s as a
+        `LimitedRequest`.
+        """
+        attempt = contest, raw(voter), digest(vote_id), incarnation
+        if take is None:
+            await self._call("votes_release", partition, *attempt)
+        else:
+            keys = self._base(partition), counter_key(self._namespace, take.counter)
+            await call_with_keys(self._valkey, "votes_release", keys, *attempt, digest(take.taker))
 
     async def confirm(self, partition: int, incarnation: int) -> bool:
         """Return whether the gate is still open under `incarnation`: only then acknowledged votes count."""

@@ -165,18 +165,22 @@ class ReservationBatcher:
                 self._release_late(queued, answer)
 
     def _release_late(self, queued: _Queued, answer: Reserved) -> None:
-        """Release a reservation whose caller timed out, so it is never recorded; its use of a limit stays."""
-        granted = answer.answer if isinstance(answer, LimitedAnswer) else answer
-        request = queued.request.request if isinstance(queued.request, LimitedRequest) else queued.request
+        """Release a reservation whose caller timed out, so it is never recorded, and its use of a limit."""
+        granted, request, take = answer, queued.request, None
+        if isinstance(request, LimitedRequest):
+            assert isinstance(answer, LimitedAnswer)
+            is_taken = answer.use is not None and answer.use.taken is Taken.TAKEN
+            granted, take = answer.answer, request.take if is_taken else None
+            request = request.request
         if isinstance(granted, Granted):
-            release = asyncio.ensure_future(self._release(queued.partition, request, granted))
+            release = asyncio.ensure_future(self._release(queued.partition, request, granted, take))
             self._releases.add(release)
             release.add_done_callback(self._releases.discard)
 
-    async def _release(self, partition: int, request: Request, granted: Granted) -> None:
+    async def _release(self, partition: int, request: Request, granted: Granted, take: Take | None) -> None:
         with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
             await self._views.release(
-                partition, request.contest.key, request.voter, request.vote_id, granted.incarnation
+                partition, request.contest.key, request.voter, request.vote_id, granted.incarnation, take
             )
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:

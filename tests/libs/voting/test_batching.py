@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 import pytest
@@ -11,8 +11,10 @@ from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.tally.reservations import Answer, GateClosed, Granted, Request, Stale
+from libs.views.address_counters import Take, counter_key
 from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
+from libs.views.limited_requests import LimitedAnswer, LimitedRequest
 from libs.views.reply_types import FoldInput
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
@@ -30,6 +32,7 @@ from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
 
 Requests = Sequence[tuple[int, Sequence[Request]]]
+COUNTER = "contest", "a", "address"
 
 
 class Frozen:
@@ -65,8 +68,15 @@ def request(voter: str) -> Request:
     return request_of(a_contest(), a_vote(voter=voter))
 
 
+def limited_request(voter: str) -> LimitedRequest:
+    return LimitedRequest(request(voter), Take(COUNTER, voter, 1, 5))
+
+
 def reserved(
-    reservations: ReservationBatcher, voters: Sequence[str], wait_s: float
+    reservations: ReservationBatcher,
+    voters: Sequence[str],
+    wait_s: float,
+    make: Callable[[str], Request | LimitedRequest] = request,
 ) -> list["asyncio.Future[Answer]"]:
     loop = asyncio.get_running_loop()
     answers = [loop.create_future() for _ in voters]
@@ -78,7 +88,7 @@ def reserved(
             answer.set_result(given)
 
     for voter, answer in zip(voters, answers, strict=True):
-        reservations.reserve(0, request(voter), loop.time() + wait_s, partial(reply, answer))
+        reservations.reserve(0, make(voter), loop.time() + wait_s, partial(reply, answer))
     return answers
 
 
@@ -111,6 +121,30 @@ async def test_what_is_granted_too_late_is_given_back(
     frozen.thawed.set()
     assert [type(answer) for answer in await outcomes(awaited)] == [Granted]
     await eventually(lambda: pending_is(partition, 1))
+
+
+async def test_what_is_granted_too_late_gives_its_use_of_an_address_limit_back(
+    partition: Partition, frozen: Frozen, reservations: ReservationBatcher
+) -> None:
+    """Unless another attempt of the vote has joined it: that one counts."""
+    late = reserved(reservations, ["late", "joined"], 0.5, limited_request)
+    awaited = reserved(reservations, ["awaited"], 30)
+    await outcomes(late)
+    await eventually(lambda: pending_is(partition, 3))
+    requests = [limited_request("joined")]
+    [[again]] = await partition.views.reserve_together([(0, requests)])  # type: ignore[misc]
+    assert isinstance(again, LimitedAnswer)
+    assert await used(partition) == 2
+    frozen.thawed.set()
+    assert [type(answer) for answer in await outcomes(awaited)] == [Granted]
+    await eventually(lambda: pending_is(partition, 2))
+    assert await used(partition) == 1
+
+
+async def used(partition: Partition) -> int:
+    """Return the uses of the counter."""
+    views = partition.views
+    return int(await views._valkey.call("HGET", counter_key(views._namespace, COUNTER), ""))
 
 
 async def pending_is(partition: Partition, count: int) -> bool:

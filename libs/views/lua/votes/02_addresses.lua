@@ -6,7 +6,7 @@ local addresses = { FULL = 0, TAKEN = 1, HAD = 2 }
 do
   local function take_from(key, digest, count) call('HSET', key, digest, count, '', (call('HGET', key, '') or 0) + count) end
 
-  local function give_to(key, digest)
+  function addresses.give(key, digest)
     local count = tonumber(call('HGET', key, digest) or 0)
     if count > 0 then
       call('HDEL', key, digest)
@@ -49,7 +49,7 @@ do
   library.register('address_take', function(keys, args) return library.each_key(keys, args, take) end)
 
   -- ARGV: digest. Gives back its votes.
-  library.register('address_give', function(keys, args) return give_to(keys[1], args[1]) end)
+  library.register('address_give', function(keys, args) return addresses.give(keys[1], args[1]) end)
 
   -- ARGV: expiry (seconds since 1970), digest, count, ...: what votes took before Valkey may have lost it, without a limit
   -- and in the order of the log; count 0 gives it back.
@@ -58,7 +58,7 @@ do
     for i = 2, #args, 2 do
       local count = tonumber(args[i + 1])
       if count == 0 then
-        give_to(keys[1], args[i])
+        addresses.give(keys[1], args[i])
       elseif call('HEXISTS', keys[1], args[i]) == 0 then
         take_from(keys[1], args[i], count)
         taken = true
