@@ -45,7 +45,7 @@ class PartitionWorker:
     """Queues and folds the records of one partition.
 
     `stalled_since` (seconds since 1970) is the start of current failures (views away, or a bug), else None.
-    `last_fold_at` is the time of the last successful fold, `folded` the number of records in successful folds.
+    `folded` is the number of records in successful folds.
     """
 
     def __init__(
@@ -59,7 +59,6 @@ class PartitionWorker:
     ) -> None:
         self.partition = partition
         self.position: Position | None = None
-        self.last_fold_at: float | None = None
         self.stalled_since: float | None = None
         self.folded = 0
         self.queued = 0
@@ -175,7 +174,6 @@ class PartitionWorker:
         self.queued -= len(records)
         if not self.queued:
             self._done.set()
-        self.last_fold_at = time.time()
 
     async def _check_view(self) -> None:
         """Continue at the view's position if that is another.

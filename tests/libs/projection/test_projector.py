@@ -99,7 +99,7 @@ async def test_everything_is_folded_once_and_in_order(settings: KafkaSettings, t
         assert projector.assigned == set(range(PARTITIONS))
         await eventually(lambda: projector.lag == 0)
         assert sum(fold.folded for fold in projector.folds) == feed.count + PARTITIONS
-        assert all(fold.stalled_since is None and fold.last_fold_at for fold in projector.folds)
+        assert all(fold.stalled_since is None and fold.folded for fold in projector.folds)
     assert views.refusals == 0
 
 

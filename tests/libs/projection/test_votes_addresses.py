@@ -1,7 +1,6 @@
 """Address counters are rebuilt from the log only if Valkey may have lost them."""
 
 import time
-from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,42 +12,21 @@ from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast, address_takers
 from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
-from libs.views.client import Coalescer, Shard, connect
-from libs.views.function_libraries import plain_name
+from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from tests.support.builders import a_cast, a_removal, pseudonym
+from tests.support.intercepted_valkey import CountedValkey
 
 ADDRESSES = ("home", "office")
-
-
-class CountingValkey:
-    """A connection that counts the calls of each function."""
-
-    is_cluster = False
-
-    def __init__(self, valkey: Coalescer) -> None:
-        self.valkey = valkey
-        self.calls: Counter[str] = Counter()
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
-
-    def server_of(self, key: str) -> object:
-        return self
-
-    async def call(self, *command: Any) -> Any:
-        if command[0] == "FCALL":
-            self.calls[plain_name(command[1])] += 1
-        return await self.valkey.call(*command)
 
 
 class Subject:
     """One partition: its log, appended long ago, and the projection that folds it."""
 
     def __init__(self, valkey: Coalescer, namespace: str) -> None:
-        self.valkey = CountingValkey(valkey)
+        self.valkey = CountedValkey(valkey)
         self.views = VoteViews(self.valkey, namespace, 1)
         self.addresses = AddressCounters(self.valkey, namespace)
         self.projection = VotesProjection(votes_topic(namespace, 1), self.views, self.addresses)

@@ -19,7 +19,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, Shard, connect
+from libs.views.client import Coalescer, connect
 from libs.views.functions import load_functions
 from libs.views.reply_types import FoldInput
 from libs.views.serialization import digest, text
@@ -30,6 +30,7 @@ from tests.libs.views.simulation.comparison import described, described_view, di
 from tests.libs.views.simulation.lua_ledger import SMALL, SMALL_PREFIX, load
 from tests.support.builders import a_cast
 from tests.support.hypothesis_examples import examples
+from tests.support.intercepted_valkey import InterceptedValkey
 
 
 @pytest.fixture(scope="module")
@@ -42,24 +43,13 @@ async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
     await connection.close()
 
 
-class Small:
+class Small(InterceptedValkey):
     """Calls the functions that keep few participants with a voter, and fold few events in one call."""
-
-    is_cluster = False
-
-    def __init__(self, valkey: Coalescer) -> None:
-        self._valkey = valkey
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
-
-    def server_of(self, key: str) -> object:
-        return self
 
     async def call(self, *command: Any) -> Any:
         if command[0] in ("FCALL", "FCALL_RO"):
             command = command[0], SMALL_PREFIX + command[1], *command[2:]
-        return await self._valkey.call(*command)
+        return await super().call(*command)
 
 
 def a_projection(valkey: Coalescer, views: VoteViews) -> VotesProjection:

@@ -10,12 +10,13 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, Rating
-from libs.views.client import Coalescer, Shard
+from libs.views.client import Coalescer
 from libs.views.fold_items import fold_item
 from libs.views.serialization import unpack
 from libs.views.vote_views import APPLY_ITEMS, VoteViews
 from tests.libs.views.simulation.lua_ledger import load
 from tests.support.builders import a_cast, a_report
+from tests.support.intercepted_valkey import InterceptedValkey
 
 PREFIX = "slow_"
 NO_TIME = [("local FOLD_SECONDS = 0.001", "local FOLD_SECONDS = 1e-9")]
@@ -34,26 +35,18 @@ def slow_functions(servers: Any) -> None:
         load(redis, PREFIX, NO_TIME + TIMED)
 
 
-class Slow:
+class Slow(InterceptedValkey):
     """Calls the functions of that processor."""
 
-    is_cluster = False
-
     def __init__(self, valkey: Coalescer) -> None:
-        self._valkey = valkey
+        super().__init__(valkey)
         self.sent = 0
         """Records sent by all folds."""
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
-
-    def server_of(self, key: str) -> object:
-        return self
 
     async def call(self, *command: Any) -> Any:
         if command[1].startswith("votes_apply"):
             self.sent += len(unpack(command[-1]))
-        return await self._valkey.call(command[0], PREFIX + command[1], *command[2:])
+        return await super().call(command[0], PREFIX + command[1], *command[2:])
 
 
 async def is_one_call(views: VoteViews, events: list[Event]) -> bool:

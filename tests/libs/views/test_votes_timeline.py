@@ -20,7 +20,7 @@ from libs.tally.events import Event
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, Shard, connect
+from libs.views.client import Coalescer, connect
 from libs.views.function_libraries import call_function, plain_name
 from libs.views.functions import load_functions
 from libs.views.generations import IN_PARTS, TIMELINE, Generations
@@ -33,6 +33,7 @@ from libs.views.vote_views import VoteViews
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
 from tests.support.hypothesis_examples import examples
+from tests.support.intercepted_valkey import InterceptedValkey
 
 CONTESTS = ("one", "two:é")
 TOPIC = votes_topic("t", 1)
@@ -264,28 +265,20 @@ async def test_many_timelines_are_exchanged_in_parts_each_of_them_once(valkey: C
     await folded.forget()
 
 
-class Watched:
+class Watched(InterceptedValkey):
     """Keeps how many arguments each call of a function had; `before` happens before each."""
 
-    is_cluster = False
-
     def __init__(self, valkey: Coalescer) -> None:
-        self._valkey = valkey
+        super().__init__(valkey)
         self.sizes: list[int] = []
         self.before: list[Awaitable[Any]] = []
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
-
-    def server_of(self, key: str) -> object:
-        return self
 
     async def call(self, *command: Any) -> Any:
         if plain_name(command[1]) == "votes_counts_at":
             self.sizes.append(len(command) - 7)
             if self.before and len(self.sizes) == 2:
                 await self.before.pop()
-        return await self._valkey.call(*command)
+        return await super().call(*command)
 
 
 async def test_a_past_minute_is_read_in_short_calls_of_one_generation(

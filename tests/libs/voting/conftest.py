@@ -1,7 +1,6 @@
 """A partition of the vote views on the real Valkey, with counted calls, and a log controlled by the test."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event
 from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, Shard, Valkey, connect
+from libs.views.client import Coalescer, Valkey, connect
 from libs.views.function_libraries import plain_name
 from libs.views.functions import load_functions
 from libs.views.serialization import unpack
@@ -25,33 +24,24 @@ from libs.voting.protocol_driver import Driver
 from libs.voting.record_reader import CastReader
 from libs.voting.service import VotingService
 from tests.libs.views.simulation.lua_partition import Partition
+from tests.support.intercepted_valkey import CountedValkey
 
 
-class Counted:
-    """Counts calls by function, keeps the keys of the latest, and counts votes that are looked up as `votes`."""
+class Counted(CountedValkey):
+    """Keeps also the keys of the latest calls, and counts votes that are looked up as `votes`."""
 
     def __init__(self, valkey: Valkey) -> None:
-        self._valkey = valkey
-        self.calls: Counter[str] = Counter()
+        super().__init__(valkey)
         self.keys: dict[str, list[str]] = {}
         """Keys of the latest call of each function."""
 
-    is_cluster = False
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
-
-    def server_of(self, key: str) -> object:
-        return self
-
     async def call(self, *command: Any) -> Any:
         name = plain_name(str(command[1]))
-        self.calls[name] += 1
         if command[0] == "FCALL":
             self.keys[name] = list(command[3 : 3 + command[2]])
         if name == "votes_lookup":
             self.calls["votes"] += len(unpack(command[4]))
-        return await self._valkey.call(*command)
+        return await super().call(*command)
 
 
 class Receipts:

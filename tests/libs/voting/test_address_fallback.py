@@ -10,32 +10,27 @@ import pytest
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.address_counters import AddressCounters, Counter, Take
-from libs.views.client import Shard, ValkeyClient
+from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.voting import address_fallback
 from libs.voting.batching import AddressBatcher
 from libs.voting.protocol.effects import AddressTaken
 from tests.support.eventually import eventually
+from tests.support.intercepted_valkey import InterceptedValkey
 
 LIMIT = 2
 
 
-class Losable:
+class Losable(InterceptedValkey):
     """A client of a cluster of which the counters of some participants are lost, or hang."""
 
     is_cluster = True
 
     def __init__(self, valkey: ValkeyClient) -> None:
-        self._valkey = valkey
+        super().__init__(valkey)
         self.lost = ""
         self.hanging = ""
         self.over = asyncio.Event()
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [])]
-
-    def server_of(self, key: str) -> object:
-        return self._valkey.server_of(key)
 
     async def call(self, *command: Any) -> Any:
         participant = command[3].split(":")[3]
@@ -43,7 +38,7 @@ class Losable:
             await self.over.wait()
         if participant == self.lost:
             raise ViewsUnavailable("lost")
-        return await self._valkey.call(*command)
+        return await super().call(*command)
 
 
 @pytest.fixture
