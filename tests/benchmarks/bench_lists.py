@@ -22,7 +22,7 @@ from tests.benchmarks.alone import alone
 from tests.benchmarks.measurement import OURS, Measurement, Party, Run, Scale
 from tests.benchmarks.stack import whole_service
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import client_with
+from tests.support.stack_keys import client_with
 
 FEW = 100
 PAGE = 100

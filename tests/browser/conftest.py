@@ -3,13 +3,13 @@
 import shutil
 import uuid
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
 
-from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
@@ -19,6 +19,7 @@ from tests.support.browser_types import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visi
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.http_clients import http_client
+from tests.support.stack_keys import new_key
 from tests.support.voting import Api
 
 expect.set_options(timeout=20_000)
@@ -56,13 +57,8 @@ async def catalogue(stack: Supervisor) -> AsyncIterator[Catalogue]:
 
 
 @pytest.fixture
-def issue(stack: Supervisor, catalogue: Catalogue) -> Issue:
-    """A key of the development account, with all permissions where none are named."""
-
-    async def issue(*permissions: str) -> IssuedKey:
-        return await issue_key(catalogue.writer, stack.stack["account"], permissions or PERMISSIONS)
-
-    return issue
+def issue(stack: Supervisor) -> Issue:
+    return partial(new_key, stack)
 
 
 @pytest.fixture(scope="package")

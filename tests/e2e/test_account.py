@@ -6,7 +6,7 @@ import httpx
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.pictures import picture
-from tests.support.purchases_over_http import client_with
+from tests.support.stack_keys import client_with
 from tests.support.voting import Api, code, new_id
 
 

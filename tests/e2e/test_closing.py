@@ -18,8 +18,8 @@ from tests.support.commands import printed, tally
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
-from tests.support.purchases_over_http import client_with
 from tests.support.retried import final_answer
+from tests.support.stack_keys import client_with
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
 
 pytestmark = pytest.mark.slow

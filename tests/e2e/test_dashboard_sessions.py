@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -10,7 +11,7 @@ import httpx
 import pytest
 from itsdangerous import TimestampSigner
 
-from libs.catalogue.api_keys import PERMISSIONS, IssuedKey, issue_key, revoke_key
+from libs.catalogue.api_keys import IssuedKey, revoke_key
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.secret_rings import SecretRing
 from libs.storage.store import open_store
@@ -18,6 +19,7 @@ from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.stack_keys import new_key
 from tests.support.voting import Api
 
 SESSION = "/dashboard/session"
@@ -32,13 +34,8 @@ async def catalogue(stack: Supervisor) -> AsyncIterator[Catalogue]:
 
 
 @pytest.fixture
-def issue(stack: Supervisor, catalogue: Catalogue) -> Issue:
-    """A key of the development account."""
-
-    async def issue(*permissions: str) -> IssuedKey:
-        return await issue_key(catalogue.writer, stack.stack["account"], permissions or PERMISSIONS)
-
-    return issue
+def issue(stack: Supervisor) -> Issue:
+    return partial(new_key, stack)
 
 
 @pytest.fixture

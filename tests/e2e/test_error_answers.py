@@ -1,29 +1,12 @@
 """The error table over HTTP: permissions, malformed requests, and the form of every error."""
 
-from pathlib import Path
-
 import httpx
 
-from libs.deployment.addresses import DeploymentAddresses
 from libs.local_stack.supervisor import Supervisor
-from services.cli.deployment_discovery import find_addresses
-from tests.support.deployments import issue_key
+from tests.support.stack_keys import key_with
 from tests.support.voting import Api, code
 
 JSON = {"content-type": "application/json"}
-
-
-async def key_with(stack: Supervisor, *permissions: str, account: str | None = None) -> dict[str, str]:
-    """The headers of a new key."""
-    found = stack_of(stack)
-    issued = await issue_key(
-        found.kafka, found.valkey, found.namespace, account or stack.stack["account"], permissions
-    )
-    return {"Authorization": f"Bearer {issued.api_key}"}
-
-
-def stack_of(stack: Supervisor) -> DeploymentAddresses:
-    return find_addresses(Path(stack.data_dir))
 
 
 async def test_a_key_needs_the_permission_and_the_answer_names_it(api: Api, stack: Supervisor) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.store import environment_files
-from tests.e2e.test_error_answers import key_with
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.stack_keys import key_with
 from tests.support.voting import Api, code
 
 MIB = 1 << 20

@@ -1,26 +1,14 @@
 """Legacy contests together with votes, closings, images and the current API."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
-from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.pictures import picture
 from tests.support.voting import Api, hours_from_now
-
-
-@pytest.fixture
-async def legacy(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
-    """With the development brand, whose records the current API's development key sees, too."""
-    addresses = stack.stack
-    headers = {"service-brand": addresses["service_brand"], "service-key": addresses["service_key"]}
-    async with http_client(base_url=addresses["legacy_base_url"], headers=headers, timeout=30) as client:
-        yield client
 
 
 def ok(answer: httpx.Response) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.e2e.test_error_answers import key_with
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.stack_keys import key_with
 from tests.support.voting import Api, Contest, code
 
 

@@ -6,16 +6,8 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.purchases_over_http import (
-    PURCHASES,
-    becomes,
-    client_with,
-    paid,
-    purchase,
-    refund,
-    send,
-    wait_for_paid_votes,
-)
+from tests.support.purchases_over_http import PURCHASES, becomes, paid, purchase, refund, send, wait_for_paid_votes
+from tests.support.stack_keys import client_with
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id, running
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import client_with
+from tests.support.stack_keys import client_with
 from tests.support.voting import Api, Contest, code
 
 UNLIMITED = {"max_contest": -1, "max_participant": -1}

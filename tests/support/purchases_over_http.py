@@ -4,10 +4,7 @@ from typing import Any
 
 import httpx
 
-from libs.local_stack.supervisor import Supervisor
-from tests.support.deployments import issue_key
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.voting import Contest, new_id
 
 PURCHASES = "/operations/purchases"
@@ -69,11 +66,3 @@ async def wait_for_paid_votes(contest: Contest, votes: int) -> None:
         return True
 
     await eventually(look)
-
-
-async def client_with(stack: Supervisor, account: str, *permissions: str) -> httpx.AsyncClient:
-    """Return a client with its own API key."""
-    described = stack.stack
-    key = await issue_key(described["kafka"], described["valkey"], described["namespace"], account, permissions)
-    headers = {"Authorization": f"Bearer {key.api_key}"}
-    return http_client(base_url=described["base_url"], headers=headers, timeout=30)

@@ -10,7 +10,7 @@ from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
 from tests.services.cli.replay.context import ReplayContext
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import client_with
+from tests.support.stack_keys import client_with
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.e2e.current_api.endpoints import ENDPOINTS
 from tests.e2e.current_api.records import Records
 from tests.e2e.current_api.specification import FIELDS, READ_ONLY
 from tests.support.http_clients import http_client
-from tests.support.purchases_over_http import client_with
+from tests.support.stack_keys import client_with
 from tests.support.voting import Api, code
 
 ROWS = [(method, path) for methods, path in ENDPOINTS for method in methods.split(", ")]

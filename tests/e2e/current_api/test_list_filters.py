@@ -8,7 +8,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import client_with
+from tests.support.stack_keys import client_with
 from tests.support.voting import Api, code, hours_from_now, running
 
 READER = ("content:read", "results:read")

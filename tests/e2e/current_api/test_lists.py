@@ -10,7 +10,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.endpoints import ENDPOINTS
-from tests.support.purchases_over_http import client_with
+from tests.support.stack_keys import client_with
 from tests.support.voting import code
 
 LISTS = [path for method, path in ENDPOINTS if method == "GET" and "<" not in path]

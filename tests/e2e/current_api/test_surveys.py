@@ -7,7 +7,7 @@ import pytest
 
 from libs.local_stack.supervisor import Supervisor
 from tests.e2e.current_api.records import Records
-from tests.support.purchases_over_http import client_with
+from tests.support.stack_keys import client_with
 from tests.support.voting import code
 
 
