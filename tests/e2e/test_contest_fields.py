@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from libs.catalogue.schemas.contest import ContestConfig
 from libs.legacy.parameters.contests import FIELDS
 from tests.e2e.contest_field_behaviours import BAD, BEHAVIOURS, LEGACY_PARAMETERS
-from tests.support.voting import Api, code, hours_from_now, running
+from tests.support.voting import Api, code
 
 
 def fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -79,11 +79,6 @@ async def test_a_bad_value_is_refused_with_its_pointer(api: Api, path: str, valu
     assert answer.json()["errors"][0]["pointer"] == "/contest_config/" + path.replace(".", "/")
 
 
-async def test_an_end_before_the_start_is_refused(api: Api) -> None:
-    config = {"start": hours_from_now(2), "end": hours_from_now(1)}
-    assert code(await api.client.post("/contests", json={"contest_config": config})) == (422, "validation_failed")
-
-
 def test_every_legacy_parameter_has_the_behaviour_of_a_field_or_is_the_records_own() -> None:
     for parameter, means in LEGACY_PARAMETERS.items():
         assert means in BEHAVIOURS or means.startswith(("record: ", "records: ")), parameter
@@ -91,20 +86,3 @@ def test_every_legacy_parameter_has_the_behaviour_of_a_field_or_is_the_records_o
     for parameter, means in LEGACY_PARAMETERS.items():
         if parameter in canonical:
             assert canonical[parameter].removeprefix("contest_config.") == means.removeprefix("record: ")
-
-
-async def test_legacy_reads_name_the_same_limits(api: Api, stack: Any) -> None:
-    """Star votes are the paid ones, silver limits are kept."""
-    limits = {"free": 3, "paid": 4, "silver": 5}
-    config = {name: {"max_contest": n, "max_participant": n + 10} for name, n in limits.items()}
-    contest = await api.contest(1, running(**config))
-    description = stack.stack
-    headers = {"service-brand": description["service_brand"], "service-key": description["service_key"]}
-    answer = await api.client.get(f"/legacy{contest.path}", headers=headers)
-    assert answer.status_code == 200, answer.text
-    shown = answer.json()
-    for kind, name in (("free", "free"), ("star", "paid"), ("silver", "silver")):
-        assert shown[f"{kind}_vote_config"] == {
-            f"max_{kind}_votes_in_contest": limits[name],
-            f"max_{kind}_votes_per_participant": limits[name] + 10,
-        }

@@ -135,26 +135,6 @@ async def test_only_approved_participants_of_the_contest_take_votes(api: Api) ->
     assert (await contest.vote(pending)).status_code == 201
 
 
-async def test_kinds_of_voters_are_admitted_as_the_contest_says(api: Api) -> None:
-    closed = await api.contest(free={"is_mobile_only": True})
-    assert code(await closed.vote(0, anonymous_id="device")) == (403, "anonymous_voting_disabled")
-    assert code(await closed.vote(0, source="c-paid", anonymous_id="d")) == (403, "anonymous_voting_disabled")
-    assert code(await closed.vote(0)) == (403, "mobile_only")
-    assert code(await closed.vote(0, platform="web")) == (403, "mobile_only")
-    assert (await closed.vote(0, platform="android")).status_code == 201
-    assert (await closed.vote(0, source="c-paid", platform="web")).status_code == 201
-    mixed = await api.contest(is_anonymous_voting_enabled=True, paid={"is_anonymous": True})
-    answers = [
-        await mixed.vote(0, "x"),
-        await mixed.vote(0, anonymous_id="x"),
-        await mixed.vote(0, source="c-paid", anonymous_id="x"),
-    ]
-    assert [answer.status_code for answer in answers] == [201, 201, 201]
-    for answer in answers:
-        counts = await mixed.counts(answer.headers["tally-position"])
-    assert (counts["count"], counts["unique_voter_count"], counts["anonymous_voter_count"]) == (3, 2, 1)
-
-
 async def test_an_address_gives_a_participant_so_many_free_votes(api: Api) -> None:
     contest = await api.contest(ip_restriction_per_participant=2)
     assert (await contest.vote(0, "a", ip="192.0.2.7", vote_id="first")).status_code == 201

@@ -1,6 +1,5 @@
 """Surveys have keys chosen by the account."""
 
-import asyncio
 import uuid
 
 import pytest
@@ -54,31 +53,6 @@ async def test_wrong_bodies_are_refused_and_change_nothing(records: Records) -> 
     made = await records.client.post(where, json={})
     assert code(await records.client.post(where, json={"image": {"key": "nothing"}})) == (422, "validation_failed")
     assert (await records.client.get(where)).json() == made.json()
-
-
-async def test_an_idempotency_key_answers_the_first_time_again(records: Records) -> None:
-    where = an_address()
-    first, second = ({"Idempotency-Key": uuid.uuid4().hex} for _ in range(2))
-    made = await records.client.post(where, json={"title": "One"}, headers=first)
-    replaced = await records.client.post(where, json={"title": "Two"}, headers=second)
-    for headers, before in ((first, made), (second, replaced)):
-        again = await records.client.post(where, json={"title": before.json()["title"]}, headers=headers)
-        assert again.headers["idempotent-replayed"] == "true"
-        assert (again.status_code, again.json()) == (before.status_code, before.json())
-        assert again.headers["etag"] == before.headers["etag"]
-        other = await records.client.post(where, json={"title": "Other"}, headers=headers)
-        assert code(other) == (422, "idempotency_key_reused")
-    assert (await records.client.get(where)).json() == replaced.json()
-
-
-async def test_many_posts_at_once_make_one_survey(records: Records) -> None:
-    where = an_address()
-    answers = await asyncio.gather(
-        *(records.client.post(where, json={"custom_data": {"n": number}}) for number in range(8))
-    )
-    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
-    assert len({answer.json()["created"] for answer in answers}) == 1
-    assert (await records.client.get(where)).json() in [answer.json() for answer in answers]
 
 
 async def test_two_accounts_have_surveys_of_the_same_key(records: Records, stack: Supervisor) -> None:
