@@ -161,7 +161,7 @@ def last_line(output: Path) -> str:
     return lines[-1][:200] if lines else "no output"
 
 
-UNLIKE = "it does not look for repeated vote ids, nor check limits"
+UNLIKE = "it does not find repeated vote ids, nor check limits"
 GROUPS = (
     FoldPeer(EXACTLY_ONCE, UNLIKE, partial(run_group, kafka_streams, arguments=("exactly_once_v2",))),
     FoldPeer(

@@ -75,7 +75,7 @@ LIMITS: Final = (
     Limit(
         "fold",
         "pipelined",
-        "Plain commands know no repeated vote ids, limits, timeline, removals or receipts, which are the "
+        "Plain commands have no repeated vote ids, limits, timeline, removals or receipts, which are the "
         "difference.",
     ),
     Limit(
@@ -131,7 +131,7 @@ LIMITS: Final = (
         "What is left grows with Kafka's client: it names every partition of a topic in each fetch, and reads "
         "as many in the response. The projector of 256 partitions reads 512, of votes and of purchases, and in "
         "a profile that was its largest part. Tried: one call for each server that names the changed "
-        "partitions, where each look had read all (commands of Valkey at 256 partitions 8,251 to 1,080 a "
+        "partitions, where each check had read all (commands of Valkey at 256 partitions 8,251 to 1,080 a "
         "second). Considered: a longer wait of fetches, which would delay partitions that resume.",
     ),
     Limit(

@@ -41,7 +41,7 @@ PATHS = (
         "bench_fold",
         "Fold of the votes log",
         "One process folds the topic from its beginning, three votes a voter, into votes and exact unique voters "
-        "per participant and source, durably. Tallykeeper also looks for repeated vote ids, judges limits, keeps "
+        "per participant and source, durably. Tallykeeper also finds repeated vote ids, judges limits, keeps "
         "the timeline and what removals and receipts need.",
     ),
     Path(
