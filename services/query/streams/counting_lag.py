@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from libs.contracts.topics import Log
@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 READ_S: Final = 1.0
 """Interval of the reads of the log's ends."""
+READ_IN_TURN: Final = 64
+"""Partitions that each of them reads while none is behind; an end takes some 25 us of CPU time."""
 LATE_US: Final = 2 * MILLION
 """Records uncounted for less are on their way: no lag."""
 MOST_ENDS: Final = 600
@@ -47,8 +49,9 @@ class _End(NamedTuple):
 class LagMeter:
     """Compares positions of the views with the log's ends, which are read once a second.
 
-    A record's age counts from the first read that included it, so `seconds` is at most that and a second less than
-    the truth. While Kafka is unavailable, the last ends stay.
+    While no partition is behind, `READ_IN_TURN` of them are read in turn. A record's age counts from the first
+    read that included it, so `seconds` is less than the truth by these turns (four of 256 partitions) and a
+    second at most. While Kafka is unavailable, the last ends stay.
     """
 
     def __init__(self, log: LogEnds, topic: Log) -> None:
@@ -58,6 +61,7 @@ class LagMeter:
         self._positions: dict[int, int] = {}
         self.behind: set[int] = set()
         """Partitions with records that are not counted: `lag` goes through these only."""
+        self._turn = 0
 
     async def watch(self, wanted: asyncio.Event) -> None:
         """Read the ends at intervals while `wanted` is set, for ever."""
@@ -65,12 +69,21 @@ class LagMeter:
             await wanted.wait()
             try:
                 moment = now()
-                self.observe(await self._log.end_offsets(self._topic.name, self._topic.numbers), moment)
+                self.observe(await self._log.end_offsets(self._topic.name, self.next_turn()), moment)
             except LogUnavailable:
                 pass  # votes are not accepted either
             except Exception:
                 logger.exception("the ends of the log cannot be read")
             await asyncio.sleep(READ_S)
+
+    def next_turn(self) -> Sequence[int]:
+        """Return the partitions whose ends are to be read next."""
+        numbers = self._topic.numbers
+        turns = -(-len(numbers) // READ_IN_TURN)
+        if self.behind or turns <= 1:
+            return numbers
+        self._turn = (self._turn + 1) % turns
+        return numbers[self._turn :: turns]
 
     def observe(self, ends: Mapping[int, int], moment: int) -> None:
         """Take over ends read at `moment` (microseconds since 1970)."""

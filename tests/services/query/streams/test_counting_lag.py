@@ -1,6 +1,7 @@
 """Lag of the counting, as streams carry it."""
 
 from collections.abc import Mapping
+from itertools import chain
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -56,6 +57,22 @@ def test_positions_hold_until_they_change_and_only_partitions_that_are_behind_ar
     assert lag_of(meter, {3: 12}, LATE) == Lag(1, 3)
     assert lag_of(meter, {5: 11}, LATE) == NO_LAG
     assert meter.behind == set()
+
+
+def test_ends_of_many_partitions_are_read_in_turn_until_one_is_behind() -> None:
+    meter = LagMeter(NoLog(), votes_topic("test", 200))
+    turns = [meter.next_turn() for _ in range(4)]
+    assert {len(turn) for turn in turns} == {50}
+    assert sorted(chain.from_iterable(turns)) == list(range(200))
+    meter.move({3: 10})
+    meter.observe({3: 12}, 0)
+    assert [*meter.next_turn()] == list(range(200))
+    meter.move({3: 12})
+    assert [*meter.next_turn()] == [*turns[0]]
+
+
+def test_ends_of_few_partitions_are_read_together(meter: LagMeter) -> None:
+    assert [*meter.next_turn()] == [*meter.next_turn()] == [0, 1]
 
 
 def test_ends_of_a_partition_whose_position_is_not_known_are_no_lag(meter: LagMeter) -> None:
