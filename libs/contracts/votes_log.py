@@ -116,6 +116,12 @@ class VotesLog:
         is_mark = number != name and number.isascii() and number.isdecimal() and number == str(int(number))
         return int(number) if is_mark else None
 
+    @property
+    def following_names(self) -> set[str]:
+        """Return the names of topics by which the log may change: of its next topic, and of marks."""
+        marks = (f"{self.name}.{RETIRED}.{first}" for first in [*(each.first for each in self.current), self.end])
+        return {self.name_from(self.end), *marks}
+
     def next_topic(self, partitions: int) -> Topic:
         """Return the topic that a growth by a topic of `partitions` creates."""
         return Topic(self.name_from(self.end), partitions, self.end)

@@ -1,15 +1,16 @@
 """Finds the topics that the votes log grows by and those that are retired; decides which of them new contests get.
 
 A contest keeps its topic for life, so every process must have found a topic before a contest of it is written.
-Each reads Kafka's list of topics every `POLL_S` seconds. A projector reads it before it raises configuration
-versions, if its own is older than `RAISE_S`. A process uses a topic for new contests `SETTLE_S` after finding it.
+Each reads Kafka's list of topics at its start, and every `POLL_S` seconds checks for the few that can be new. A
+projector does so before it raises configuration versions, if its last check is older than `RAISE_S`. A process
+uses a topic for new contests `SETTLE_S` after finding it.
 """
 
 import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
@@ -19,6 +20,7 @@ from libs.deployment.settings import DeploymentSettings
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
+from libs.kafka.topic_presence import TopicPresence
 from libs.kafka.topics import append_first, create_missing, create_topics, number_of_partitions, wrong_partitions
 from libs.tally.errors import TallyError
 from libs.tally.events import LogCreated
@@ -45,10 +47,15 @@ async def find_topics(settings: KafkaSettings, reader: LogReader, log: VotesLog)
     record has the number of partitions. Raises `LogUnavailable`, `LogChanged`, and `WrongTopic` if a topic has
     another number of partitions than it was created with.
     """
-    names = await reader.topics()
+    return await _topics_among(await reader.topics(), settings, reader, log)
+
+
+async def _topics_among(
+    names: Collection[str], settings: KafkaSettings, reader: LogReader, log: VotesLog
+) -> Topics:
     retired = await _marked(reader, log, names)
     known = {topic.name for topic in [*log.topics, *retired]}
-    new = {name: first for name in names - known if (first := log.first_in(name)) is not None}
+    new = {name: first for name in {*names} - known if (first := log.first_in(name)) is not None}
     found = []
     for name, partitions in (await number_of_partitions(settings, list(new)) if new else {}).items():
         begun = await reader.first_records(name, range(partitions))
@@ -122,22 +129,36 @@ class VotesTopics:
         self._settings = settings
         self._clock = clock
         self._reader = LogReader(settings)
+        self._presence = TopicPresence(settings)
+        self._is_new = True
         self._read_at = float("-inf")
         self._known_since: dict[int, float] = {}
 
     async def refresh(self, max_age_s: float = 0.0) -> None:
-        """Read the list of topics, unless it was read in the last `max_age_s`. Raises as `find_topics`."""
+        """Find new topics, unless they were looked for in the last `max_age_s`. Raises as `find_topics`."""
         now = self._clock()
         if now - self._read_at <= max_age_s:
             return
-        later, retired = await find_topics(self._settings, self._reader, self.log)
-        self.log.add(later)
-        self.log.retire(retired)
+        found = await find_topics(self._settings, self._reader, self.log) if self._is_new else await self._follow()
+        self._add(found)
+        self._is_new = False
+        while any(found):  # further ones may follow
+            found = await self._follow()
+            self._add(found)
         self._read_at = now
-        for topic in later:
+
+    async def _follow(self) -> Topics:
+        """Return what `find_topics` does, without the list of all topics: it has all their partitions."""
+        names = await self._presence.existing(self.log.following_names)
+        return await _topics_among(names, self._settings, self._reader, self.log)
+
+    def _add(self, found: Topics) -> None:
+        self.log.add(found.later)
+        self.log.retire(found.retired)
+        for topic in found.later:
             self._known_since[topic.first] = self._clock()
             logger.info("votes topic %s with %d partitions is in use", topic.name, topic.partitions)
-        for topic in retired:
+        for topic in found.retired:
             logger.info("votes topic %s is retired", topic.name)
 
     def for_new_contests(self) -> Topic:
@@ -163,6 +184,7 @@ class VotesTopics:
 
     async def close(self) -> None:
         await self._reader.close()
+        await self._presence.close()
 
 
 @asynccontextmanager

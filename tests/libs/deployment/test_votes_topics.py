@@ -14,7 +14,9 @@ from libs.deployment.votes_topics import (
 )
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
-from libs.kafka.topics import append_first, create_missing
+from libs.kafka.topic_presence import TopicPresence
+from libs.kafka.topics import append_first, create_missing, delete_topic
+from libs.local_stack.ports import free_ports
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
 from tests.libs.deployment.conftest import Place
@@ -131,3 +133,48 @@ async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_fin
     assert restarted.for_new_contests() == third
     await topics.close()
     await restarted.close()
+
+
+async def test_a_running_process_finds_several_growths_and_retirements_without_the_list_of_all_topics(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a topic that was retired before the process knew it, and the one after that."""
+    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # nothing waits
+    await place.create()
+    log = log_of(place)
+    topics = VotesTopics(place.settings, log_of(place))
+    await topics.refresh()
+    assert topics.log.topics == log.topics
+    monkeypatch.setattr(LogReader, "topics", _refused)
+    first, second, third = log.topic_from(0), await grown(place, log, 1), await grown(place, log, 2)
+    for retired in (first, second):
+        await mark_retired(place.settings, log, retired)
+        await delete_topic(place.settings, retired.name)
+    await topics.refresh()
+    assert topics.log.topics == [first, second, third]
+    assert topics.log.retired == [first, second]
+    await topics.refresh()
+    assert topics.log.current == [third]
+    await topics.close()
+
+
+async def _refused(_: LogReader) -> set[str]:
+    raise AssertionError("all topics are listed")
+
+
+async def test_a_check_returns_the_existing_topics_only_and_creates_none(place: Place) -> None:
+    await place.create()
+    log = log_of(place)
+    presence = TopicPresence(place.settings)
+    for _ in range(2):
+        assert await presence.existing([log.name, "none"]) == {log.name}
+    await presence.close()
+
+
+async def test_a_check_without_kafka_says_so(place: Place) -> None:
+    [port] = free_ports(1)
+    settings = place.settings.model_copy(update={"kafka_bootstrap_servers": f"127.0.0.1:{port}"})
+    presence = TopicPresence(settings)
+    with pytest.raises(LogUnavailable):
+        await presence.existing(["none"])
+    await presence.close()
