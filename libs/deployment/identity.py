@@ -13,7 +13,7 @@ from libs.deployment.votes_topics import find_retired
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import Examination, append_first, begin_logs, create_missing, examine_topics
+from libs.kafka.topics import Examination, Sample, append_first, begin_logs, create_missing, examine_topics
 from libs.storage.store import Store
 from libs.storage.store_id import find_store_id, make_store_id
 from libs.tally.errors import TallyError
@@ -59,21 +59,27 @@ async def check_deployment(settings: KafkaSettings, namespace: str, partitions: 
 
 
 async def examine_deployment(
-    settings: KafkaSettings, namespace: str, partitions: int, store: Store, log: VotesLog | None = None
+    settings: KafkaSettings,
+    namespace: str,
+    partitions: int,
+    store: Store,
+    log: VotesLog | None = None,
+    sample: Sample = range,
 ) -> Examination:
     """Examine topics as `examine_topics` does, and compare the settings with the log's identity.
 
-    `log` holds the later and the retired topics of the votes; by default, the retired ones are read. Raises
-    `LogUnavailable` and `StorageUnavailable`.
+    `sample` must return all partitions of the catalogue. `log` holds the later and the retired topics of the
+    votes; by default, the retired ones are read. Raises `LogUnavailable` and `StorageUnavailable`.
     """
     if log is None:
         log = await _read_log(settings, namespace, partitions)
-    found = await examine_topics(settings, _present(namespace, partitions, log))
+    found = await examine_topics(settings, _present(namespace, partitions, log), sample)
     votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
     recorded = found.first_records.get(catalogue.name, {}).get(RECORDED_IN)
     if recorded is None:
         return found
-    begun = log.is_retired(votes.first) or len(found.first_records.get(votes.name, ())) == partitions
+    votes_begun = len(found.first_records.get(votes.name, ())) == len(sample(partitions))
+    begun = log.is_retired(votes.first) or votes_begun
     if begun and recorded.partitions not in (None, partitions):
         found.problems.append(_grown(votes, recorded.partitions))
     if recorded.store_id is not None:

@@ -14,7 +14,7 @@ from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import Examination, wrong_partitions
+from libs.kafka.topics import Examination, Sample, wrong_partitions
 from libs.storage.store import StorageUnavailable, Store, open_store
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.views.catalogue_views import CatalogueViews
@@ -26,6 +26,9 @@ from libs.views.vote_views import VoteViews
 CHECK_S: Final = 10.0
 RETRY_S: Final = 0.5
 """Interval of the checks while a problem exists or a server is unavailable."""
+READ_IN_TURN: Final = 64
+"""First records of a topic that a check reads while there is no problem: those of more partitions in turn. A topic
+that was recreated has others in each."""
 FIRST_CHECK_S: Final = 5.0
 """Maximum wait of a start for the first check; then the checks continue in the background."""
 
@@ -108,6 +111,7 @@ class DeploymentGuard:
         self._shortened: LogChanged | None = None
         self._suspected = False
         self._check_now = asyncio.Event()
+        self._turn = 0
 
     def refusal(self) -> TallyError | None:
         """Return the error for clients while nothing may be served, else None."""
@@ -165,17 +169,33 @@ class DeploymentGuard:
     async def _watch(self, first: "asyncio.Task[None]") -> None:
         await first
         while True:
-            is_ok = self._problem is None and self._unavailable is None and not self._suspected
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._check_now.wait(), self._check_s if is_ok else RETRY_S)
+                await asyncio.wait_for(self._check_now.wait(), self._check_s if self._is_ok else RETRY_S)
             self._check_now.clear()
             await self._run_check()
+
+    @property
+    def _is_ok(self) -> bool:
+        return self._problem is None and self._unavailable is None and not self._suspected
+
+    def _next_sample(self) -> Sample:
+        """Return the partitions whose first records the next check reads: all unless the last one has passed."""
+        if not (self._is_ok and self._verified):
+            return range
+        self._turn += 1
+        turn = self._turn
+
+        def of_turn(partitions: int) -> Sequence[int]:
+            turns = -(-partitions // READ_IN_TURN)
+            return range(turn % turns, partitions, turns)
+
+        return of_turn
 
     async def _run_check(self) -> None:
         try:
             await self.topics.refresh()
             place = self._settings, self._namespace, self._partitions, self._store
-            found = await examine_deployment(*place, self.votes)
+            found = await examine_deployment(*place, self.votes, self._next_sample())
             problems = found.problems + [error async for error in self._changed(found)]
         except (LogUnavailable, StorageUnavailable) as error:
             self._set_unavailable(error)

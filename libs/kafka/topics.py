@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -28,6 +28,10 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 REPLICATION_FACTOR: Final = "replication factor"
 GIVEN_TIMES: Final = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
 """Topic settings under which records keep any timestamp of their producer."""
+
+
+Sample = Callable[[int], Sequence[int]]
+"""Chooses some partitions of a topic that has so many."""
 
 
 class FoundTopic(NamedTuple):
@@ -172,9 +176,10 @@ async def check_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None
             raise problem
 
 
-async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Examination:
+async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic], sample: Sample = range) -> Examination:
     """Return all problems; each names its topic, the setting, the actual and the required value.
 
+    First records are read only of the partitions that `sample` returns for a topic of so many.
     `WrongTopic`; `LogChanged` if a partition does not start with LogCreated; `ReplicasAway` if fewer replicas than
     `min.insync.replicas` are in sync. Raises `LogUnavailable` if Kafka does not respond.
     """
@@ -197,19 +202,23 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> Ex
             copies, in_sync = settings.kafka_replication_factor, int(values[MIN_IN_SYNC])
             found.problems.extend(_examine_replicas(name, described[name], copies, in_sync))
     async with LogReader(settings) as reader:
-        begins = [_examine_begin(reader, name, len(partitions), found) for name, partitions in described.items()]
+        begins = [
+            _examine_begin(reader, name, sample(len(partitions)), found) for name, partitions in described.items()
+        ]
         problems = await _together(begins)
     found.problems.extend(problem for each in problems for problem in each)
     return found
 
 
-async def _examine_begin(reader: LogReader, topic: str, partitions: int, found: Examination) -> list[TallyError]:
+async def _examine_begin(
+    reader: LogReader, topic: str, partitions: Sequence[int], found: Examination
+) -> list[TallyError]:
     """Note the first records, and return the problems; a returned error would be taken for a raised one."""
     try:
-        found.first_records[topic] = await reader.first_records(topic, range(partitions))
+        found.first_records[topic] = await reader.first_records(topic, partitions)
     except LogChanged as error:
         return [error]
-    if len(found.first_records[topic]) < partitions:
+    if len(found.first_records[topic]) < len(partitions):
         return [WrongTopic(f"topic {topic}: a partition is empty, without LogCreated", topic=topic)]
     return []
 

@@ -1,17 +1,22 @@
 """A process serves only on the log and the object store of its deployment, from its start to its end."""
 
+from collections.abc import Collection
+
 import pytest
 
 from libs.contracts.log_records import Position
+from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.votes_log import VotesLog
-from libs.deployment import votes_topics
+from libs.deployment import identity_guard, votes_topics
 from libs.deployment.votes_topics import create_next_topic, mark_retired
 from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged, WrongTopic
+from libs.kafka.reader import LogReader
 from libs.kafka.topics import delete_topic
 from libs.kafka.writer import LogWriter
 from libs.storage.store_id import NAME, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
+from libs.tally.events import LogCreated
 from libs.views.vote_views import VoteViews
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually
@@ -106,6 +111,33 @@ async def test_a_log_that_was_recreated_while_it_runs_ends_its_service(place: Pl
         await guard.check()
         await place.delete_votes()
         await eventually(place_is_created(place))
+
+        await eventually(lambda: guard.refusal() is not None)
+        with pytest.raises(LogChanged, match="was recreated while this process ran"):
+            await guard.check()
+
+
+async def test_first_records_of_many_partitions_are_read_in_turn_and_those_of_a_recreated_log_are_noticed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity_guard, "READ_IN_TURN", CATALOGUE_PARTITIONS)
+    read = list[tuple[int, ...]]()
+    first_records = LogReader.first_records
+
+    async def noted(reader: LogReader, topic: str, partitions: Collection[int]) -> dict[int, LogCreated]:
+        if topic == larger.votes.name:
+            read.append(tuple(partitions))
+        return await first_records(reader, topic, partitions)
+
+    larger = place.beside(partitions=2 * CATALOGUE_PARTITIONS)
+    await larger.create()
+    monkeypatch.setattr(LogReader, "first_records", noted)
+    async with larger.guard().watching() as guard:
+        await eventually(lambda: {(0, 2, 4, 6), (1, 3, 5, 7)} <= {*read})
+        assert read[0] == tuple(range(2 * CATALOGUE_PARTITIONS))
+        assert guard.refusal() is None
+        await larger.delete_votes()
+        await eventually(place_is_created(larger))
 
         await eventually(lambda: guard.refusal() is not None)
         with pytest.raises(LogChanged, match="was recreated while this process ran"):
