@@ -155,6 +155,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def _build(self) -> tuple[KafkaBroker, Any]:
         membership = self._membership
+        wait_ms = fetch_wait_ms(self._topic.partitions, membership.kafka.kafka_request_timeout_ms)
         broker = KafkaBroker(
             membership.kafka.kafka_bootstrap_servers.split(","),
             request_timeout_ms=membership.kafka.kafka_request_timeout_ms,
@@ -176,7 +177,9 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             auto_offset_reset="none",
             listener=self,
             session_timeout_ms=membership.settings.projector_session_timeout_ms,
-            fetch_max_wait_ms=fetch_wait_ms(self._topic.partitions, membership.kafka.kafka_request_timeout_ms),
+            fetch_max_wait_ms=wait_ms,
+            # aiokafka goes through all partitions that often, besides whenever something happens
+            consumer_timeout_ms=wait_ms,
             heartbeat_interval_ms=membership.settings.projector_session_timeout_ms // 4,
             rebalance_timeout_ms=2 * membership.settings.projector_session_timeout_ms,
         )
