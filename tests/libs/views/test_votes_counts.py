@@ -17,7 +17,8 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Rating
 from libs.tally.fold import PartitionTally
 from libs.views.reply_types import ContestCounts, FoldInput
-from libs.views.vote_views import CHANGES_PAGE, VoteViews
+from libs.views.vote_reads import CHANGES_PAGE
+from libs.views.vote_views import VoteViews
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.recorded_replies import CountCalls
 from tests.libs.views.simulation.lua_ledger import Direct, load, unload
@@ -161,7 +162,7 @@ def few_first_rows(servers: Any) -> Iterator[Redis]:
 @pytest.fixture(scope="module")
 def small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("libs.views.vote_views.CHANGES_PAGE", 2)
+        patch.setattr("libs.views.vote_reads.CHANGES_PAGE", 2)
         yield
 
 
