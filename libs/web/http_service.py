@@ -87,14 +87,18 @@ def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) ->
         optional_checks |= http_module.optional_checks
     for http_module in http_modules:
         for router in http_module.routers:
-            app.include_router(router)
+            _add(router, app)
         app.router.routes.extend(http_module.routes)
-    app.include_router(health_router(checks, optional_checks))
-    app.include_router(
-        metrics_router(refresh for http_module in http_modules for refresh in http_module.metric_refreshers)
-    )
+    _add(health_router(checks, optional_checks), app)
+    refreshers = (refresh for http_module in http_modules for refresh in http_module.metric_refreshers)
+    _add(metrics_router(refreshers), app)
     app.router.routes.extend(page_routes(title))
     return app
+
+
+def _add(router: APIRouter, app: FastAPI) -> None:
+    """Add the router's own routes; `include_router` would build each again, at the first request."""
+    app.router.routes.extend(router.routes)
 
 
 async def serve(app: FastAPI, settings: HttpSettings, tracing: Tracing | None = None) -> None:
