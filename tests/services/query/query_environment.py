@@ -5,15 +5,18 @@ The catalogue's own reads are there, too, since the counts complete them.
 
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from hashlib import sha256
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 import orjson
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.catalogue.record_service import RecordService
@@ -295,10 +298,32 @@ async def open_environment(
 
 
 def _catalogue(valkey: ValkeyClient, namespace: str, query: HttpModule) -> HttpModule:
-    """Return the reads of contests and participants: each route takes time to build. Writes would need a log."""
-    catalogue = environment_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
-    record_service = RecordService(Table(RESOURCES["contests"], PARTICIPANTS), catalogue.views, catalogue.writer)
-    return HttpModule(routers=[build_router(record_service, catalogue.auth, query.enrichers)])
+    """Return the reads of contests and participants. Writes would need a log."""
+
+    def router() -> APIRouter:
+        catalogue = environment_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
+        table = Table(RESOURCES["contests"], PARTICIPANTS)
+        record_service = RecordService(table, catalogue.views, catalogue.writer)
+        return build_router(record_service, catalogue.auth, query.enrichers)
+
+    return HttpModule(routes=[Records(router)])
+
+
+class Records(BaseRoute):
+    """The routes of records, built at the first request: that takes long, and most tests read counts only."""
+
+    def __init__(self, router: Callable[[], APIRouter]) -> None:
+        self._router = cache(router)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not scope["path"].startswith(("/contests", "/participants")):
+            return Match.NONE, {}
+        found = [(route.matches(scope), route) for route in self._router().routes]
+        (match, child_scope), route = max(found, key=lambda each: each[0][0].value)
+        return match, {**child_scope, "record_route": route}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await scope["record_route"].handle(scope, receive, send)
 
 
 def text(document: dict[str, Any]) -> str:
