@@ -15,9 +15,6 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
-from libs.local_stack.service_process import PARTS
-from libs.local_stack.settings import StackSettings
-from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.client import Coalescer, ValkeyClient, connect
 from libs.views.connection import NotPermitted
@@ -26,12 +23,10 @@ from libs.views.hash_tags import key_base
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from services.cli import bootstrap
-from tests.support.http_clients import http_client
+from tests.support.deployments import FEW_PARTITIONS
 from tests.support.secured import Secured, environment, secured_servers, terminator
-from tests.support.voting import Api
 
 NAMESPACE = "secured"
-PARTITIONS = StackSettings.model_fields["partitions"].default
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +36,11 @@ async def servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sec
 
 
 @pytest.fixture(scope="module")
-async def stack(servers: Secured, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervisor]:
-    """Gateway and projector, each as its own user; prepared by the operator."""
+async def prepared(servers: Secured, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Topics and functions, made by the operator. The tests marked `secured` run all services on such servers."""
     with environment(servers.environment("operator")):
-        settings = StackSettings(namespace=NAMESPACE, data_dir=tmp_path_factory.mktemp("stack"))
-        parts = servers.parts(PARTS)
-        async with Supervisor(settings, bootstrap, port=0, any_port=True, parts=parts) as running:
-            yield running
+        storage_url = tmp_path_factory.mktemp("objects").as_uri()
+        await bootstrap.prepare(servers.kafka, servers.valkey, NAMESPACE, FEW_PARTITIONS, storage_url)
 
 
 def kafka_of(servers: Secured, part: str, **changes: str) -> KafkaSettings:
@@ -66,21 +59,9 @@ async def append(settings: KafkaSettings, topic: str) -> None:
         await producer.send_and_wait(topic, b"{}", partition=3)
 
 
-async def test_a_vote_is_cast_and_counted_by_parts_that_have_only_their_own_rights(stack: Supervisor) -> None:
-    described = stack.stack
-    key = {"Authorization": f"Bearer {described['api_key']}"}
-    async with http_client(base_url=described["base_url"], headers=key, timeout=30) as client:
-        contest = await Api(client).contest()
-        vote = await contest.vote(0)
-        assert vote.status_code == 201, vote.text
-        assert (await contest.counts(vote.headers["tally-position"]))["count"] == 1
-        assert (await contest.remove(vote)).status_code == 204
-        assert (await client.get("/readyz")).status_code == 200
-
-
 @pytest.mark.parametrize("part", ["ingestion", "query", "dashboard"])
 async def test_only_the_catalogue_the_projector_and_the_operator_could_issue_api_keys(
-    servers: Secured, stack: Supervisor, part: str
+    servers: Secured, prepared: None, part: str
 ) -> None:
     for topic in (f"{NAMESPACE}.catalogue", f"{NAMESPACE}-test.catalogue"):
         with pytest.raises(TopicAuthorizationFailedError):
@@ -96,21 +77,21 @@ async def test_only_the_catalogue_the_projector_and_the_operator_could_issue_api
 
 
 @pytest.mark.parametrize("part", ["query", "dashboard", "catalogue"])
-async def test_parts_that_take_no_votes_can_write_none(servers: Secured, stack: Supervisor, part: str) -> None:
+async def test_parts_that_take_no_votes_can_write_none(servers: Secured, prepared: None, part: str) -> None:
     with pytest.raises(TopicAuthorizationFailedError):
         await append(kafka_of(servers, part), f"{NAMESPACE}.votes")
     valkey = valkey_of(servers, part)
     try:
         with pytest.raises(NotPermitted):
-            await VoteViews(valkey, NAMESPACE, PARTITIONS).reserve(0, [])
-        assert (await VoteViews(valkey, NAMESPACE, PARTITIONS).state(0)).open
+            await VoteViews(valkey, NAMESPACE, FEW_PARTITIONS).reserve(0, [])
+        assert (await VoteViews(valkey, NAMESPACE, FEW_PARTITIONS).state(0)).pending == 0
     finally:
         await valkey.close()
 
 
 @pytest.mark.parametrize("part", ["ingestion", "query", "catalogue", "dashboard", "gateway"])
 async def test_a_part_that_may_not_load_functions_starts_without_and_replaces_none(
-    servers: Secured, stack: Supervisor, part: str
+    servers: Secured, prepared: None, part: str
 ) -> None:
     valkey = valkey_of(servers, part)
     try:
@@ -140,7 +121,7 @@ async def test_kafka_is_not_reached_with_a_wrong_password_or_by_a_client_that_do
             await reader.end_offsets(f"{NAMESPACE}.votes", [0])
 
 
-async def test_both_scram_mechanisms_serve(servers: Secured, stack: Supervisor) -> None:
+async def test_both_scram_mechanisms_serve(servers: Secured, prepared: None) -> None:
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         async with LogReader(kafka_of(servers, "query", TALLY_KAFKA_SASL_MECHANISM=mechanism)) as reader:
             assert await reader.end_offsets(f"{NAMESPACE}.votes", [0])
