@@ -44,6 +44,7 @@ async def another_worker(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
             "TALLY_PARTITIONS": str(described["partitions"]),
             "TALLY_STORAGE_URL": described["storage_url"],
             "TALLY_PORT": str(port),
+            "TALLY_DRAIN_DELAY_S": "0",
         },
     )
     headers = {"Authorization": f"Bearer {described['api_key']}"}

@@ -122,7 +122,7 @@ async def first_events(env: QueryEnvironment, path: str, key: str | None = None)
 
 @asynccontextmanager
 async def served(env: QueryEnvironment) -> AsyncIterator[Service]:
-    server = Server(env.app, HttpSettings(port=0))
+    server = Server(env.app, HttpSettings(port=0, drain_delay_s=0))
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup()
