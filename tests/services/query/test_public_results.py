@@ -14,7 +14,6 @@ from services.query.public_results import for_all, shared_for
 from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.test_visibility import HIDDEN, TIMES
 from tests.support.builders import NOW, a_contest
-from tests.support.openapi import resolved
 
 PATH = "/public/contests/song/results"
 
@@ -289,16 +288,3 @@ async def test_the_end_opens_what_was_hidden_until_then(env: QueryEnvironment) -
         )
         found = (await env.client.get(path)).json()
         assert (found["phase"], found["count"]) == ("finished", 0)
-
-
-async def test_the_hot_route_is_documented_without_a_key(env: QueryEnvironment) -> None:
-    document = (await env.client.get("/openapi.json")).json()
-    operation = document["paths"]["/public/contests/{contest_key}/results"]["get"]
-    assert {resolved(document, each)["name"] for each in operation["parameters"]} - {"If-None-Match"} == {
-        "contest_key",
-        "receipt",
-    }
-    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-    assert schema == {"$ref": "#/components/schemas/PublicResultsRecord"}
-    assert operation["security"] == []
-    assert {"200", "304", "404", "503"} <= set(operation["responses"])

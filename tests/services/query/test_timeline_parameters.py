@@ -6,7 +6,6 @@ from libs.contracts.validation import ValidationFailed
 from services.query.timeline_endpoint import parse
 from tests.services.query.query_environment import QueryEnvironment
 from tests.services.query.timeline_reads import PATH, minute, read, song, voted
-from tests.support.openapi import resolved
 
 pytestmark = pytest.mark.usefixtures("nothing_is_held")
 
@@ -103,12 +102,3 @@ async def test_some_participants_alone_may_be_asked_for(env: QueryEnvironment) -
     whole = await read(env, key, to=minute(1))
     some = await read(env, key, to=minute(1), participant=["b", "nobody"])
     assert some == whole | {"participants": whole["participants"][1:]}
-
-
-async def test_the_timeline_is_documented(env: QueryEnvironment) -> None:
-    document = (await env.client.get("/openapi.json")).json()
-    operation = document["paths"]["/contests/{contest_key}/timeline"]["get"]
-    names = {resolved(document, each)["name"] for each in operation["parameters"]}
-    assert {"contest_key", "interval", "from", "to", "participant"} <= names
-    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-    assert schema == {"$ref": "#/components/schemas/TimelineRecord"}

@@ -10,7 +10,6 @@ from libs.tally.events import LogCreated
 from tests.services.query.query_environment import QueryEnvironment, contest, open_environment
 from tests.support.builders import a_removal
 from tests.support.eventually import eventually
-from tests.support.openapi import resolved
 
 COUNTED = {"count", "anonymous_voter_count", "unique_voter_count"}
 
@@ -229,13 +228,3 @@ async def test_the_key_decides(env: QueryEnvironment) -> None:
     assert (await env.get(path, stranger)).status_code == 404
     tester = await env.test.key()
     assert (await env.get(path, tester)).status_code == 401
-
-
-async def test_the_hot_route_is_documented_like_the_others(env: QueryEnvironment) -> None:
-    document = (await env.client.get("/openapi.json")).json()
-    operation = document["paths"]["/contests/{contest_key}/vote_updates"]["get"]
-    names = {resolved(document, each)["name"] for each in operation["parameters"]}
-    assert names - {"If-None-Match"} == {"contest_key", "sources", "details", "min_position", "at"}
-    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-    assert schema == {"$ref": "#/components/schemas/VoteCount"}
-    assert {"304", "401", "403", "404", "422", "503"} <= set(operation["responses"])
