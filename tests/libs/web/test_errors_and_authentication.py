@@ -22,27 +22,22 @@ from libs.web.health import health_routes
 from libs.web.http_middleware import HttpMiddleware
 from libs.web.request_parsing import read_body
 from libs.web.tracing import Traced
+from tests.libs.web.fake_keys import Key, Keys
+
+KEY = Key(account="brand", permissions=frozenset({"content:read"}))
 
 
-class Key:
-    key_id, account, permissions = "k", "brand", frozenset({"content:read"})
-    rate, expires, networks = None, None, ()
+class TwoKeys(Keys):
+    """One in memory, and one that is new."""
 
-
-class Keys:
     def get(self, token: str) -> Key | None:
-        return Key() if token == "known" else None
+        return KEY if token == "known" else None
 
     async def find(self, token: str) -> Key | None:
-        return Key() if token == "new" else None
-
-    async def find_id(self, key_id: str) -> Key | None:
-        return None
-
-    def mark_used(self, key_id: str) -> None: ...
+        return KEY if token == "new" else None
 
 
-AUTH = Authenticator(Keys(), Proxies())
+AUTH = Authenticator(TwoKeys(), Proxies())
 
 
 async def test_the_legacy_generation_needs_brand_and_key_that_belong_together() -> None:
@@ -66,9 +61,9 @@ async def test_a_bearer_key_is_known_from_memory_or_looked_for() -> None:
     assert AUTH.known({"headers": [(b"authorization", b"bearer known")]})
     assert AUTH.known({"headers": [(b"authorization", b"Bearer new")]}) is None
     assert await AUTH.authenticate({"headers": [(b"authorization", b"Bearer new")]})
-    require(Key(), "content:read")
+    require(KEY, "content:read")
     with pytest.raises(Forbidden):
-        require(Key(), "content:write")
+        require(KEY, "content:write")
 
 
 def answer(error: TallyError, path: str) -> tuple[int, dict[str, Any], dict[str, str]]:

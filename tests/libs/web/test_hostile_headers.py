@@ -29,6 +29,7 @@ from libs.web.request_parsing import (
     stream_body,
 )
 from libs.web.sessions import COOKIE, Sessions
+from tests.libs.web.fake_keys import Key, Keys
 from tests.support.hostile import ask, mutated, mutated_text
 from tests.support.serving import served
 
@@ -40,22 +41,12 @@ async def secret(again: bool = False) -> tuple[bytes, ...]:
     return (SIGNED,)
 
 
-class Keys:
+class KeyOfASession(Keys):
     """Finds a key only by the id in a session."""
 
-    def get(self, token: str) -> None:
-        return None
-
-    async def find(self, token: str) -> None:
-        return None
-
-    def mark_used(self, key_id: str) -> None:
-        return None
-
-    async def find_id(self, key_id: str) -> Any:
+    async def find_id(self, key_id: str) -> Key:
         assert key_id == KEY_ID, "a session that nobody signed"
-        key = {"key_id": key_id, "account": "a", "permissions": frozenset[str](), "rate": None}
-        return type("Key", (), key | {"expires": None, "networks": ()})
+        return Key(key_id)
 
 
 HEADERS: Final = {
@@ -107,7 +98,7 @@ async def everything(request: Request) -> Response:
     return Response(orjson.dumps(said))
 
 
-AUTH: Final = Authenticator(Keys(), Proxies(), Sessions(secret))
+AUTH: Final = Authenticator(KeyOfASession(), Proxies(), Sessions(secret))
 PROBE: Final = Starlette(routes=[Route(f"{base}/probe", everything, methods=["POST"]) for base in ("", "/legacy")])
 handle_errors(PROBE)
 FRONT: Final = HttpMiddleware(PROBE)

@@ -14,24 +14,17 @@ from libs.web.auth import AddressRefused, Authenticator
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import Unauthorized, status_of
 from libs.web.sessions import COOKIE, Sessions
+from tests.libs.web.fake_keys import Key, Keys
 
 PROXY = "10.0.0.1"
 NOW_US = time.time_ns() // 1000
 HOUR_US = 3_600_000_000
 
 
-@dataclass(frozen=True)
-class Key:
-    expires: int | None = None
-    networks: tuple[Network, ...] = ()
-    key_id: str = "k"
-    account: str = "acme"
-    permissions: frozenset[str] = frozenset()
-    rate: int | None = None
-
-
 @dataclass
-class Keys:
+class OneKey(Keys):
+    """A key that is in memory, unless it `is_new`."""
+
     key: Key
     used: list[str] = field(default_factory=list)
     is_new: bool = False
@@ -58,7 +51,7 @@ def scope(peer: str, *headers: tuple[str, str]) -> dict[str, Any]:
     return {"method": "GET", "path": "/", "client": (peer, 1), "headers": raw, "state": {}}
 
 
-async def attempts(keys: Keys, peer: str, *headers: tuple[str, str]) -> list[type[TallyError] | None]:
+async def attempts(keys: OneKey, peer: str, *headers: tuple[str, str]) -> list[type[TallyError] | None]:
     """By a Bearer key known and new, the legacy headers and a session; None where the key was let in."""
     sessions = Sessions(secrets)
     await sessions.load()
@@ -89,16 +82,16 @@ async def attempts(keys: Keys, peer: str, *headers: tuple[str, str]) -> list[typ
 
 
 async def test_a_key_without_rules_is_let_in_from_everywhere_and_its_use_is_marked() -> None:
-    keys = Keys(Key())
+    keys = OneKey(Key())
     assert await attempts(keys, "192.0.2.1") == [None] * 5
     assert keys.used == ["k"] * 6
 
 
 async def test_an_expired_key_is_unauthorized_and_its_use_is_not_marked() -> None:
-    keys = Keys(Key(expires=NOW_US))
+    keys = OneKey(Key(expires=NOW_US))
     assert await attempts(keys, "192.0.2.1") == [Unauthorized] * 5
     assert not keys.used
-    assert await attempts(Keys(Key(expires=NOW_US + HOUR_US)), "192.0.2.1") == [None] * 5
+    assert await attempts(OneKey(Key(expires=NOW_US + HOUR_US)), "192.0.2.1") == [None] * 5
 
 
 networks = st.lists(
@@ -126,12 +119,12 @@ async def test_a_key_of_networks_is_let_in_from_them_alone(
         headers = [("x-forwarded-for", str(address))] if is_forwarded and seen != ip_address(PROXY) else []
         is_within = any(seen in each for each in networks)
         outcomes = await attempts(
-            Keys(Key(networks=tuple(networks))), PROXY if headers else str(address), *headers
+            OneKey(Key(networks=tuple(networks))), PROXY if headers else str(address), *headers
         )
         assert outcomes == [None if is_within else AddressRefused] * 5
 
 
 @pytest.mark.parametrize("peer", ["192.0.2.1", "/run/socket"])
 async def test_a_forged_header_of_a_stranger_does_not_help(peer: str) -> None:
-    keys = Keys(Key(networks=(ip_network("198.51.100.0/24"),)))
+    keys = OneKey(Key(networks=(ip_network("198.51.100.0/24"),)))
     assert await attempts(keys, peer, ("x-forwarded-for", "198.51.100.7")) == [AddressRefused] * 5

@@ -1,7 +1,6 @@
 """Rate limits of running servers: counted locally far from a limit, jointly near it."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -14,11 +13,12 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.functions import open_valkey
 from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
-from libs.web.client_address import Network, Proxies
+from libs.web.client_address import Proxies
 from libs.web.errors import RateLimited
 from libs.web.http_service import HttpModule, build_app
 from libs.web.rate_limits import WINDOW_S, RateLimits
 from libs.web.settings import HostSettings
+from tests.libs.web.fake_keys import Key, Keys
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.metrics import refusals
@@ -28,17 +28,7 @@ NOW = 1_790_000_003.5
 """3.5 s into a window."""
 
 
-@dataclass(frozen=True)
-class Key:
-    key_id: str
-    rate: int | None = None
-    account: str = "acme"
-    permissions: frozenset[str] = frozenset()
-    expires: int | None = None
-    networks: tuple[Network, ...] = ()
-
-
-class Keys:
+class AnyKey(Keys):
     """Every token is a key of its own, with the rate that it ends in; "wrong" is none."""
 
     def __init__(self) -> None:
@@ -50,11 +40,6 @@ class Keys:
     async def find(self, token: str) -> Key | None:
         self.looks += 1
         return None
-
-    async def find_id(self, key_id: str) -> Key | None:
-        return None
-
-    def mark_used(self, key_id: str) -> None: ...
 
 
 class Counters:
@@ -211,7 +196,7 @@ async def statuses(client: httpx.AsyncClient, times: int, path: str = "/keyed", 
 
 async def test_two_servers_share_a_limit(valkey_address: str, namespace: str) -> None:
     valkeys = [open_valkey(valkey_address) for _ in range(2)]
-    apps = [an_app(Keys(), RateCounters(valkey, namespace)) for valkey in valkeys]
+    apps = [an_app(AnyKey(), RateCounters(valkey, namespace)) for valkey in valkeys]
     async with served(apps[0]) as one, served(apps[1]) as other, http_client() as client:
 
         async def share() -> bool:
@@ -237,7 +222,7 @@ async def test_two_servers_share_a_limit(valkey_address: str, namespace: str) ->
 
 
 async def test_wrong_keys_have_a_limit_of_their_own_and_right_ones_go_on() -> None:
-    keys = Keys()
+    keys = AnyKey()
     settings = {"rate_failures_per_address": 1, "rate_per_address": 0}
     async with served(an_app(keys, None), **settings) as server, http_client(base_url=server.url) as client:
 
