@@ -28,6 +28,7 @@ from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_watch import PartitionWatch, Undecided
 from libs.voting.protocol import effects
 from libs.voting.record_reader import CastReader
+from libs.voting.run_pacing import RunPace
 from libs.voting.timeouts import GATE_WAIT_S, LOOK_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
 
 SPANS: Final[dict[type, str]] = {
@@ -128,6 +129,7 @@ class Driver:
         self._confirmations = ConfirmationBatcher(views)
         self._watch = PartitionWatch(views)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._pace = RunPace(_begin)
         self._put: dict[tuple[int, int, str, int, int], asyncio.Task[bool]] = {}
         self._perform: Final[dict[type, Callable[[Run, Any], None]]] = {
             effects.TakeAddress: self._take_address,
@@ -153,7 +155,7 @@ class Driver:
         partition: int,
         finish: Finish,
     ) -> None:
-        """Start a protocol about the vote of `command`."""
+        """Start a protocol about the vote of `command`; under load with others (`RunPace`)."""
         run = Run(steps, account, command, partition, asyncio.get_running_loop(), finish)
         if self._tracing is not None and is_traced():
             run.span = ExitStack()
@@ -161,7 +163,7 @@ class Driver:
             run.reply = partial(copy_context().run, traced_step)
         else:
             run.reply = partial(self._step, run)
-        run.reply(None)
+        self._pace.add(run)
 
     def _step(self, run: Run, reply: Any) -> None:
         """Resume the protocol with a reply, and perform its next effect."""
@@ -189,6 +191,7 @@ class Driver:
         run.reply = _ignore  # it refers to the run: thousands of such cycles would wait for the garbage collector
         run.steps.close()
         if finish is not None:
+            self._pace.end()
             finish(result)
 
     def _open_span(self, span: ExitStack, effect: effects.Effect) -> None:
@@ -333,6 +336,10 @@ def _address_taken(run: Run, participant: str, answer: LimitedAnswer | Exception
     taken = use is not None and use.taken is Taken.TAKEN
     used = use.used if use is not None and use.taken is Taken.FULL else None
     run.reply(effects.AddressTaken((participant,) if taken else (), used))
+
+
+def _begin(run: Run) -> None:
+    run.reply(None)
 
 
 def _ignore(_: Any) -> None:

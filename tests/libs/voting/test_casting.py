@@ -11,10 +11,11 @@ import pytest
 from libs.contracts.log_records import Appended
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, LedgerCatchingUp, ViewsUnavailable
 from libs.tally.events import Fence, VoteCast
-from libs.voting import protocol_driver
+from libs.voting import protocol_driver, run_pacing
 from libs.voting.batching import CALL_REQUESTS
 from libs.voting.protocol.outcomes import Accepted
 from libs.voting.protocol_driver import Run
+from libs.voting.run_pacing import LEAST_GROUP
 from libs.voting.service import VotingService
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
@@ -36,6 +37,24 @@ async def shut(partition: Partition) -> Fence:
     fence = await partition.views.shut(0, (await partition.views.state(0)).incarnation)
     assert fence is not None
     return fence
+
+
+async def test_votes_of_clients_that_vote_again_share_the_calls_of_their_group(
+    service: VotingService, valkey: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come in ticks of their own, as each client reads its answer and sends its next vote."""
+    monkeypatch.setattr(run_pacing, "LONGEST_WAIT_S", 3_600.0)
+    await service.cast("account", [a_vote(voter="first")])
+    clients = range(LEAST_GROUP)
+    await service.cast("account", [a_vote(voter=f"v{n}") for n in clients])
+    valkey.calls.clear()
+    casting = []
+    for n in clients:
+        casting.append(asyncio.ensure_future(service.cast("account", [a_vote(voter=f"next {n}")])))
+        for _ in range(5):
+            await asyncio.sleep(0)
+    await asyncio.gather(*casting)
+    assert valkey.calls == {"votes_reserve": 1, "votes_confirm": 1}
 
 
 def unknown(_: int) -> AppendUnknown:
