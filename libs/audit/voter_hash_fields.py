@@ -148,7 +148,7 @@ def _details(fold: LogFold, contest: str, _: _Place, vote: FoldedVote) -> Any:
     if vote.cast.rating is not None:
         subs = vote.cast.rating.sub_ratings
         rating = [vote.cast.rating.value, [part for name, value in subs for part in (name.encode(), value)]]
-    return [vote.epoch, choices, rating]
+    return [choices, rating]
 
 
 def _voids(_: LogFold, __: str, ___: _Place, vote: FoldedVote) -> Any:
@@ -226,6 +226,6 @@ VOTER_HASHES: Final = (
         lambda field: f"voter {text(field[:-SHARE_NUMBER_SIZE])}: votes used for further participants",
     ),
     Hash("spill", _votes(_spilled), read_spilled, of_vote("older vote id")),
-    Hash("details", _votes(_details), unpack, of_vote("choices, rating and period of a vote")),
+    Hash("details", _votes(_details), unpack, of_vote("choices and rating of a vote")),
     Hash("voids", _votes(_voids), unpack, of_vote("operations that voided a vote")),
 )

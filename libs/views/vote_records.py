@@ -14,8 +14,12 @@ FORM: Final = 32
 
 def _sizes(form: int) -> tuple[int, ...]:
     """Return the sizes of all members of a record: short choices and limits take a byte each."""
-    choice, left, next_at = (3 if form & 1 else 1), (4 if form & 2 else 1), (7 if form & 4 else 0)
-    return 1, DIGEST_SIZE, 8, 7, 5, choice, choice, left, left, next_at
+    choice, left, next_at, epoch = (
+        (3 if form & 1 else 1),
+        (4 if form & 2 else 1),
+        *((7, 4) if form & 4 else (0, 0)),
+    )
+    return 1, DIGEST_SIZE, 8, 7, 5, choice, choice, left, left, next_at, epoch
 
 
 SIZES: Final = tuple(_sizes(form) for form in range(8))
@@ -23,7 +27,7 @@ SIZES: Final = tuple(_sizes(form) for form in range(8))
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One folded vote id, decoded from its bytes. `participant` is an index."""
+    """One folded vote id, decoded from its bytes. `participant` is an index; `epoch` as of `FoldedVote`."""
 
     digest: bytes
     content: str
@@ -33,14 +37,16 @@ class StoredRecord:
     count: int
     source: str
     status: int
+    is_detailed: bool
     remaining_participant: int
     remaining_contest: int
     next_free_vote_at: int
+    epoch: int
 
 
 def has_details(vote: FoldedVote) -> bool:
-    """Return whether the ledger stores details besides the record: choices, rating, or the allowance period."""
-    return vote.cast.form != "plain" or vote.epoch > 0
+    """Return whether the ledger stores details besides the record: choices or rating."""
+    return vote.cast.form != "plain"
 
 
 def record_of(vote: FoldedVote, index: int) -> bytes:
@@ -50,9 +56,9 @@ def record_of(vote: FoldedVote, index: int) -> bytes:
     choice = index if count else 0, count
     left = unlimited(cast.remaining_participant), unlimited(cast.remaining_contest)
     next_at = cast.next_free_vote_at or 0
-    form = (max(choice) > 0xFF) + 2 * (max(left) > 0x7F) + 4 * (next_at > 0)
+    form = (max(choice) > 0xFF) + 2 * (max(left) > 0x7F) + 4 * (next_at > 0 or vote.epoch > 0)
     flags = SOURCES.index(cast.source) + 2 * vote.status + 16 * has_details(vote) + FORM * form
-    numbers = cast.accepted_at, vote.offset, *choice, *left, next_at
+    numbers = cast.accepted_at, vote.offset, *choice, *left, next_at, vote.epoch
     encoded = [
         number.to_bytes(size, "big", signed=number < 0)
         for number, size in zip(numbers, SIZES[form][3:], strict=True)
@@ -77,9 +83,11 @@ def read_record(record: bytes) -> StoredRecord:
         count=int.from_bytes(fields[6], "big"),
         source=SOURCES[flags % 2],
         status=flags // 2 % 8,
+        is_detailed=flags >= 16,
         remaining_participant=int.from_bytes(fields[7], "big", signed=True),
         remaining_contest=int.from_bytes(fields[8], "big", signed=True),
         next_free_vote_at=int.from_bytes(fields[9], "big"),
+        epoch=int.from_bytes(fields[10], "big"),
     )
 
 

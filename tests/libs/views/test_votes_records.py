@@ -22,6 +22,7 @@ REMAINING: Final = (None, 0, 127, 128, 255, 256, 2**31 - 1)
 COUNTS: Final = (1, 255, 256, 2**24 - 1)
 RENEWALS: Final = (None, 1, NOW - 1, NOW + 86_400_000_000, 2**53 - 1)
 INDEXES: Final = (1, 255, 256, 257)
+EPOCHS: Final = (0, 1, 2**28 - 1)
 """Numbers on both sides of each form's bounds."""
 
 
@@ -50,13 +51,14 @@ async def test_every_number_of_a_vote_is_restored_from_its_record(valkey: Valkey
             remaining_contest=left_in_contest,
             next_free_vote_at=next_at,
             accepted_at=2**53 - 1 if number % 2 else number,
+            epoch=EPOCHS[number % len(EPOCHS)],
         )
         for number, (left, left_in_contest, count, next_at, index) in enumerate(members)
     ]
     await fold(views, first + casts)
     records = await stored(views)
     for offset, cast in enumerate(casts, len(first)):
-        vote = FoldedVote(cast, offset, VoteStatus.COUNTED)
+        vote = FoldedVote(cast, offset, VoteStatus.COUNTED, cast.epoch)
         [(participant, _)] = cast.choices
         assert records[raw(cast.voter)] == record_of(vote, names.index(participant) + 1)
     for at in range(0, len(casts), APPLY_ITEMS):
@@ -74,7 +76,8 @@ async def test_every_number_of_a_vote_is_restored_from_its_record(valkey: Valkey
     ("cast", "size"),
     [
         (a_cast(remaining_participant=0, remaining_contest=4), 37),
-        (a_cast(next_free_vote_at=NOW + 1), 44),
+        (a_cast(next_free_vote_at=NOW + 1), 48),
+        (a_cast(epoch=3), 48),
         (a_cast(count=1_000), 41),
         (a_cast(remaining_contest=1_000), 43),
     ],
@@ -96,3 +99,14 @@ async def test_a_status_changes_nothing_else_of_a_record(valkey: ValkeyClient, n
     await views.apply(0, Position("log", 1), [FoldInput(a_removal(), 1, 0)], 2)
     (after,) = map(read_record, (await stored(views)).values())
     assert after == replace(before, status=VoteStatus.REMOVED)
+
+
+async def test_a_plain_vote_of_a_renewed_allowance_takes_no_entry_beside_its_record(
+    valkey: ValkeyClient, namespace: str
+) -> None:
+    views = VoteViews(valkey, namespace, 1)
+    await fold(views, [a_cast(epoch=3, next_free_vote_at=NOW + 1)])
+    pages = await LedgerScan(valkey, namespace, 1).fields(0, "details", "contest")
+    assert [page.rows for page in pages] == [[]]
+    (record,) = map(read_record, (await stored(views)).values())
+    assert (record.epoch, record.next_free_vote_at) == (3, NOW + 1)

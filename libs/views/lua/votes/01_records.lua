@@ -16,7 +16,7 @@
 --     shares:<contest>   hash  voter, number (I3) -> packed {sums, slots}, of participants that are not with the voter
 --     spill:<contest>    hash  voter digest -> record and digest of the one spilled before it (none: ''), of voters with more
 --                              than INLINE votes: from the latest one, all are found
---     details:<contest>  hash  voter digest -> packed {epoch, choices (index, votes, ...) or false, rating or false}
+--     details:<contest>  hash  voter digest -> packed {choices (index, votes, ...) or false, rating or false}, of ratings and ballots
 --     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row
 --     names:<contest>    hash  index -> participant
 --     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, {sub-rating, ratings, sum, ...},
@@ -39,7 +39,7 @@
 --     minutes:<contest>  zset  what rows and sources were before they changed in a later minute (12_timeline.lua)
 -- A voter's record (01_vote_records.lua): flags (source + 2 * status + 16 where details say more), digest, content hash,
 -- accepted_at, offset, participant index, count, remaining for participant and contest (-1: no limit), next_free_vote_at (0:
--- none). Index and count are 0 where the details hold the choices, or there are none.
+-- none), epoch. Index and count are 0 where the details hold the choices, or there are none.
 -- sums is flat: key, used, largest limit, active, ...; key = ((epoch * 2^24) + participant index) * 2 + source, index
 -- 0 being the contest. Free votes of the voter's latest allowance period and the one before have sums of their own; those
 -- of all earlier periods are merged under epoch 0 (see is_over). slots is flat: index * 2 + source, digest of the vote that a later one of the slot replaces.

@@ -1,41 +1,42 @@
 -- Bytes of a vote's record. Its first byte has the flags and the form: index and count take a byte each or three, what remains a
--- byte each or four, and the next free vote seven or none.
+-- byte each or four, and next free vote and allowance period eleven together or none.
 
 local vote_records = { SHORTEST = 37 }  -- functions, and the bytes of the shortest record
 
 do
   local FORM = 2 * DETAILED
-  local FORMS, SIZES = {}, {}
+  local FORMATS, SIZES = {}, {}  -- by the first byte
   for long_choice = 0, 1 do
     for long_rest = 0, 1 do
       for renews = 0, 1 do
-        local form = long_choice + 2 * long_rest + 4 * renews
-        FORMS[form] = '>Bc12c8I7I5' .. (long_choice == 1 and 'I3I3' or 'BB') .. (long_rest == 1 and 'i4i4' or 'bb')
-          .. (renews == 1 and 'I7' or '')
-        SIZES[form] = vote_records.SHORTEST + 4 * long_choice + 6 * long_rest + 7 * renews
+        for flags = 0, FORM - 1 do
+          local head = flags + FORM * (long_choice + 2 * long_rest + 4 * renews)
+          FORMATS[head] = '>Bc12c8I7I5' .. (long_choice == 1 and 'I3I3' or 'BB') .. (long_rest == 1 and 'i4i4' or 'bb')
+            .. (renews == 1 and 'I7I4' or '')
+          SIZES[head] = vote_records.SHORTEST + 4 * long_choice + 6 * long_rest + 11 * renews
+        end
       end
     end
   end
 
-  function vote_records.pack(flags, digest, content, at, offset, index, count, rem_p, rem_c, next_at)
-    local form = (index > 255 or count > 255) and 1 or 0
-    if rem_p > 127 or rem_c > 127 then form = form + 2 end
-    if next_at > 0 then form = form + 4 end
-    return struct.pack(FORMS[form], flags + FORM * form, digest, content, at, offset, index, count, rem_p, rem_c, next_at)
+  function vote_records.pack(flags, digest, content, at, offset, index, count, rem_p, rem_c, next_at, epoch)
+    local head = flags
+    if index > 255 or count > 255 then head = head + FORM end
+    if rem_p > 127 or rem_c > 127 then head = head + 2 * FORM end
+    if next_at > 0 or epoch > 0 then head = head + 4 * FORM end
+    return struct.pack(FORMATS[head], head, digest, content, at, offset, index, count, rem_p, rem_c, next_at, epoch)
   end
 
-  local function members(form, flags, digest, content, at, offset, index, count, rem_p, rem_c, next_at)
-    return flags - FORM * form, digest, content, at, offset, index, count, rem_p, rem_c, form >= 4 and next_at or 0
+  local function members(head, digest, content, at, offset, index, count, rem_p, rem_c, next_at, epoch)
+    if head < 4 * FORM then next_at, epoch = 0, 0 end
+    return head % FORM, digest, content, at, offset, index, count, rem_p, rem_c, next_at, epoch
   end
 
   -- the members as they were packed, of the record at the beginning
-  function vote_records.unpack(record)
-    local form = math.floor(string.byte(record) / FORM)
-    return members(form, struct.unpack(FORMS[form], record))
-  end
+  function vote_records.unpack(record) return members(struct.unpack(FORMATS[string.byte(record)], record)) end
 
   -- the size of the record that begins at an index
-  function vote_records.size(records, at) return SIZES[math.floor(string.byte(records, at) / FORM)] end
+  function vote_records.size(records, at) return SIZES[string.byte(records, at)] end
 end
 
 function vote_records.digest(record) return string.sub(record, 2, 1 + DIGEST_SIZE) end

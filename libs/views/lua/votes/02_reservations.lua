@@ -101,7 +101,7 @@ end
 
 -- adds the choices of a ballot, as participant, votes, ...
 local function with_choices(reply, views, contest, field)
-  local chosen, indexes = unpack_one(call('HGET', views .. ':details:' .. contest, field))[2] or {}, {}
+  local chosen, indexes = unpack_one(call('HGET', views .. ':details:' .. contest, field))[1] or {}, {}
   for i = 1, #chosen, 2 do indexes[#indexes + 1] = chosen[i] end
   local names = names_of(views, contest, indexes)
   for i = 1, #chosen, 2 do

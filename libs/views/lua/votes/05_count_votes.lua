@@ -136,12 +136,18 @@ local function set_status(c, voter, standing, record, status)
   end
 end
 
+-- Returns whether there is one record more with the voter than may be. They are only counted as long as none has spilled.
+local function is_full(standing)
+  if standing.spilled ~= 0 then return true end
+  return #standing.records > INLINE * vote_records.SHORTEST and #vote_records.starts(standing.records) > INLINE
+end
+
 -- keeps a new record of that status with the voter, and lets the oldest spill
 local function keep(c, voter, standing, status, record)
   local ids = c.top.cells
   ids[ROW_IDS + status] = ids[ROW_IDS + status] + 1
   standing.records = standing.records .. record
-  if #standing.records > INLINE * vote_records.SHORTEST and #vote_records.starts(standing.records) > INLINE then
+  if is_full(standing) then
     local oldest = vote_records.at(standing.records, 1)
     local digest, spilled, latest = vote_records.digest(oldest), spilled_of(standing)
     c:own('spilling')[voter .. digest] = oldest .. latest
@@ -297,12 +303,12 @@ do
       if status == OVERRULED then state.stats.overruled = state.stats.overruled + 1 end
     end
     local detailed = 0
-    if form ~= PLAIN or epoch > 0 then
+    if form ~= PLAIN then
       detailed = DETAILED
-      c:keep_details(voter .. digest, epoch, form == BALLOT and choices, rating or false)
+      c:keep_details(voter .. digest, form == BALLOT and choices, rating or false)
     end
     keep(c, voter, standing, status, vote_records.pack(source + 2 * status + detailed, digest, content, at, offset,
-      row and row.index or 0, row and votes or 0, rem_p, rem_c, next_at))
+      row and row.index or 0, row and votes or 0, rem_p, rem_c, next_at, epoch))
     touch(c, offset, time)
   end
 end
@@ -328,7 +334,7 @@ local function remove_vote(c, voter, digest, removal)
   local record = c:find(voter, standing, digest)
   if not record then
     keep(c, voter, standing, REMOVED, vote_records.pack(source + 2 * REMOVED, digest, content, at, offset, 0, 0, UNLIMITED,
-      UNLIMITED, 0))
+      UNLIMITED, 0, 0))
     return true
   end
   local status = status_of(string.byte(record))

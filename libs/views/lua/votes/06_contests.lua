@@ -105,12 +105,12 @@ function Contest:find(voter, standing, digest)
   return self.spilling[voter .. digest] or call('HGET', self:key('spill'), voter .. digest) or nil
 end
 
-function Contest:keep_details(field, epoch, choices, rating)
+function Contest:keep_details(field, choices, rating)
   local flat = {}
   for i = 1, choices and #choices or 0 do
     flat[2 * i - 1], flat[2 * i] = self:row(choices[i][1]).index, choices[i][2]
   end
-  self:own('details')[field] = { epoch, choices and flat, rating }
+  self:own('details')[field] = { choices and flat, rating }
 end
 
 -- reads names and rows of a ballot's participants, each kind at once
@@ -131,16 +131,16 @@ end
 
 -- a vote that counts, as it was entered
 function Contest:vote(voter, record)
-  local flags, digest, _, _, _, index, count = vote_records.unpack(record)
-  local vote = { source = flags % 2, epoch = 0, choices = { { self:name_of(index), count } }, weight = count }
+  local flags, digest, _, _, _, index, count, _, _, _, epoch = vote_records.unpack(record)
+  local vote = { source = flags % 2, epoch = epoch, choices = { { self:name_of(index), count } }, weight = count }
   if flags >= DETAILED then
     local kept = self.details[voter .. digest] or unpack_one(call('HGET', self:key('details'), voter .. digest))
-    vote.epoch, vote.rating = kept[1], kept[3]
-    if kept[2] then
+    vote.rating = kept[2]
+    if kept[1] then
       vote.choices, vote.weight, vote.is_ballot = {}, 1, true
-      self:read_chosen(kept[2])
-      for i = 1, #kept[2], 2 do
-        vote.choices[(i + 1) / 2] = { self:name_of(kept[2][i]), kept[2][i + 1] }
+      self:read_chosen(kept[1])
+      for i = 1, #kept[1], 2 do
+        vote.choices[(i + 1) / 2] = { self:name_of(kept[1][i]), kept[1][i + 1] }
       end
     end
   end

@@ -8,7 +8,7 @@ from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.ledger_scan import read_share, read_voter
 from libs.views.serialization import digest, raw, text, unpack
-from libs.views.vote_records import read_record
+from libs.views.vote_records import StoredRecord, read_record
 from libs.views.vote_views import VoteViews
 
 Table = dict[tuple[Any, ...], Any]
@@ -137,9 +137,9 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
         assert len(own) == row.spilled, f"{voter!r} has {len(own)} spilled records, not {row.spilled}"
         found += row.spilled
         for record in [*row.records, *own]:
-            name = read_record(record).digest
-            its = details.pop(voter + name, None) if record[0] % 32 >= 16 else None
-            yield ("record", contest, voter, name), _row(record, names, its)
+            its = read_record(record)
+            more = details.pop(voter + its.digest) if its.is_detailed else None
+            yield ("record", contest, voter, its.digest), _row(its, names, more)
         for (index, source, epoch), used in row.used.items():
             yield ("used", contest, voter, names[index], source, epoch), used
         for field in [field for field in shares if field[:-3] == voter]:
@@ -154,10 +154,9 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
     assert not details, "details of nothing"
 
 
-def _row(record: bytes, names: dict[int, str], details: bytes | None) -> tuple[Any, ...]:
-    its = read_record(record)
-    unpacked: tuple[Any, ...] = unpack(details) if details else (0, False, False)
-    epoch, chosen, rated = unpacked
+def _row(its: StoredRecord, names: dict[int, str], details: bytes | None) -> tuple[Any, ...]:
+    unpacked: tuple[Any, ...] = unpack(details) if details else (False, False)
+    chosen, rated = unpacked
     chosen = chosen or ([its.participant, its.count] if its.participant else [])
     choices = tuple((names[index], votes) for index, votes in zip(chosen[::2], chosen[1::2], strict=True))
     rating = None
@@ -166,4 +165,4 @@ def _row(record: bytes, names: dict[int, str], details: bytes | None) -> tuple[A
         rating = rated[0], dict(zip(subs, rated[1][1::2], strict=True))
     left = its.remaining_participant, its.remaining_contest
     what = raw(its.content), its.accepted_at, its.offset, choices, its.source, VoteStatus(its.status)
-    return *what, *left, its.next_free_vote_at, epoch, rating
+    return *what, *left, its.next_free_vote_at, its.epoch, rating
