@@ -2,18 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.protocol.metadata import MetadataRequest
 
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 2.0
-METADATA_MS = 10_000
-"""`metadata_max_age_ms`: a changed number of partitions is detected within this time."""
+METADATA_S = 10.0
+"""Maximum age of the topics' metadata: a changed number of partitions is detected within this time."""
+NO_TOPICS: Final[list[str]] = []
 SEQUENCE_ROOM = 2**30
 """Records after which a producer is replaced: aiokafka 0.14's sequence numbers turn negative at 2**31."""
 
@@ -26,6 +31,37 @@ class Link:
 
     producer: AIOKafkaProducer
     records: int = 0
+    has_topics: bool = False
+    metadata_at: float = field(default_factory=time.monotonic)
+
+    async def partitions_of(self, topic: str) -> Collection[int]:
+        """Return the topic's partitions. Raises `KafkaError`."""
+        self.has_topics = True
+        found: Collection[int] = await self.producer.partitions_for(topic)
+        return found
+
+    def refresh_metadata(self, now: float) -> None:
+        """Ask for the metadata of its topics if they are old.
+
+        aiokafka does so by itself, and as long as a producer has no topic, for those of all topics of Kafka: so
+        its `metadata_max_age_ms` stays at five minutes.
+        """
+        if self.has_topics and now - self.metadata_at >= METADATA_S:
+            self.metadata_at = now
+            self.producer.client.force_metadata_update()
+
+    async def check(self) -> None:
+        """Return if any broker responds, else raise the last one's `KafkaError`."""
+        client = self.producer.client
+        failure: KafkaError = KafkaConnectionError("no brokers are known")
+        for broker in client.cluster.brokers():
+            try:
+                await client.send(broker.nodeId, MetadataRequest(NO_TOPICS))
+            except KafkaError as error:
+                failure = error
+            else:
+                return
+        raise failure
 
 
 class Producers:
@@ -102,7 +138,6 @@ class Producers:
         settings = self._settings
         producer = AIOKafkaProducer(
             **connection(settings),
-            metadata_max_age_ms=METADATA_MS,
             acks="all",
             enable_idempotence=True,
             linger_ms=0,  # the writer decides when to send

@@ -85,7 +85,7 @@ class LogWriter:
         if link is None:
             raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause="no connection to Kafka")
         try:
-            await link.producer.client.fetch_all_metadata()
+            await link.check()
         except KafkaError as error:
             raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
 
@@ -233,7 +233,7 @@ class LogWriter:
         if partitions is None:
             try:
                 # The only await before a batch is built: until then its records stay in our own queue.
-                partitions = await producer.partitions_for(queue.place.topic)
+                partitions = await link.partitions_of(queue.place.topic)
                 if self._guard is not None:
                     self._guard.check_partitions(queue.place.topic, len(partitions))
             except Exception as error:
@@ -318,10 +318,15 @@ class LogWriter:
         queue.acknowledged.inc(answered)
 
     async def _sweep(self) -> None:
-        """Fail expired records: queued ones definitely, those in flight with an unknown outcome."""
+        """Fail expired records: queued ones definitely, those in flight with an unknown outcome.
+
+        Refresh metadata.
+        """
         while True:
             await asyncio.sleep(SWEEP_S)
             now = time.monotonic()
+            if self._producers.link is not None:
+                self._producers.link.refresh_metadata(now)
             for queue in self._queues.values() if self._held else ():
                 if queue.earliest <= now:
                     self._expire(queue, now)
