@@ -15,62 +15,72 @@ local function find_pending(list, digest)
   end
 end
 
--- the reservations of one call: read together, and written together by close
-local function open_pending(base, fields)
-  local packed = read_fields(base .. ':pending', fields)
-  local lists, changed, added, dropped = {}, {}, {}, {}
-  local reservations = {}
+-- The reservations of one call: read together, and written together by close. Their methods are shared, since a call may be
+-- of many partitions.
+local open_pending
 
-  function reservations.list(field)
-    if not lists[field] then lists[field] = packed[field] and unpack_one(packed[field]) or {} end
-    return lists[field]
+do
+  local Pending = {}
+  Pending.__index = Pending
+
+  function open_pending(base, fields)
+    return setmetatable({ base = base, packed = read_fields(base .. ':pending', fields), lists = {}, changed = {},
+      added = {}, dropped = {} }, Pending)
   end
 
-  function reservations.touch(field) changed[field] = true end
+  function Pending:list(field)
+    local list = self.lists[field]
+    if not list then
+      list = self.packed[field] and unpack_one(self.packed[field]) or {}
+      self.lists[field] = list
+    end
+    return list
+  end
 
-  function reservations.add(field, p)
-    local list = reservations.list(field)
+  function Pending:touch(field) self.changed[field] = true end
+
+  function Pending:add(field, p)
+    local list, added = self:list(field), self.added
     list[#list + 1] = p
     added[#added + 1] = string.format('%.0f', p[P_AT])
     added[#added + 1] = field .. '\0' .. p[P_DIGEST]
-    changed[field] = true
+    self.changed[field] = true
   end
 
   -- with one_attempt, only when no other attempt to record it is left
-  function reservations.drop(field, digest, one_attempt)
-    local list = reservations.list(field)
+  function Pending:drop(field, digest, one_attempt)
+    local list = self:list(field)
     for i = 1, #list do
       if list[i][P_DIGEST] == digest then
-        changed[field] = true
+        self.changed[field] = true
         if one_attempt and list[i][P_ATTEMPTS] > 1 then
           list[i][P_ATTEMPTS] = list[i][P_ATTEMPTS] - 1
           return 0
         end
         table.remove(list, i)
-        dropped[#dropped + 1] = field .. '\0' .. digest
+        self.dropped[#self.dropped + 1] = field .. '\0' .. digest
         return 1
       end
     end
     return 0
   end
 
-  function reservations.close()
+  function Pending:close()
     local kept, gone = {}, {}
-    for field in pairs(changed) do
-      if #lists[field] == 0 then
+    for field in pairs(self.changed) do
+      local list = self.lists[field]
+      if #list == 0 then
         gone[#gone + 1] = field
       else
         kept[#kept + 1] = field
-        kept[#kept + 1] = pack(lists[field])
+        kept[#kept + 1] = pack(list)
       end
     end
-    if #gone > 0 then call('HDEL', base .. ':pending', unpack(gone)) end
-    if #kept > 0 then call('HSET', base .. ':pending', unpack(kept)) end
-    if #dropped > 0 then call('ZREM', base .. ':due', unpack(dropped)) end
-    if #added > 0 then call('ZADD', base .. ':due', unpack(added)) end
+    if #gone > 0 then call('HDEL', self.base .. ':pending', unpack(gone)) end
+    if #kept > 0 then call('HSET', self.base .. ':pending', unpack(kept)) end
+    if #self.dropped > 0 then call('ZREM', self.base .. ':due', unpack(self.dropped)) end
+    if #self.added > 0 then call('ZADD', self.base .. ':due', unpack(self.added)) end
   end
-
-  return reservations
 end
 
 local R_RESERVED, R_JOINED, R_KNOWN, R_REUSED, R_SHUT, R_STALE, R_NOT_RUNNING, R_REFUSED, R_PARTICIPANT_LIMIT,
@@ -112,31 +122,45 @@ local function with_choices(reply, views, contest, field)
 end
 
 -- the data of one contest for reserve: its voters, the configuration in force, the last reopening, participants' indexes
-local function contest_view(base, views, contest, voters)
-  local packed, standings = read_fields(views .. ':voters:' .. contest, voters), {}
-  local c = { indexes = { [''] = 0 }, uses = {} }
-  function c.standing(voter)
-    if not standings[voter] then
-      standings[voter] = unpack_voter(voter, packed[voter])
+local contest_view
+
+do
+  local View = {}
+  View.__index = View
+
+  function contest_view(base, views, contest, voters)
+    return setmetatable({ views = views, contest = contest, packed = read_fields(views .. ':voters:' .. contest, voters),
+      standings = {}, indexes = { [''] = 0 }, uses = {},
+      in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED) }, View)
+  end
+
+  function View:standing(voter)
+    local standing = self.standings[voter]
+    if not standing then
+      standing = unpack_voter(voter, self.packed[voter])
+      self.standings[voter] = standing
     end
-    return standings[voter]
+    return standing
   end
-  function c:read_share(voter, number)
-    return call('HGET', views .. ':shares:' .. contest, shares.field(voter, number))
+
+  function View:read_share(voter, number)
+    return call('HGET', self.views .. ':shares:' .. self.contest, shares.field(voter, number))
   end
-  c.in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
-  function c.reopened()
-    local row = call('HGET', views .. ':counts:' .. contest, '')
+
+  function View:reopened()
+    local row = call('HGET', self.views .. ':counts:' .. self.contest, '')
     return row and unpack_one(row)[ROW_REOPENED] or 0
   end
-  function c.index(participant)
-    if c.indexes[participant] == nil then
-      local row = call('HGET', views .. ':counts:' .. contest, participant)
-      c.indexes[participant] = row and unpack_one(row)[1] or false
+
+  function View:index(participant)
+    local index = self.indexes[participant]
+    if index == nil then
+      local row = call('HGET', self.views .. ':counts:' .. self.contest, participant)
+      index = row and unpack_one(row)[1] or false
+      self.indexes[participant] = index
     end
-    return c.indexes[participant]
+    return index
   end
-  return c
 end
 
 -- when the free allowance renews if the latest free vote was at `latest` (us); with both rules, the later
@@ -170,7 +194,7 @@ end
 
 -- the digest of the folded vote in a slot, or nil
 local function holder(c, standing, slot, source)
-  local index = c.index(slot)
+  local index = c:index(slot)
   if not index then return nil end
   local slots = place_of(c, standing, index).slots
   local at = slot_at(slots, index * 2 + source)
@@ -226,7 +250,7 @@ end
 local function used_up(c, standing, use, source, epoch, participant, slot)
   local function folded(name)
     if #standing.sums == 0 then return 0 end
-    local index = c.index(name)
+    local index = c:index(name)
     if not index then return 0 end
     local place = place_of(c, standing, index)
     local at = sum_at(place, sum_key(epoch, index, source))
@@ -242,7 +266,7 @@ end
 local function reserve_one(gate, now, r, c, pending, views)
   local contest, voter, digest, content, version, from, till, reopened, refused, source, form, choices, max_p, max_c,
     cooldown, days = r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15], r[16]
-  local standing = c.standing(voter)
+  local standing = c:standing(voter)
   local record = find_record(views, contest, voter, standing, digest)
   if record then
     local flags, _, hash, at, offset, _, _, rem_p, rem_c, next_at = vote_records.unpack(record)
@@ -251,19 +275,19 @@ local function reserve_one(gate, now, r, c, pending, views)
     return flags < DETAILED and known or with_choices(known, views, contest, voter .. digest)
   end
   local field = pending_field(contest, voter)
-  local list = pending.list(field)
+  local list = pending:list(field)
   local use = use_of(c, standing, list)
   local first = use.by_digest[digest]
   if first then
     if first[P_CONTENT] ~= content then return { R_REUSED } end
     first[P_ATTEMPTS] = first[P_ATTEMPTS] + 1
-    pending.touch(field)
+    pending:touch(field)
     return granted(R_JOINED, gate.n, first)
   end
   if #list >= MOST_PENDING then return { R_SHUT } end
   if c.in_force ~= version then return { R_STALE, c.in_force, gate.n } end
   if from == UNLIMITED or now < from or (till ~= UNLIMITED and now >= till) then return { R_NOT_RUNNING, now } end
-  if reopened > 0 and c.reopened() < reopened then return { R_SHUT } end  -- a mark of the closing could come, and count
+  if reopened > 0 and c:reopened() < reopened then return { R_SHUT } end  -- a mark of the closing could come, and count
   if refused then return { R_REFUSED, now } end
   local epoch, renews_at = 0, nil
   if source == FREE then epoch, renews_at = period(standing, use, cooldown, days, now) end
@@ -289,7 +313,7 @@ local function reserve_one(gate, now, r, c, pending, views)
   local next_at = source == FREE and cooldown + days > 0 and renewal_after(now, cooldown, days) or 0
   local p = { digest, content, source, weight_of(form, choices), now, rem_p, rem_c, epoch, next_at, 1, version, max_p,
     max_c, form, choices, slot }
-  pending.add(field, p)
+  pending:add(field, p)
   if use ~= NOTHING_USED then add_use(use, c, standing, p) end
   return granted(R_RESERVED, gate.n, p)
 end
@@ -325,7 +349,7 @@ do
       given = given or reply[1] == R_RESERVED
       replies[i] = used and { used, reply } or reply
     end
-    pending.close()
+    pending:close()
     if given then library.note_reservation(base, now) end
     call('HSET', base .. ':gate', 'clock', string.format('%.0f', given and now or now - 1))
     return pack(replies)
@@ -344,8 +368,8 @@ library.register('votes_release', function(keys, args)
   if not gate.open or gate.n ~= tonumber(args[4]) then return 0 end
   local field = pending_field(args[1], args[2])
   local pending = open_pending(keys[1], { field })
-  local dropped = pending.drop(field, args[3], true)
-  pending.close()
+  local dropped = pending:drop(field, args[3], true)
+  pending:close()
   if dropped == 1 and keys[2] then addresses.give(keys[2], args[5]) end
   return dropped
 end)

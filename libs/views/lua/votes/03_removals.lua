@@ -23,11 +23,11 @@ library.register('votes_remove', function(keys, args)
   if not gate.open then return pack({ R_SHUT }) end
   local now = next_moment(gate)
   local c = contest_view(base, views, contest, { voter })
-  local standing = c.standing(voter)
+  local standing = c:standing(voter)
   local record = find_record(views, contest, voter, standing, digest)
   local field = pending_field(contest, voter)
   local pending = open_pending(base, { field })
-  local list = pending.list(field)
+  local list = pending:list(field)
   if find_pending(list, digest) then return pack({ M_PENDING }) end
   if not record and not refund then return pack({ M_UNKNOWN }) end
   local anonymous, content, source, offset = standing.anonymous, nil, nil, UNLIMITED
@@ -46,18 +46,18 @@ library.register('votes_remove', function(keys, args)
   if not refund and not removing then
     if c.in_force ~= version then return pack({ R_STALE, c.in_force, gate.n }) end
     if from == UNLIMITED or now < from or (till ~= UNLIMITED and now >= till) then return pack({ R_NOT_RUNNING, now }) end
-    if reopened > 0 and c.reopened() < reopened then return pack({ R_SHUT }) end
+    if reopened > 0 and c:reopened() < reopened then return pack({ R_SHUT }) end
     if refused then return pack({ R_REFUSED, now }) end
   end
   if removing then
     removing[P_ATTEMPTS] = removing[P_ATTEMPTS] + 1
-    pending.touch(field)
+    pending:touch(field)
     now = removing[P_AT]
   else
-    pending.add(field, { REMOVAL .. digest, content, NO_SOURCE, 0, now, 0, 0, 0, 0, 1, version, 0, 0, PLAIN, {}, false })
+    pending:add(field, { REMOVAL .. digest, content, NO_SOURCE, 0, now, 0, 0, 0, 0, 1, version, 0, 0, PLAIN, {}, false })
     call('HSET', base .. ':gate', 'clock', string.format('%.0f', now))
     library.note_reservation(base, now)
   end
-  pending.close()
+  pending:close()
   return pack({ M_GRANTED, now, gate.n, anonymous, content, source, offset })
 end)

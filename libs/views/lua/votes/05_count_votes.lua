@@ -275,7 +275,7 @@ do
       state.stats.fenced = state.stats.fenced + 1
       return
     end
-    local c = state.contest(contest, time)
+    local c = state:contest(contest, time)
     state.confirmed[#state.confirmed + 1] = item
     local standing = c:voter(voter, anonymous)
     if standing.records ~= '' and c:find(voter, standing, digest) then
@@ -385,7 +385,7 @@ local function fold_removal(state, item)
     state.stats.fenced = state.stats.fenced + 1
     return
   end
-  local c = state.contest(contest, time)
+  local c = state:contest(contest, time)
   state.confirmed[#state.confirmed + 1] = item
   local changes
   if c.top.cells[ROW_CLOSED] ~= 0 then

@@ -26,17 +26,19 @@ do
     if gate.forget_clock then call('HDEL', base .. ':gate', 'clock', 'forget_clock') end
   end
 
+  local FEW = 16  -- reservations are looked for without asking first if there are any
+
   -- ends the reservations of votes and removals that the live view has folded
   local function settle(base, confirmed)
-    if call('EXISTS', base .. ':pending') == 0 then return end
+    if #confirmed == 0 or (#confirmed > FEW and call('EXISTS', base .. ':pending') == 0) then return end
     local fields = {}
     for i = 1, #confirmed do fields[i] = pending_field(confirmed[i][4], confirmed[i][5]) end
     local pending = open_pending(base, fields)
     for i = 1, #confirmed do
       local item = confirmed[i]
-      pending.drop(fields[i], (item[1] == I_REMOVAL and REMOVAL or '') .. item[6])
+      pending:drop(fields[i], (item[1] == I_REMOVAL and REMOVAL or '') .. item[6])
     end
-    pending.close()
+    pending:close()
   end
 
   -- the voters in the items of the range, and rows of their votes, by contest, to be read together
@@ -67,32 +69,37 @@ do
     return wanted
   end
 
+  local State = {}
+  State.__index = State
+
   local function open_fold(views, wanted)
-    local stats, contests = { fenced = 0, duplicates = 0, quarantined = 0, overruled = 0 }, {}
-    local state = {
-      contests = contests, confirmed = {}, poison = {}, work = 0, stats = stats,
+    return setmetatable({
+      views = views, wanted = wanted, contests = {}, confirmed = {}, poison = {}, work = 0,
+      stats = { fenced = 0, duplicates = 0, quarantined = 0, overruled = 0 },
       fence = tonumber(call('GET', views .. ':fence') or 0),
-    }
-    function state.write_stats()
-      for name, more in pairs(stats) do
-        if more > 0 then call('HINCRBY', views .. ':stats', name, more) end
-      end
+    }, State)
+  end
+
+  function State:write_stats()
+    for name, more in pairs(self.stats) do
+      if more > 0 then call('HINCRBY', self.views .. ':stats', name, more) end
     end
-    function state.pass(n, offset)
-      local before = state.history or call('HGET', views .. ':fences', 'history') or ''
-      state.fence, state.history = n, redis.sha1hex(string.format('%s %.0f@%.0f', before, n, offset))
+  end
+
+  function State:pass(n, offset)
+    local before = self.history or call('HGET', self.views .. ':fences', 'history') or ''
+    self.fence, self.history = n, redis.sha1hex(string.format('%s %.0f@%.0f', before, n, offset))
+  end
+
+  function State:contest(contest, time)
+    local c = self.contests[contest]
+    if not c then
+      c = contest_state(self.views, contest, self.wanted[contest], self)
+      self.contests[contest] = c
+      self.work = self.work + WORK.contest
     end
-    function state.contest(contest, time)
-      local c = contests[contest]
-      if not c then
-        c = contest_state(views, contest, wanted[contest], state)
-        contests[contest] = c
-        state.work = state.work + WORK.contest
-      end
-      c:turn(time)
-      return c
-    end
-    return state
+    c:turn(time)
+    return c
   end
 
   local function fold_item(state, item)
@@ -101,7 +108,7 @@ do
       OF_VOTERS[kind](state, item)
     elseif OF_CONTESTS[kind] then
       state.work = math.huge
-      local c = state.contest(item[4], item[3])
+      local c = state:contest(item[4], item[3])
       if OF_CONTESTS[kind](c, item) then
         touch(c, item[2], item[3])
       else
@@ -110,7 +117,7 @@ do
     elseif kind == I_FENCE then
       local n, after = item[3], item[4]
       if n > state.fence and (after == UNLIMITED or after == state.fence) then
-        state.pass(n, item[2])
+        state:pass(n, item[2])
         state.opened = item
       end
     elseif kind == I_POISON then
@@ -142,7 +149,7 @@ do
       call('HSET', views .. ':fences', 'history', state.history)
     end
     if #state.poison > 0 then call('HSET', views .. ':quarantine', unpack(state.poison)) end
-    state.write_stats()
+    state:write_stats()
     if base then
       if state.opened then open_gate(base, state.opened[3], state.opened[5]) end
       settle(base, state.confirmed)

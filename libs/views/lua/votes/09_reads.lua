@@ -183,7 +183,7 @@ do
     local base = keys[1]
     local views, contest, voter, from = view(base), args[1], args[2], tonumber(args[3])
     local c, gate = contest_view(base, views, contest, { voter }), load_gate(base)
-    local standing = c.standing(voter)
+    local standing = c:standing(voter)
     local field = pending_field(contest, voter)
     local sums, following = sums_from(c, views, contest, standing, from)
     local rows, mark = rows_of(views, contest, sums), ''
@@ -192,7 +192,7 @@ do
         .. (call('HGET', base .. ':pending', field) or ''))
     end
     if from > 0 then return pack({ 0, 0, 0, rows, 0, 0, 0, following, mark }) end
-    local list = open_pending(base, { field }).list(field)
+    local list = open_pending(base, { field }):list(field)
     local epoch, latest = standing.epoch, standing.latest
     if latest == 0 then latest = latest_free(standing) end
     local taken = {}

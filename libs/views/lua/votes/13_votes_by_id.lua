@@ -22,7 +22,7 @@ function lookups.one(base, views, contest, voter, digest)
   local record = find_record(views, contest, voter, standing, digest)
   if record then return lookups.folded(views, contest, voter, record) end
   local field = pending_field(contest, voter)
-  local its = find_pending(open_pending(base, { field }).list(field), digest)
+  local its = find_pending(open_pending(base, { field }):list(field), digest)
   return its and { 1, its[P_AT] } or { 0 }
 end
 

@@ -230,7 +230,7 @@ ADMISSION_MUTATIONS = {
     "a period begins while a vote of the last but one is pending": [
         ("if source == FREE and use.oldest < epoch - 1 then return { R_SHUT } end", "")
     ],
-    "reopened before the mark": [("if reopened > 0 and c.reopened() < reopened then return { R_SHUT } end", "")],
+    "reopened before the mark": [("if reopened > 0 and c:reopened() < reopened then return { R_SHUT } end", "")],
     "a late mark closes what is being reopened": [("math.abs(where[at]) >= seq", "where[at] >= seq")],
     "a part of a reopening admits": [("if more then return true end", "")],
     "what waited takes effect out of order": [
