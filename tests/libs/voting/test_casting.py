@@ -43,6 +43,7 @@ async def test_votes_of_clients_that_vote_again_share_the_calls_of_their_group(
     service: VotingService, valkey: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They come in ticks of their own, as each client reads its answer and sends its next vote."""
+    monkeypatch.setattr(run_pacing, "SHORT_WAIT_S", 3_600.0)
     monkeypatch.setattr(run_pacing, "LONGEST_WAIT_S", 3_600.0)
     await service.cast("account", [a_vote(voter="first")])
     clients = range(LEAST_GROUP)

@@ -18,7 +18,8 @@ class Runs:
     def __init__(self) -> None:
         self.groups: list[list[int]] = []
         self._tick: list[int] | None = None
-        self.pace = RunPace[int](self._start)
+        self.now = 0.0
+        self.pace = RunPace[int](self._start, lambda: self.now)
 
     def _start(self, run: int) -> None:
         if self._tick is None:
@@ -39,12 +40,13 @@ class Runs:
     def has_started_alone(self, run: int) -> bool:
         return self.groups[-1] == [run]
 
-    async def pass_load(self, count: int) -> None:
+    async def pass_load(self, count: int, took_s: float = 0.0) -> None:
         """Start so many runs at once, and end them."""
         for run in range(count):
             self.pace.add(run)
         await ticks()
         assert [len(group) for group in self.groups] == [count]
+        self.now += took_s
         for _ in range(count):
             self.pace.end()
         self.groups.clear()
@@ -58,6 +60,7 @@ async def ticks() -> None:
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> None:
     """Incomplete groups never start."""
+    monkeypatch.setattr(run_pacing, "SHORT_WAIT_S", NEVER_S)
     monkeypatch.setattr(run_pacing, "LONGEST_WAIT_S", NEVER_S)
 
 
@@ -105,6 +108,21 @@ async def test_an_incomplete_group_starts_after_a_while_and_a_lone_vote_after_it
     runs.pace.end()
     await runs.add_one_by_one(2, 3)
     assert runs.groups == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize("longest_s", [0.0, NEVER_S])
+async def test_an_incomplete_group_waits_as_long_as_votes_took_up_to_a_bound(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, longest_s: float
+) -> None:
+    """On a busy machine clients need longer to send their next votes, too."""
+    monkeypatch.setattr(run_pacing, "SHORT_WAIT_S", 0.0)
+    monkeypatch.setattr(run_pacing, "LONGEST_WAIT_S", longest_s)
+    await runs.pass_load(LEAST_GROUP, took_s=NEVER_S)
+    await runs.add_one_by_one(1)
+    if longest_s:
+        assert runs.groups == []
+    else:
+        await eventually(lambda: runs.groups == [[1]])
 
 
 async def test_votes_that_never_end_do_not_hold_the_others(runs: Runs) -> None:
