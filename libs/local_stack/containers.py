@@ -130,7 +130,7 @@ def kafka_environment(port: int, password: str) -> dict[str, str]:
 def container_valkey(port: int, volume: str, timeout_s: float, fsync: str, password: str) -> ContainerServer:
     command = (
         f"valkey-server --appendonly yes --appendfsync {fsync} --save '' --maxmemory-policy noeviction "
-        f"--requirepass {password}"
+        f"--hash-max-listpack-entries {valkey.LISTPACK_ENTRIES} --requirepass {password}"
     )
 
     def make() -> DockerContainer:

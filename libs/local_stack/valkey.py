@@ -16,6 +16,8 @@ from libs.local_stack.server_interface import start_and_wait
 from libs.views.client import connect
 from libs.views.settings import ValkeySettings, server_urls
 
+LISTPACK_ENTRIES = 64
+"""Hashes of more entries have a table; by default, Valkey searches up to 512 one by one for each voter."""
 CONFIG = "valkey.conf"
 SECRET_FILE = "password"  # noqa: S105 (a file's name)
 
@@ -86,6 +88,7 @@ class NativeValkey:
             "appendfsync": fsync,
             "save": "",
             "maxmemory-policy": "noeviction",
+            "hash-max-listpack-entries": LISTPACK_ENTRIES,
             "requirepass": password,
             **(further or {}),
         }

@@ -53,7 +53,8 @@ async def test_both_answer(kafka: str, valkey_address: str, namespace: str) -> N
     assert await first_value(kafka, f"{namespace}.votes") == b"a vote"
     async with Redis.from_url(valkey_address) as client:
         assert (await client.info("server"))["server_name"] == "valkey"
-        assert (await client.config_get("maxmemory-policy"))["maxmemory-policy"] == "noeviction"
+        settings = await client.config_get("maxmemory-policy", "hash-max-listpack-entries")
+        assert settings == {"maxmemory-policy": "noeviction", "hash-max-listpack-entries": "64"}
 
 
 async def test_only_the_owner_of_the_data_directory_reaches_the_local_valkey(
