@@ -18,7 +18,7 @@ MAX_CHARACTERS: Final = 16_384
 MAX_PARTITION: Final = 2**31 - 1
 MAX_OFFSET: Final = 2**63 - 1
 _pack: Final = msgpack.Packer(autoreset=True).pack
-"""As `msgpack.packb`, which builds a packer for each call."""
+"""One packer for all calls; `msgpack.packb` builds one for each."""
 
 
 def encode_positions(positions: Mapping[int, int]) -> str:

@@ -103,7 +103,7 @@ class DeploymentGuard:
             (catalogue_topic(namespace), CatalogueViews(valkey, namespace).live),
         ]
         self._log_ids: dict[tuple[str, int], str] = {}
-        """Of the first check that passed."""
+        """Log ids of the first check that passed."""
         self._verified = False
         self._problem: TallyError | None = None
         self._unavailable: TallyError | None = _NOT_CHECKED

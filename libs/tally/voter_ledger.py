@@ -12,7 +12,7 @@ class VoteStatus(IntEnum):
 
     COUNTED = 0
     OVERRULED = 1
-    """It exceeds the limits that admitted it. Never expected; stored, and raises an alert."""
+    """Exceeds the limits that admitted it. Never expected; stored, and raises an alert."""
     REMOVED = 2
     """Removed by its voter, or by its purchase's refund."""
     REPLACED = 3

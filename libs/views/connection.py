@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         self.batch: deque[Call] = deque()
         """The unanswered commands, oldest first."""
         self.active_at = loop.time()
-        """When the last batch was sent or the last data received (loop time)."""
+        """Loop time at which the last batch was sent or the last data received."""
         self.lost: asyncio.Future[None] = loop.create_future()
         self.on_free: Callable[[], None] = lambda: None
         """Called when the last command of a batch is answered."""

@@ -38,7 +38,7 @@ class State(StrEnum):
     SIDE = "side"
     """Read-only copy as of an earlier time; never swapped in."""
     BROKEN = "broken"
-    """It cannot be folded any further, or only by another version of the code."""
+    """Cannot be folded any further, or only by another version of the code."""
 
 
 class GenerationGone(TallyError):

@@ -29,7 +29,7 @@ from libs.voting.partition_watch import PartitionWatch, Undecided
 from libs.voting.protocol import effects
 from libs.voting.record_reader import CastReader
 from libs.voting.run_pacing import RunPace
-from libs.voting.timeouts import GATE_WAIT_S, LOOK_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
+from libs.voting.timeouts import GATE_WAIT_S, LAST_READ_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
 
 SPANS: Final[dict[type, str]] = {
     effects.TakeAddress: "use address limit",
@@ -243,7 +243,7 @@ class Driver:
 
         A wait for a gate after it may last until the run's deadline.
         """
-        deadline = max(run.settle_deadline, asyncio.get_running_loop().time() + LOOK_WAIT_S)
+        deadline = max(run.settle_deadline, asyncio.get_running_loop().time() + LAST_READ_WAIT_S)
         vote = Undecided(run.name, effect.is_decided, effect.incarnation, effect.offset)
         run.gate_deadline = run.settle_deadline
         self._reply_with(run, self._watch.wait_for_vote(run.partition, vote, deadline))

@@ -2,12 +2,12 @@
 
 POLL_S = 0.02
 RESERVE_WAIT_S = 5.0
-"""For the ledger's answer, including the time in the queue."""
+"""Wait for the ledger's answer, including the time in the queue."""
 GATE_WAIT_S = 2.0
-"""For a closed gate, or a current configuration, before the answer is 503."""
+"""Wait for a closed gate, or for a current configuration, before the answer is 503."""
 SETTLE_WAIT_S = 8.0
-"""For a record in doubt: covers the producer's delivery timeout, a fence, and the fold up to it."""
-LOOK_WAIT_S = 0.5
-"""For one read of the fold after `SETTLE_WAIT_S` has passed."""
+"""Wait for a record in doubt: covers the producer's delivery timeout, a fence, and the fold up to it."""
+LAST_READ_WAIT_S = 0.5
+"""Wait for one read of the fold after `SETTLE_WAIT_S` has passed."""
 READ_WAIT_S = 2.0
-"""For a removed vote's record, whose address gets its votes back; without it the removal continues."""
+"""Wait for a removed vote's record, whose address gets its votes back; without it the removal continues."""

@@ -25,9 +25,9 @@ from services.catalogue.openapi import BEARER
 
 DEFAULT: Final = "default"
 PUBLIC: Final = "public, max-age=86400"
-"""Of an address with the current version: an image may become private or be deleted meanwhile."""
+"""Caching of an address with the current version; the image may become private or be deleted meanwhile."""
 PUBLIC_UNVERSIONED: Final = "public, max-age=300"
-"""Of an address whose picture may be replaced, or already was."""
+"""Caching of an address whose picture may be replaced, or already was."""
 PRIVATE: Final = "private, no-cache"
 OF_RESULTS: Final = (CONTESTS.name, PARTICIPANTS.name, ACCOUNTS.name)
 """Resources whose images come with the results."""

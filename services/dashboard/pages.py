@@ -33,7 +33,7 @@ PAGES: Final = {
     "/dashboard/keys": ("keys", "API keys"),
     "/dashboard/operations": ("operations", "Operations"),
 }
-"""By path: the page's name, shared by its HTML, style and script, and its title."""
+"""Name (of its HTML, style and script) and title of each page, by path."""
 
 
 class Assets(StaticFiles):

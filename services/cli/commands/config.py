@@ -24,7 +24,7 @@ from services.projector.settings import Settings as ProjectorSettings
 app = command_group("Settings and their values.")
 
 SETTINGS: Final[tuple[type[BaseSettings], ...]] = (GatewaySettings, ProjectorSettings, StackSettings)
-"""For a setting that several of these define, the first one's definition applies."""
+"""Classes of settings; of a setting that several define, the first definition applies."""
 STACK_MEMBERS: Final = {
     "kafka_bootstrap_servers": "kafka",
     "valkey_url": "valkey",

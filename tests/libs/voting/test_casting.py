@@ -166,7 +166,7 @@ async def test_what_nothing_decides_is_unknown_at_its_deadline(
     service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol_driver, "SETTLE_WAIT_S", 0.4)
-    monkeypatch.setattr(protocol_driver, "LOOK_WAIT_S", 0.2)
+    monkeypatch.setattr(protocol_driver, "LAST_READ_WAIT_S", 0.2)
     log.answers = unknown
     outcomes = await service.cast("account", [a_vote(voter=f"v{n}") for n in range(3)])
     assert all(isinstance(outcome, AppendUnknown) for outcome in outcomes)

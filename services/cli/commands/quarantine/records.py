@@ -20,7 +20,7 @@ FETCH_BYTES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class DropInfo:
-    """When a record was dropped, and why."""
+    """Time and reason of a record's drop."""
 
     at: str
     reason: str | None
