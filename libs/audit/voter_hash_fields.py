@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as member
 from itertools import islice, zip_longest
 from typing import Any, Final
@@ -134,7 +134,7 @@ def _spilled(fold: LogFold, contest: str, place: _Place, vote: FoldedVote) -> An
     if place.later < INLINE:
         return None
     before = b"" if place.before is None else digest(place.before)
-    return read_record(record_of(vote, _index_of(fold, contest, vote))), before
+    return replace(read_record(record_of(vote, _index_of(fold, contest, vote))), digest=b""), before
 
 
 def _details(fold: LogFold, contest: str, _: _Place, vote: FoldedVote) -> Any:

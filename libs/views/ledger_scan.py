@@ -1,7 +1,7 @@
 """Pages through a partition's stored ledger, to compare it with another fold (`tally verify`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from libs.contracts.log_records import Position
@@ -12,7 +12,7 @@ from libs.views.function_libraries import read_function
 from libs.views.hash_tags import base_in
 from libs.views.key_scan import generation_keys
 from libs.views.serialization import SOURCES, unpack
-from libs.views.vote_records import StoredRecord, read_record, record_size, split_records
+from libs.views.vote_records import DIGEST_SIZE, StoredRecord, read_record, record_size, split_records
 
 INLINE: Final = 8
 """Number of a voter's latest records stored with the voter; older ones are spilled into another hash."""
@@ -135,8 +135,12 @@ class LedgerScan:
 
 
 def read_spilled(value: bytes) -> tuple[StoredRecord, bytes]:
-    """Decode a value of the hash `spill`: the record, and the digest of the one spilled before it."""
-    return read_record(value), value[record_size(value) :]
+    """Decode a value of the hash `spill`: the record, and the digest of the one spilled before it.
+
+    The record's own digest is in the field's name; it is empty in the result.
+    """
+    record = value[:1] + bytes(DIGEST_SIZE) + value[1:]
+    return replace(read_record(record), digest=b""), record[record_size(record) :]
 
 
 def read_voter(value: bytes) -> VoterRow:

@@ -197,7 +197,7 @@ LIMITS: Final = (
         "memory",
         "50 votes",
         "Eight records lie with the voter. The other 42 are entries of their own, found by vote id in one "
-        "look-up however many there are: 34 bytes of name, 49 of record and link, about 23 of table. "
+        "look-up however many there are: 34 bytes of name, 37 of record and link, about 23 of table. "
         "Tried: older votes in buckets of 16 that are found by a hash of the vote id, with a bucket more for "
         "every 16 votes, and eight votes that leave the voter at once. A look-up still reads one bucket, and a "
         "voter of 50 votes takes 2,690 bytes instead of 5,050. But Valkey executes 9 % more instructions a "

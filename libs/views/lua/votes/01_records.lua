@@ -14,7 +14,7 @@
 --                   their names: of which anything is held), and per contest
 --     voters:<contest>   hash  voter -> packed {records, spilled (I4, digest of the latest; 0: none), sums, anonymous, epoch, latest free vote (us), slots}
 --     shares:<contest>   hash  voter, number (I3) -> packed {sums, slots}, of participants that are not with the voter
---     spill:<contest>    hash  voter digest -> record and digest of the one spilled before it (none: ''), of voters with more
+--     spill:<contest>    hash  voter digest -> record without digest, and digest of the one spilled before it (none: ''), of voters with more
 --                              than INLINE votes: from the latest one, all are found
 --     details:<contest>  hash  voter digest -> packed {choices (index, votes, ...) or false, rating or false}, of ratings and ballots
 --     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row

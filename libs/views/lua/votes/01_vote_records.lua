@@ -41,6 +41,11 @@ end
 
 function vote_records.digest(record) return string.sub(record, 2, 1 + DIGEST_SIZE) end
 
+-- What is stored of a record under a name that ends with its digest, and the record again.
+function vote_records.spilled(record) return string.sub(record, 1, 1) .. string.sub(record, 2 + DIGEST_SIZE) end
+
+function vote_records.restored(spilled, digest) return string.sub(spilled, 1, 1) .. digest .. string.sub(spilled, 2) end
+
 function vote_records.at(records, at) return string.sub(records, at, at + vote_records.size(records, at) - 1) end
 
 -- indexes at which the records begin
@@ -67,7 +72,7 @@ end
 local function find_record(views, contest, voter, standing, digest)
   local at = vote_records.index(standing.records, digest)
   if at then return vote_records.at(standing.records, at) end
-  if standing.spilled ~= 0 then
-    return call('HGET', views .. ':spill:' .. contest, voter .. digest) or nil
-  end
+  if standing.spilled == 0 then return nil end
+  local spilled = call('HGET', views .. ':spill:' .. contest, voter .. digest)
+  return spilled and vote_records.restored(spilled, digest) or nil
 end

@@ -132,7 +132,7 @@ local function set_status(c, voter, standing, record, status)
   if at then
     standing.records = string.sub(standing.records, 1, at - 1) .. changed .. string.sub(standing.records, at + #record)
   else
-    c:own('spilling')[voter .. digest] = changed
+    c:own('spilling')[voter .. digest] = vote_records.spilled(changed)
   end
 end
 
@@ -150,7 +150,7 @@ local function keep(c, voter, standing, status, record)
   if is_full(standing) then
     local oldest = vote_records.at(standing.records, 1)
     local digest, spilled, latest = vote_records.digest(oldest), spilled_of(standing)
-    c:own('spilling')[voter .. digest] = oldest .. latest
+    c:own('spilling')[voter .. digest] = vote_records.spilled(oldest) .. latest
     standing.records = string.sub(standing.records, #oldest + 1)
     standing.spilled = struct.pack('>I4', spilled + 1) .. digest
   end

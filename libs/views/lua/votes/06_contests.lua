@@ -102,7 +102,8 @@ function Contest:find(voter, standing, digest)
   local at_record = vote_records.index(standing.records, digest)
   if at_record then return vote_records.at(standing.records, at_record) end
   if standing.spilled == 0 then return nil end
-  return self.spilling[voter .. digest] or call('HGET', self:key('spill'), voter .. digest) or nil
+  local spilled = self.spilling[voter .. digest] or call('HGET', self:key('spill'), voter .. digest)
+  return spilled and vote_records.restored(spilled, digest) or nil
 end
 
 function Contest:keep_details(field, choices, rating)

@@ -42,6 +42,10 @@ function lookups.newest(views, contest, voter, after, most)
   local standing = unpack_voter(voter, call('HGET', views .. ':voters:' .. contest, voter))
   local _, before = spilled_of(standing)
   local records, found = standing.records, {}
+  local function read(digest)
+    local spilled = call('HGET', views .. ':spill:' .. contest, voter .. digest)
+    return spilled and vote_records.restored(spilled, digest)
+  end
   local at = after ~= '' and vote_records.index(records, after)
   if after == '' or at then
     local starts = vote_records.starts(records)
@@ -50,11 +54,11 @@ function lookups.newest(views, contest, voter, after, most)
       if not at or starts[i] < at then found[#found + 1] = vote_records.at(records, starts[i]) end
     end
   else
-    local value = call('HGET', views .. ':spill:' .. contest, voter .. after)
+    local value = read(after)
     before = value and string.sub(value, vote_records.size(value, 1) + 1) or ''
   end
   while #found < most and before ~= '' do
-    local value = call('HGET', views .. ':spill:' .. contest, voter .. before)
+    local value = read(before)
     if not value then return found end
     found[#found + 1], before = value, string.sub(value, vote_records.size(value, 1) + 1)
   end

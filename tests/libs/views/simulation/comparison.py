@@ -133,7 +133,7 @@ async def _ledger(views: VoteViews, partition: int, contest: str) -> Any:
         yield ("voter", contest, voter), (row.anonymous, row.epoch, row.latest)
         for (index, source), held in row.slots.items():
             yield ("slot", contest, voter, names[index], source), held
-        own = [value for key, value in spilled.items() if key[:-12] == voter]
+        own = [value[:1] + key[-12:] + value[1:] for key, value in spilled.items() if key[:-12] == voter]
         assert len(own) == row.spilled, f"{voter!r} has {len(own)} spilled records, not {row.spilled}"
         found += row.spilled
         for record in [*row.records, *own]:
