@@ -13,7 +13,6 @@ from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.topics import Topic, catalogue_topic
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from libs.projection.catalogue_projection import CatalogueProjection
 from libs.projection.projector import Projector
@@ -24,6 +23,7 @@ from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
+from tests.support.topics import new_topics
 
 
 @dataclass
@@ -87,7 +87,7 @@ async def open_catalogue(
     """Open a new catalogue, not yet folded."""
     settings = KafkaSettings(kafka_bootstrap_servers=kafka)
     topic = catalogue_topic(namespace)
-    await create_topics(settings, [topic])
+    await new_topics(settings, [topic])
     valkey, log = open_valkey(valkey_address), LogWriter(settings)
     await log.start()
     try:

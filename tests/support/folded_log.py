@@ -12,7 +12,7 @@ from libs.contracts.topics import catalogue_topic, topics_of, votes_topic
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
-from libs.kafka.topics import begin_logs, create_topics, create_unbegun
+from libs.kafka.topics import begin_logs, create_unbegun
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated
 from libs.views.address_counters import AddressCounters
@@ -21,6 +21,7 @@ from libs.views.client import ValkeyClient
 from libs.views.functions import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
 from tests.support.freshness import make_fresh
+from tests.support.topics import new_topics
 
 PARTITIONS = 2
 
@@ -84,7 +85,7 @@ async def folded_log(
         await create_unbegun(stack.kafka_settings, topics)
         await begin_logs(stack.kafka_settings, topics)
     else:
-        await create_topics(stack.kafka_settings, topics)
+        await new_topics(stack.kafka_settings, topics)
     valkey = open_valkey(valkey_url)
     producer = AIOKafkaProducer(**connection(stack.kafka_settings), acks="all")
     await producer.start()

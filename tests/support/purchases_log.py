@@ -18,7 +18,6 @@ from libs.contracts.purchase_events import (
 )
 from libs.contracts.topics import Topic, purchases_topic
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
 from libs.projection.purchases_projection import PurchasesProjection
@@ -27,6 +26,7 @@ from libs.views.functions import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
+from tests.support.topics import new_topics
 
 NOW_US = 1_790_000_000_000_000
 
@@ -82,7 +82,7 @@ async def folded_purchases(
     kafka: str, valkey_address: str, namespace: str, partitions: int
 ) -> AsyncIterator[FoldedPurchases]:
     settings, topic = KafkaSettings(kafka_bootstrap_servers=kafka), purchases_topic(namespace, partitions)
-    await create_topics(settings, [topic])
+    await new_topics(settings, [topic])
     valkey, log = open_valkey(valkey_address), LogWriter(settings)
     await load_functions(valkey)
     await log.start()

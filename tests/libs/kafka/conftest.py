@@ -7,7 +7,7 @@ import pytest
 from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import create_topics
+from tests.support.topics import new_topics
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def settings(kafka: str) -> KafkaSettings:
 @pytest.fixture
 async def topic(settings: KafkaSettings, namespace: str) -> Topic:
     topic = votes_topic(namespace, 4)
-    await create_topics(settings, [topic])
+    await new_topics(settings, [topic])
     return topic
 
 

@@ -15,7 +15,6 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.kafka.reader import Extent, LogReader
-from libs.kafka.topics import create_topics
 from libs.storage.store import open_store
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
@@ -33,6 +32,7 @@ from services.projector.settings import Settings
 from tests.support.builders import a_vote
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
+from tests.support.topics import new_topics
 
 ACCOUNT = "acme"
 PARTITIONS = 2
@@ -182,7 +182,7 @@ async def open_environment(
         produce_deadline_ms=500,
         source_grace_s=0,
     )
-    await create_topics(settings, topics_of(namespace, PARTITIONS))
+    await new_topics(settings, topics_of(namespace, PARTITIONS))
     async with open_catalogue(kafka, valkey_address, namespace) as catalogue, LogReader(settings) as reader:
         store = open_store(settings.storage_url)
         voting = await create_voting_service(
