@@ -200,7 +200,7 @@ LIMITS: Final = (
         "look-up however many there are: 34 bytes of name, 37 of record and link, about 23 of table. "
         "Tried: older votes in buckets of 16 that are found by a hash of the vote id, with a bucket more for "
         "every 16 votes, and eight votes that leave the voter at once. A look-up still reads one bucket, and a "
-        "voter of 50 votes takes 2,690 bytes instead of 5,050. But Valkey executes 9 % more instructions a "
+        "voter of 50 votes takes 2,690 bytes. But Valkey executes 9 % more instructions a "
         "vote then, and 24 % more for voters of 1,000 votes (counted by callgrind, which no other load "
         "changes): a vote that leaves reads, splits or copies a bucket of 700 bytes, where one entry was "
         "written. Buckets of 8 take 2,900 bytes, of 32 2,620; fewer votes at a time cost more.",
