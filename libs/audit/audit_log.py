@@ -36,7 +36,7 @@ from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Actor, SourceReported, VoteRemoved
 from libs.tally.events import Event as VotesEvent
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 OfPurchases = PurchaseRecorded | PurchaseUpdated | PurchaseRefunded
 Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | OfPurchases

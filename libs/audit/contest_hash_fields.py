@@ -9,7 +9,7 @@ from libs.audit.log_fold import LogFold
 from libs.audit.timeline_fold import Past, Subject
 from libs.audit.voter_hash_fields import VOTER_HASHES, of_vote
 from libs.tally.events import VoteRestored
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.views.counts_replies import source_figures, source_row
 from libs.views.serialization import SOURCES, digest, raw, unpack
 from libs.views.timeline import Moment, field_of, moment_of, past_of

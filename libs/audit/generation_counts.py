@@ -12,7 +12,7 @@ from libs.results.contest_results import results_of
 from libs.results.vote_count import vote_count
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.views.generations import TIMELINE, Generations
 from libs.views.reply_types import ContestCounts
 from libs.views.vote_views import VoteViews

@@ -18,7 +18,7 @@ from libs.results.contest_results import results_of
 from libs.results.vote_count import vote_count
 from libs.tally.errors import NotFound
 from libs.tally.fold import ContestTally
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 EVER: Final = 2**63
 

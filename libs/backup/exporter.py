@@ -18,7 +18,7 @@ from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.telemetry.progress import Progress
 
 

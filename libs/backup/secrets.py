@@ -10,7 +10,7 @@ import orjson
 
 from libs.backup.errors import ExportRefused, ImportRefused
 from libs.backup.private_files import write_own
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 
 PREFIX: Final = "secrets"
 FILE: Final = "secrets.json"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from libs.catalogue.schemas.base import Members
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 Document = dict[str, Any]
 Arrange = Callable[[Document | None, Document, int], None]

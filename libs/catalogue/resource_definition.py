@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 from libs.catalogue.nested_items import Arrange
 from libs.catalogue.schemas.base import Record
 from libs.contracts.catalogue_events import Ref, Stored
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 Document = dict[str, Any]
 Operation = Literal["create", "place", "list", "get", "patch", "delete"]

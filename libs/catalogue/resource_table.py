@@ -32,7 +32,7 @@ from libs.catalogue.schemas.vote_source import StoredVoteSource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 
 def _default_status(document: Document, contest: Document) -> None:

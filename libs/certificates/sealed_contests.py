@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from libs.catalogue.contests.closing_record import Seal, seal_of
 from libs.certificates.store import FOLDER
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 from libs.views.catalogue_views import CatalogueViews
 
 

@@ -20,7 +20,7 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.time import microseconds, timestamp
+from libs.tally.time_conversion import microseconds, timestamp
 from libs.views.reply_types import ClosingState
 from libs.views.vote_views import VoteViews
 

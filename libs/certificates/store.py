@@ -3,7 +3,7 @@
 from pydantic import ValidationError
 
 from libs.contracts.certificates import Certificate
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
 
 FOLDER = "certificates"

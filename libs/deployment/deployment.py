@@ -16,11 +16,11 @@ from libs.deployment.votes_topics import find_topics
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
-from libs.storage.store import Store, open_store
+from libs.storage.object_store import Store, open_store
 from libs.tally.errors import TallyError
 from libs.telemetry.progress import Progress
 from libs.views.client import ValkeyClient
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 

@@ -14,7 +14,7 @@ from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, append_first, begin_logs, create_missing, examine_topics
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 from libs.storage.store_id import find_store_id, make_store_id
 from libs.tally.errors import TallyError
 from libs.tally.events import LogCreated

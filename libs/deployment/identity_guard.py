@@ -15,11 +15,11 @@ from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, wrong_partitions
-from libs.storage.store import StorageUnavailable, Store, open_store
+from libs.storage.object_store import StorageUnavailable, Store, open_store
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from libs.views.partition_reads import Mark, PartitionReads
 from libs.views.vote_views import VoteViews
 

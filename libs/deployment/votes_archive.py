@@ -22,7 +22,7 @@ from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.kafka.errors import NO_ANSWER, LogChanged
 from libs.kafka.reader import Extent, LogReader
-from libs.storage.store import StorageUnavailable, Store
+from libs.storage.object_store import StorageUnavailable, Store
 from libs.tally.errors import LogUnavailable
 
 FOLDER: Final = "votes-archive"

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from libs.catalogue.picture_urls import SIZES
 from libs.media.decoder_pool import Decoders
 from libs.media.picture_encoding import FORMATS, NotAPicture
-from libs.storage.store import Store, environment_files
+from libs.storage.object_store import Store, environment_files
 from libs.tally.errors import Overloaded
 
 ORIGINAL: Final = "original"

@@ -24,7 +24,7 @@ from libs.monitoring.status import (
     Row,
     Status,
 )
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey

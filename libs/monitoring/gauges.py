@@ -11,11 +11,11 @@ from libs.contracts.votes_log import VotesLog, votes_log
 from libs.deployment.votes_archive import VotesArchive
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.metrics import table
+from libs.metrics import definitions as table
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.status import Row
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import Valkey

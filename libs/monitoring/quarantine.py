@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from libs.contracts.log_records import Position
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
 from libs.views.client import Valkey
 from libs.views.generations import Generations

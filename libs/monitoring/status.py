@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from libs.certificates.sealed_contests import Sealed
 from libs.monitoring.projection_names import ProjectionName
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.views.generations import State
 
 SUMMED: Final = ("lag", "quarantined", "dropped")

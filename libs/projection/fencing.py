@@ -22,7 +22,7 @@ from libs.concurrency.keyed_tasks import KeyedTasks
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
 from libs.contracts.topics import Log
-from libs.metrics.table import FENCES, GATE_SHUT_SECONDS
+from libs.metrics.definitions import FENCES, GATE_SHUT_SECONDS
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
 from libs.views.partition_reads import Group

@@ -11,7 +11,7 @@ from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.contracts.person_ids import Identity
 from libs.contracts.purchase_events import PurchasedVotes, PurchaseRecorded, PurchaseUpdated, Subscription
 from libs.purchases.encryption import AccountCipher, Buyer
-from libs.tally.time import microseconds
+from libs.tally.time_conversion import microseconds
 
 MAX_VOTES = 1_000_000
 MAX_PRICE = 2**53 - 1

@@ -9,7 +9,7 @@ from libs.contracts.purchase_events import Purchase, PurchaseStatus
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.subscription import current
 from libs.purchases.unreadable_purchases import report
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.views.purchase_views import Unreadable
 
 SHOWN_CHARACTERS = 4

@@ -24,7 +24,7 @@ from libs.purchases.requests import PurchaseForm
 from libs.purchases.subscription import current
 from libs.purchases.unreadable_purchases import PurchaseUnreadable, report
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
-from libs.tally.time import microseconds
+from libs.tally.time_conversion import microseconds
 from libs.views.purchase_views import PurchaseViews, Unreadable
 
 FOLD_DEADLINE_S: Final = 5.0

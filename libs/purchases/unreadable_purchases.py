@@ -2,7 +2,7 @@
 
 import logging
 
-from libs.metrics.table import PURCHASES_UNREADABLE
+from libs.metrics.definitions import PURCHASES_UNREADABLE
 from libs.tally.errors import TallyError
 from libs.views.purchase_views import Unreadable
 

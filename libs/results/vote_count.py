@@ -8,7 +8,7 @@ from libs.results.contest_results import INTERNAL_SOURCES, Results
 from libs.results.ranking import average
 from libs.tally.contest import MILLION, Contest
 from libs.tally.counts import RatingSums, VoteSums
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 
 def vote_count(

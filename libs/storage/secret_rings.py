@@ -14,10 +14,10 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from libs.storage.object_store import StorageUnavailable, Store
 from libs.storage.secrets import SECRET_BYTES, SERVER, server_secret
-from libs.storage.store import StorageUnavailable, Store
 from libs.tally.errors import TallyError
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 FRESH_S: Final = 15.0
 """Age after which a process reads a ring again."""

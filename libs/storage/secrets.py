@@ -8,7 +8,7 @@ An erased secret leaves a marker in its place, so that no new one is created.
 import secrets
 from typing import Final
 
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 from libs.tally.errors import SecretErased
 
 SECRET_BYTES: Final = 32

@@ -3,7 +3,7 @@
 import secrets
 from typing import Final
 
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 
 NAME: Final = "secrets/store"
 """One of the secrets, so that exports with secrets include it."""

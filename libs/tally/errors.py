@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any, Final
 
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 RECOVERING: Final = "Temporarily unavailable while the service recovers; retry shortly."
 

@@ -10,7 +10,7 @@ from opentelemetry import trace
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.telemetry.log_rate_limit import RateLimit
 from libs.telemetry.redaction import redacted
 from libs.telemetry.settings import TelemetrySettings

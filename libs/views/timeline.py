@@ -1,4 +1,4 @@
-"""Historical counts of a contest at the end of any minute (`lua/votes/12_timeline.lua`).
+"""Historical counts of a contest at the end of any minute (`lua/votes/17_timeline.lua`).
 
 An event's minute is the maximum append time of the events that changed the contest in the partition so far: append
 times may go back, minutes do not. So all before a change in a later minute is final, and the same in every fold.

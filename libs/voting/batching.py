@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from libs.metrics.table import RESERVE_SECONDS
+from libs.metrics.definitions import RESERVE_SECONDS
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
 from libs.views.address_counters import AddressAnswer, AddressCounters, Counter, Take, Taken

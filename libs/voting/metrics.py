@@ -5,7 +5,7 @@ from typing import Final, get_args
 
 from prometheus_client import Counter
 
-from libs.metrics.table import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
+from libs.metrics.definitions import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.events import Source
 from libs.voting.protocol.outcomes import Outcome

@@ -25,7 +25,7 @@ from libs.views.reply_types import Refund
 from libs.views.vote_views import VoteViews
 from libs.voting.batching import AddressBatcher, ConfirmationBatcher, ReservationBatcher
 from libs.voting.contest_cache import ContestCache
-from libs.voting.partition_watch import PartitionWatch, Undecided
+from libs.voting.partition_waiting import PartitionWaiting, Undecided
 from libs.voting.protocol import effects
 from libs.voting.record_reader import CastReader
 from libs.voting.run_pacing import RunPace
@@ -127,7 +127,7 @@ class Driver:
         self._uses = AddressBatcher(addresses)
         self._reservations = ReservationBatcher(views)
         self._confirmations = ConfirmationBatcher(views)
-        self._watch = PartitionWatch(views)
+        self._watch = PartitionWaiting(views)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pace = RunPace(_begin)
         self._put: dict[tuple[int, int, str, int, int], asyncio.Task[bool]] = {}

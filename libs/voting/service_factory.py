@@ -4,9 +4,9 @@ from libs.catalogue.contests.contest_mapper import load_contest
 from libs.contracts.votes_log import VotesLog
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
+from libs.storage.object_store import Store
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import contest_secret
-from libs.storage.store import Store
 from libs.tally.contest import Contest
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from libs.metrics.table import HTTP_REFUSALS
+from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import Overloaded, TallyError
 from libs.web import cors
 from libs.web.connection_limits import ConnectionLimits

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.metrics.table import HTTP_REQUEST_SECONDS, REGISTRY
+from libs.metrics.definitions import HTTP_REQUEST_SECONDS, REGISTRY
 from libs.web.cached_value import OncePerSecond
 from libs.web.errors import METHODS, Scope
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from libs.metrics.table import HTTP_REFUSALS
+from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.web.client_address import Proxies
 from libs.web.errors import RateLimited, Scope

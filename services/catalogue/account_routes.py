@@ -12,7 +12,7 @@ from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.account import AccountSettings
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IfMatch, IfNoneMatch
 from libs.web.etags import etag, not_modified

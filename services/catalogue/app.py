@@ -25,15 +25,15 @@ from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
 from libs.media.ssrf_guard import parse_allowed
 from libs.media.url_fetcher import FetcherOnDemand
+from libs.storage.object_store import StorageUnavailable, open_store
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets
-from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import AppendUnknown, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.idempotency_keys import RequestKeys
 from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews

@@ -11,7 +11,7 @@ from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.storage.store import StorageUnavailable
+from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import Authenticator, headers_of, require

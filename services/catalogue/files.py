@@ -21,7 +21,7 @@ from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
 from libs.contracts.catalogue_events import Stored
 from libs.media.clamd import Scanner
 from libs.media.content_sniffing import TypeCheck
-from libs.storage.store import StorageUnavailable, Store, environment_files
+from libs.storage.object_store import StorageUnavailable, Store, environment_files
 from libs.tally.errors import NotFound
 
 NAME_BYTES: Final = 12

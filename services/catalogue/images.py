@@ -23,7 +23,7 @@ from libs.media.clamd import CHUNK_BYTES, Scanner
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.picture_encoding import FORMATS, NotAPicture
 from libs.media.url_fetcher import NotFetched, UrlFetcher
-from libs.storage.store import StorageUnavailable
+from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
 
 IN_MEMORY_BYTES: Final = 1 << 20

@@ -13,7 +13,7 @@ from libs.catalogue.api_keys import MAX_NAME, MAX_NETWORKS, PERMISSIONS
 from libs.catalogue.schemas.base import Members, Timestamp, checked
 from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.time import microseconds, timestamp
+from libs.tally.time_conversion import microseconds, timestamp
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
 from libs.web.json_responses import NO_STORE, json_response

@@ -13,7 +13,7 @@ from libs.catalogue.command_writer import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue_events import KeyRevoked, KeyRow, KeyRules, OutcomeKind
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey

@@ -19,7 +19,7 @@ from libs.catalogue.schemas.contest import Contest, Status
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.web.common_parameters import TEXT
 
 Fits = Callable[[Stored], bool]

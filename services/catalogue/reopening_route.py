@@ -10,7 +10,7 @@ from starlette.responses import Response
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp, checked
-from libs.tally.time import microseconds
+from libs.tally.time_conversion import microseconds
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
 from libs.web.etags import etag

@@ -20,7 +20,7 @@ from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.common_parameters import LISTED, MOST_LISTED, TEXT, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
 from libs.web.etags import etag, not_modified, precondition_fails

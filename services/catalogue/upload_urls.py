@@ -8,8 +8,8 @@ from typing import Any
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import upload_id
 from libs.contracts.catalogue_events import Stored
+from libs.storage.object_store import Store
 from libs.storage.secret_rings import SecretRing
-from libs.storage.store import Store
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey
 

@@ -12,7 +12,7 @@ from libs.catalogue.contests.vote_sources import source_name, source_of
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue_events import Stored
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IfMatch, IfNoneMatch
 from libs.web.etags import etag, not_modified

@@ -15,7 +15,7 @@ from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.deployment.identity import create_deployment
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 
 ACCOUNT: Final = "dev"
 NO_SETTINGS: Final[Mapping[str, int]] = MappingProxyType({})

@@ -17,7 +17,7 @@ import typer
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.errors import LogUnavailable
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from services.cli.audited_group import AuditedGroup
 from services.cli.contest_lookup import find_contest
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment, find_addresses

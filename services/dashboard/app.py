@@ -10,11 +10,11 @@ from libs.deployment.votes_archive import VotesArchive
 from libs.deployment.votes_topics import open_votes_log
 from libs.kafka.reader import LogReader
 from libs.monitoring.collector import StatusCollector
+from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.storage.store import open_store
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from libs.views.idempotency_keys import RequestKeys
 from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from libs.monitoring.collector import StatusCollector
-from libs.monitoring.problems import Problem, as_json
+from libs.monitoring.health_problems import Problem, as_json
 from libs.monitoring.projectors import failing_tasks
 from libs.monitoring.status import ProcessStatus, Status, moment
 from libs.tally.errors import TallyError

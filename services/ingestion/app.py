@@ -15,14 +15,14 @@ from libs.monitoring.gauges import open_gauges
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.packages import PackageBounds
 from libs.purchases.service import PurchaseService
+from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets
-from libs.storage.store import open_store
 from libs.tally.errors import LedgerCatchingUp, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from libs.views.idempotency_keys import RequestKeys
 from libs.views.partition_reads import Group
 from libs.views.purchase_views import PurchaseViews

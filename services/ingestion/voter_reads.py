@@ -13,7 +13,7 @@ from libs.contracts.vote_states import VoteState
 from libs.tally.contest import MILLION, UNLIMITED, Contest
 from libs.tally.errors import RECOVERING, LedgerCatchingUp, NotFound
 from libs.tally.events import Rating, Source, VoteCast
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.tally.vote_limits import remaining, voting_limits
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews

@@ -25,23 +25,23 @@ from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes_projection import VotesProjection
 from libs.projection.votes_projector import VotesProjector
 from libs.purchases.encryption import AccountCiphers
+from libs.storage.object_store import StorageUnavailable, open_store
 from libs.storage.secrets import account_secret
-from libs.storage.store import StorageUnavailable, open_store
 from libs.tally.errors import AppendUnknown, LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.function_expiry import FunctionExpiry
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 from libs.voting.service_factory import create_voting_service
 from services.projector.catalogue_progress import CatalogueProgress
 from services.projector.closing_manager import ClosingManager
-from services.projector.config_raiser import ConfigRaiser, RaiseManager
+from services.projector.config_version_sender import ConfigVersionSender, RaiseManager
 from services.projector.http_endpoints import served
 from services.projector.purchase_manager import PurchaseManager
-from services.projector.purchase_saga import Steps
+from services.projector.purchase_steps import Steps
 from services.projector.readiness import readiness_checks
 from services.projector.settings import Settings
 from services.projector.supervision import Run, Supervisor
@@ -101,7 +101,7 @@ class Servers:
         self.catalogue = catalogue_topic(namespace)
         self.purchases = purchases_topic(namespace, partitions)
         self.vote_views = VoteViews(self.valkey, namespace, self.votes)
-        self.raiser = ConfigRaiser(self.vote_views, self.guard.topics)
+        self.raiser = ConfigVersionSender(self.vote_views, self.guard.topics)
         self.catalogue_views = CatalogueViews(self.valkey, namespace)
         self.purchase_views = PurchaseViews(self.valkey, namespace, self.purchases)
 

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 
 from libs.contracts.votes_log import VotesLog
 from libs.monitoring.gauges import open_gauges
-from libs.storage.store import Store
+from libs.storage.object_store import Store
 from libs.views.client import Valkey
 from libs.web.health import Check, health_routes
 from libs.web.metrics import metrics_route

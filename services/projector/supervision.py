@@ -8,7 +8,7 @@ from typing import Final
 
 from libs.deployment.identity import WrongStore
 from libs.kafka.errors import LogChanged, WrongTopic
-from libs.metrics.table import PROJECTOR_PART_FAILURES, PROJECTOR_PART_UP
+from libs.metrics.definitions import PROJECTOR_PART_FAILURES, PROJECTOR_PART_UP
 from libs.tally.errors import TallyError
 
 FIRST_BACKOFF_S: Final = 0.5

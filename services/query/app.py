@@ -13,11 +13,11 @@ from libs.deployment.votes_archive import VotesArchive
 from libs.kafka.reader import LogReader
 from libs.legacy.contest_reads import LegacyReads
 from libs.legacy.routes.contest_reads import contest_reads_router
+from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.storage.store import open_store
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.request_counters import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.vote_views import VoteViews

@@ -12,8 +12,8 @@ from libs.results.contest_counts import sum_of
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.reply_types import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS
+from services.query.counts_snapshot import Snapshot
 from services.query.historical_read_limits import PARTITION_ROWS, PastReads
-from services.query.snapshot import Snapshot
 
 MOST_FIGURES: Final = 200_000
 """Sums cached in a process: some 300 bytes each."""

@@ -12,14 +12,14 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.tally.contest import Phase
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.views.partition_reads import Mark
 from libs.web.auth import header
 from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters
+from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Answer, encoded
 from services.query.public_results import PublicResults, for_all, shared_for
-from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 
 MOST_CONTESTS: Final = 1_000

@@ -10,9 +10,9 @@ from libs.tally.errors import NotFound
 from libs.web.auth import header
 from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters
+from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Answer
 from services.query.public_results_record import hidden, shown
-from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 
 MOST_OWNERS: Final = 10_000

@@ -7,9 +7,9 @@ from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.results.ranking import places, rank_keys
 from libs.tally.contest import MILLION
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
+from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Answer, encoded
-from services.query.snapshot import Snapshot
 from services.query.vote_count_record import last_update
 
 

@@ -1,8 +1,8 @@
 """Recognizes voters by the receipts of their votes."""
 
 from libs.contracts.pseudonyms import is_receipt_of
+from libs.storage.object_store import Store
 from libs.storage.secret_rings import SecretRing
-from libs.storage.store import Store
 
 
 class Receipts:

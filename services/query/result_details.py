@@ -6,9 +6,9 @@ from libs.catalogue.contests.closing_record import seal_of
 from libs.catalogue.contests.vote_sources import external_counts
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import Stored
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
+from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Answer, encoded
-from services.query.snapshot import Snapshot
 
 
 def details_answer(snapshot: Snapshot) -> Answer:

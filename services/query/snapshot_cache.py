@@ -17,8 +17,8 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import NotFound
 from libs.views.partition_reads import Mark
 from services.query.contest_sums import NO_POSITIONS, ContestSums, CountViews
+from services.query.counts_snapshot import Snapshot
 from services.query.position_wait import PositionWatch
-from services.query.snapshot import Snapshot
 
 MOST_CONTESTS: Final = 1_000
 LEAST_INTERVAL_S: Final = 0.005

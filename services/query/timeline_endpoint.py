@@ -11,12 +11,12 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import MILLION, Phase
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.etags import not_modified
+from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Answer
 from services.query.errors import ResultsHidden
-from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_record import Page, Span, width

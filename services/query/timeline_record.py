@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from libs.results.contest_results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
+from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Answer
-from services.query.snapshot import Snapshot
 from services.query.timeline_cache import ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, UNIQUE, Cells, Series, Subject
 from services.query.vote_count_record import answer_of, last_update
 

@@ -11,16 +11,16 @@ from starlette.types import Receive, Scope, Send
 from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.direct_routes import DirectCycle
 from libs.web.etags import not_modified
 from services.query.contest_sums import NO_POSITIONS
+from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Header
 from services.query.errors import ResultsHidden
 from services.query.historical_counts import PastCounts
-from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, covers, now
 from services.query.vote_count_record import ANSWERS
 

@@ -14,7 +14,7 @@ import pytest
 import typer
 import yaml
 
-from libs.metrics.table import OF_ALL, REGISTRY, ROWS, Row
+from libs.metrics.definitions import OF_ALL, REGISTRY, ROWS, Row
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import State
 from libs.web.errors import METHODS, TABLE

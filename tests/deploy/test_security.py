@@ -18,7 +18,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.client import Coalescer, ValkeyClient, connect
 from libs.views.connection import NotPermitted
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.hash_tags import key_base
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews

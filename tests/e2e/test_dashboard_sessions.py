@@ -13,8 +13,8 @@ from itsdangerous import TimestampSigner
 
 from libs.catalogue.api_keys import IssuedKey, revoke_key
 from libs.local_stack.supervisor import Supervisor
+from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.storage.store import open_store
 from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually

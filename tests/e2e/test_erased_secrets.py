@@ -12,8 +12,8 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
+from libs.storage.object_store import open_store
 from libs.storage.secrets import contest_secret
-from libs.storage.store import open_store
 from libs.tally.errors import SecretErased
 from services.cli.deployment_discovery import find_addresses
 from tests.support.commands import tally, tally_json

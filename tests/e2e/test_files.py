@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from libs.storage.store import environment_files
+from libs.storage.object_store import environment_files
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.stack_keys import key_with

@@ -25,15 +25,15 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.supervisor import Supervisor
 from libs.purchases.encryption import AccountCiphers
+from libs.storage.object_store import open_store
 from libs.storage.secrets import account_secret
-from libs.storage.store import open_store
 from libs.tally.errors import ViewsUnavailable
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.voting.service_factory import create_voting_service
 from services.cli.deployment_discovery import find_addresses
 from services.projector.purchase_manager import PurchaseManager
-from services.projector.purchase_saga import Steps
+from services.projector.purchase_steps import Steps
 from tests.support.deployments import reconcile_logs
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase, send, wait_for_paid_votes
 from tests.support.voting import Api, code, new_id
 

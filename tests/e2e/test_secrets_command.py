@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
+from libs.storage.object_store import open_store
 from libs.storage.secret_rings import read_ring
-from libs.storage.store import open_store
 from tests.e2e.test_audit import audit
 from tests.support.commands import tally, tally_json
 from tests.support.http_clients import http_client

@@ -20,7 +20,7 @@ from libs.projection.settings import CATALOGUE, ProjectorSettings
 from libs.tally.errors import AppendUnknown
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
 from tests.support.topics import new_topics

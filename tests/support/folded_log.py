@@ -18,7 +18,7 @@ from libs.tally.events import Event, LogCreated
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
 from tests.support.freshness import make_fresh
 from tests.support.topics import new_topics

@@ -22,7 +22,7 @@ from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.settings import PURCHASES, ProjectorSettings
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh

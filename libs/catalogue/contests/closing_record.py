@@ -13,7 +13,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.tally.contest import Contest, finish
 from libs.tally.errors import ContestFinal
-from libs.tally.time import microseconds, timestamp
+from libs.tally.time_conversion import microseconds, timestamp
 
 LONG_AGO: Final = 0
 

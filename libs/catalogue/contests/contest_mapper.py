@@ -9,7 +9,7 @@ from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, RatingScale, Renewal
-from libs.tally.time import microseconds
+from libs.tally.time_conversion import microseconds
 
 
 class ContestReader(Protocol):

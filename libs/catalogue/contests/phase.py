@@ -3,7 +3,7 @@
 from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.resource_definition import Document
 from libs.tally.contest import Contest, Phase
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 
 
 def phase_of(document: Document, now: int) -> Phase:

@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
 from libs.contracts.validation import Problem, ValidationFailed, faults, pointer, wide_integers
-from libs.tally.time import microseconds, parse_timestamp, timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 
 M = TypeVar("M", bound=BaseModel)
 

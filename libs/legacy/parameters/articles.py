@@ -13,7 +13,7 @@ from libs.legacy.parameters.participants import SHAPE as PARTICIPANT
 from libs.legacy.parameters.read_shapes import FLAG, OBJECT_OR_NULL, TEXT, TIMES, array, described, or_null, shape
 from libs.legacy.parameters.styles import STYLE, style_problems, styled
 from libs.legacy.parameters.translator import Field, JsonSchema, Translator, shape_of
-from libs.tally.time import microseconds, timestamp
+from libs.tally.time_conversion import microseconds, timestamp
 
 EMBEDDED: Final = {
     "contest_key": ("contest", "contest_id"),

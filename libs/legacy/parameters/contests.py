@@ -27,7 +27,7 @@ from libs.legacy.parameters.participants import (
 from libs.legacy.parameters.read_shapes import COUNT, FLAG, INTEGER, TEXT, TIME, array, described, of, shape
 from libs.legacy.parameters.translator import Field, JsonSchema, Translator
 from libs.tally.contest import Phase
-from libs.tally.time import microseconds, parse_timestamp, timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 
 FIELDS: Final = (
     Field(

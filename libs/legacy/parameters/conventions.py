@@ -10,7 +10,7 @@ from libs.contracts.validation import Problem
 from libs.legacy.parameters.participants import IMAGE_OR_NULL, Images, image_read
 from libs.legacy.parameters.read_shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
 from libs.legacy.parameters.translator import Field, Translator
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 DAY: Final = (
     Field("id", "id"),

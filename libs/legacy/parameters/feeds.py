@@ -23,7 +23,7 @@ from libs.legacy.parameters.read_shapes import (
 from libs.legacy.parameters.styles import STYLE, style_problems, styled
 from libs.legacy.parameters.translator import Field, JsonSchema, Translator
 from libs.tally.errors import NotFound
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 FIELDS: Final = (
     Field("title", "title"),

@@ -9,7 +9,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.legacy.parameters.participants import BRAND, brand_of
 from libs.legacy.parameters.read_shapes import TEXT, TIME, shape
 from libs.legacy.parameters.translator import Field, JsonSchema, Translator
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 FIELDS: Final = (
     Field("title", "title"),

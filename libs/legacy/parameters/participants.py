@@ -25,7 +25,7 @@ from libs.legacy.parameters.read_shapes import (
 )
 from libs.legacy.parameters.translator import Field, Translator
 from libs.tally.counts import VoteSums
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 Totals = Mapping[str, VoteSums] | None
 """Counts by participant in the results, "" for the contest; None, shown as null, while hidden from the caller."""

@@ -10,7 +10,7 @@ from libs.legacy.parameters.conventions import SEARCH_HELP, missing
 from libs.legacy.parameters.participants import IMAGE_OR_NULL, Images, image_read
 from libs.legacy.parameters.read_shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
 from libs.legacy.parameters.translator import Field, JsonSchema, Translator
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 FIELDS: Final = (
     Field("title", "title"),

@@ -15,7 +15,7 @@ from libs.deployment.deployment import Deployment
 from libs.results.contest_counts import sum_of
 from libs.results.contest_results import results_of
 from libs.tally.contest import Contest
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import command
 from services.cli.contest_lookup import all_contests
 from services.cli.render import Block, Rows, plural

@@ -9,7 +9,7 @@ from libs.catalogue.contests.closing_record import erased
 from libs.catalogue.resource_table import CONTESTS
 from libs.deployment.deployment import Deployment
 from libs.storage.secrets import erase_contest_secret
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command
 from services.cli.contest_lookup import named
 from services.cli.render import Block

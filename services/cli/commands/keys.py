@@ -13,7 +13,7 @@ from libs.catalogue.api_keys import PERMISSIONS, IssuedKey
 from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment
 from services.cli.contest_lookup import named
 from services.cli.render import Block

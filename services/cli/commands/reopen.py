@@ -11,7 +11,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, moment
 from services.cli.contest_lookup import named, read_titles
 from services.cli.render import Block

@@ -10,7 +10,7 @@ import typer
 
 from libs.deployment.deployment import Deployment
 from libs.storage.secret_rings import AHEAD_S, FRESH_S, RingSecret, read_ring, retired, rotate
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.operator_actions import record_action
 from services.cli.render import Block, Rows

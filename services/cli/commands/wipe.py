@@ -11,7 +11,7 @@ from libs.catalogue.api_keys import list_keys, revoke_key
 from libs.contracts.catalogue_events import KeyRow
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
-from libs.storage.store import environment_files
+from libs.storage.object_store import environment_files
 from services.cli.command_decorator import EnvironmentOption, Execute, command
 from services.cli.environment_reset import Contents, RecordName
 from services.cli.render import Block

@@ -18,7 +18,7 @@ import { Sources } from "./sources.js";
 import { listen } from "./stream.js";
 import { startShow } from "./presenter-controls.js";
 import { t } from "./texts.js";
-import { Wall } from "./wall.js";
+import { Wall } from "./wall-view.js";
 import * as words from "./formatting.js";
 import { colourOf } from "./palette.js";
 

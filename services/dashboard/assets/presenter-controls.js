@@ -2,7 +2,7 @@
 
 import { element, parameter, setParameter } from "./page-elements.js";
 import { t } from "./texts.js";
-import { isCommand } from "./wall.js";
+import { isCommand } from "./wall-view.js";
 
 const SAID_MS = 2_000;
 

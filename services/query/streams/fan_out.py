@@ -5,15 +5,15 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from libs.metrics.table import STREAM_MESSAGES
+from libs.metrics.definitions import STREAM_MESSAGES
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, ViewsUnavailable
-from services.query.snapshot import Snapshot
+from services.query.counts_snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams.counting_lag import NO_LAG, Lag
 from services.query.streams.renderers import View
 from services.query.streams.subscriber import Subscriber
-from services.query.streams.updates import ENDED, GONE, NOTHING, STALE, stale
+from services.query.streams.subscriber_updates import ENDED, GONE, NOTHING, STALE, stale
 
 logger = logging.getLogger(__name__)
 

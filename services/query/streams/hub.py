@@ -13,20 +13,20 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.topics import Topic
-from libs.metrics.table import STREAM_MESSAGES, STREAMS_OPEN
+from libs.metrics.definitions import STREAM_MESSAGES, STREAMS_OPEN
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.web.auth import AddressRefused, Authenticator, header
 from libs.web.errors import Unauthorized
+from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Header
-from services.query.snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
-from services.query.streams import events
+from services.query.streams import sse_events as events
 from services.query.streams.change_detector import ChangeDetector
 from services.query.streams.counting_lag import NO_LAG, LagMeter
 from services.query.streams.fan_out import AT_ONCE, Channel
 from services.query.streams.renderers import View
 from services.query.streams.subscriber import Credentials, Subscriber
-from services.query.streams.updates import ENDED, Seen
+from services.query.streams.subscriber_updates import ENDED, Seen
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from libs.metrics.table import HTTP_REFUSALS
+from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import Overloaded
 from libs.web.client_address import Proxies
 from libs.web.errors import Scope

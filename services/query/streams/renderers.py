@@ -6,14 +6,14 @@ from typing import Final
 
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
+from services.query.counts_snapshot import Render, Snapshot
 from services.query.encoded_response import Answer
 from services.query.public_results import public_answer
 from services.query.result_details import details_answer
-from services.query.snapshot import Render, Snapshot
-from services.query.streams import events
+from services.query.streams import sse_events as events
 from services.query.streams.counting_lag import Lag
-from services.query.streams.events import PhaseState
-from services.query.streams.updates import GONE, Seen, Update
+from services.query.streams.sse_events import PhaseState
+from services.query.streams.subscriber_updates import GONE, Seen, Update
 from services.query.vote_count_record import count_answer, count_answer_by_source, held_answer_by_source
 
 COUNTS: Final[dict[tuple[bool, bool], Render]] = {

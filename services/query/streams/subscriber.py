@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from starlette.types import Send
 
-from services.query.streams.updates import PING, Message, Seen, Update
+from services.query.streams.subscriber_updates import PING, Message, Seen, Update
 
 
 class Credentials(NamedTuple):

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.identity import create_deployment
 from libs.local_stack.servers import Servers
-from libs.storage.store import open_store
+from libs.storage.object_store import open_store
 from tests.libs.backup.filled_deployment import PARTITIONS, Site
 
 

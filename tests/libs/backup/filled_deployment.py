@@ -20,8 +20,8 @@ from libs.contracts.topics import catalogue_topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import LogReader
+from libs.storage.object_store import Store, open_store
 from libs.storage.secrets import account_secret, contest_secret, server_secret
-from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, Fence
 from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.commands import environment, printed, run

@@ -10,7 +10,7 @@ from libs.backup.private_files import own_directory
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line, to_line
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from tests.libs.backup.filled_deployment import ODD, Site, complaint, files_of, modes_of
 from tests.support.builders import a_cast
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from libs.catalogue.api_key_cache import ApiKey
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.pseudonyms import receipt
+from libs.storage.object_store import Store
 from libs.storage.secret_rings import AHEAD_S, SecretRing, rotate
-from libs.storage.store import Store
 from libs.web.sessions import COOKIE, Sessions
 from services.catalogue.upload_urls import WRITE, UploadUrls
 from services.query.receipts import Receipts

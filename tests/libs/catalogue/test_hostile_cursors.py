@@ -10,7 +10,7 @@ from libs.catalogue.pagination import Order, _after, _token
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.parameters.feeds import key_of, split_key
 from libs.tally.errors import NotFound
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from tests.support.hostile import mutated_text
 
 ORDERS: tuple[Order, ...] = ("created", "updated")

@@ -14,7 +14,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Fence
 from libs.tally.fold import PartitionTally
 from libs.views.address_counters import AddressCounters
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.comparison import described, described_view
 from tests.support.builders import a_cast

@@ -14,9 +14,9 @@ from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.deployment.identity import check_deployment, create_deployment
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.settings import KafkaSettings
-from libs.storage.store import Store, open_store
+from libs.storage.object_store import Store, open_store
 from libs.views.client import Valkey
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 
 
 @dataclass

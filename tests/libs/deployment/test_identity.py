@@ -9,7 +9,7 @@ from libs.contracts.topics import catalogue_topic
 from libs.deployment.identity import WrongStore
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
-from libs.storage.store import open_store
+from libs.storage.object_store import open_store
 from libs.storage.store_id import NAME, find_store_id
 from libs.tally.errors import TallyError
 from tests.libs.deployment.conftest import Place

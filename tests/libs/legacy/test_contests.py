@@ -12,7 +12,7 @@ from libs.legacy.parameters.contests import CONTEST, FIELDS, ContestPage, contes
 from libs.legacy.parameters.participants import participant_read
 from libs.tally.contest import Phase
 from libs.tally.counts import VoteSums
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 CREATED = 1_790_000_000_000_000
 

@@ -7,17 +7,17 @@ import pytest
 
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
-from libs.metrics.table import REGISTRY
+from libs.metrics.definitions import REGISTRY
 from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
 from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.status import Row
-from libs.storage.store import open_store
+from libs.storage.object_store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.views import client
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from tests.support.builders import a_cast, a_removal, a_void
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log

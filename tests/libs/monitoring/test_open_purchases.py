@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from libs.monitoring.problems import problems_of
+from libs.monitoring.health_problems import problems_of
 from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.status import OpenPurchase, Row, Status
 

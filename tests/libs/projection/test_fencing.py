@@ -19,7 +19,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import Granted, Stale
 from libs.views.client import Coalescer, connect
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.partition_reads import Group
 from libs.views.reply_types import Doubt, PartitionState
 from libs.views.settings import ValkeySettings

@@ -15,7 +15,7 @@ from libs.kafka.reader import LogReader
 from libs.kafka.topics import delete_topic
 from libs.projection.retired_topics import RetiredTopics
 from libs.projection.votes_projection import VotesProjection
-from libs.storage.store import Store, open_store
+from libs.storage.object_store import Store, open_store
 from libs.views.generations import Generations
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually

@@ -13,7 +13,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast, address_takers
 from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.client import Coalescer, connect
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from tests.support.builders import a_cast, a_removal, pseudonym

@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from libs.storage.store import Store, open_store
+from libs.storage.object_store import Store, open_store
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.storage.store import PART_BYTES, Store, open_store
+from libs.storage.object_store import PART_BYTES, Store, open_store
 from tests.support.eventually import eventually
 
 

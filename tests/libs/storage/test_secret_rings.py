@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.storage import secret_rings
+from libs.storage.object_store import StorageUnavailable, Store, open_store
 from libs.storage.secret_rings import AHEAD_S, SecretRing, SecretWaits, read_ring, retired, rotate
-from libs.storage.store import StorageUnavailable, Store, open_store
 
 AHEAD_US = AHEAD_S * 1_000_000
 

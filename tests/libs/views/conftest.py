@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from libs.views.client import Coalescer, ValkeyClient, connect
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_partition import Partition

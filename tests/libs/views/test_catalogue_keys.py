@@ -10,7 +10,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from tests.support.freshness import make_fresh
 
 ISSUED: dict[str, Any] = {"account": "acme", "at": 1, "sha256": "00", "permissions": ()}

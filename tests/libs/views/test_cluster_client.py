@@ -15,7 +15,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.client import ValkeyClient
 from libs.views.connection import NotExecuted
 from libs.views.function_libraries import libraries
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.hash_tags import key_base, slot_of
 from libs.views.key_scan import generation_keys
 from libs.views.partition_reads import Mark

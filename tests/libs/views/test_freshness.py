@@ -12,7 +12,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.hash_tags import key_base
 from libs.views.swap_result import Swap

@@ -9,7 +9,7 @@ from libs.views.client import Valkey, ValkeyClient
 from libs.views.connection import NotExecuted
 from libs.views.function_expiry import FunctionExpiry, loaded_libraries
 from libs.views.function_libraries import libraries, version
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.eventually import eventually

@@ -14,7 +14,7 @@ from libs.tally.reservations import Answer, GateClosed, Granted, OverLimit, Stal
 from libs.views.client import ValkeyClient
 from libs.views.connection import OtherLayout
 from libs.views.function_libraries import layouts
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.generations import Generations, State
 from libs.views.reply_types import FoldInput
 from libs.views.vote_views import VoteViews

@@ -1,6 +1,6 @@
 """Request counters shared by all processes."""
 
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from libs.views.request_counters import RateCounters
 
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from libs.views.client import Coalescer
 from libs.views.cluster_client import ClusterClient
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from libs.views.settings import ValkeySettings, address_of, server_urls, with_address
 
 

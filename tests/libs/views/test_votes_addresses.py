@@ -9,7 +9,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views import address_counters
 from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.client import Coalescer, connect
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.settings import ValkeySettings
 
 WHERE = "contest", "a", "address"

@@ -20,7 +20,7 @@ from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.reply_types import FoldInput
 from libs.views.serialization import digest, text
 from libs.views.settings import ValkeySettings

@@ -10,7 +10,7 @@ from libs.tally.contest import Limits
 from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import GateClosed, Granted, OverLimit, Stale
 from libs.views.client import Coalescer, connect
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.hash_tags import key_base
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews

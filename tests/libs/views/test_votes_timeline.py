@@ -22,7 +22,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
 from libs.views.function_libraries import call_function, plain_name
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.generations import IN_PARTS, TIMELINE, Generations
 from libs.views.hash_tags import key_base
 from libs.views.ledger_scan import LedgerScan

@@ -11,7 +11,7 @@ from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.views import watched_reads
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.hash_tags import key_base, slot_of
 from libs.views.partition_reads import Group, Mark
 from libs.views.vote_views import VoteViews

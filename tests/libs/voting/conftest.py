@@ -15,7 +15,7 @@ from libs.tally.events import Event
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, Valkey, connect
 from libs.views.function_libraries import plain_name
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.serialization import unpack
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews

@@ -11,7 +11,7 @@ import pytest
 from libs.tally.errors import ViewsUnavailable
 from libs.views.address_counters import AddressCounters, Counter, Take
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.voting import address_fallback
 from libs.voting.batching import AddressBatcher
 from libs.voting.protocol.effects import AddressTaken

@@ -13,7 +13,7 @@ from libs.tally.events import LogCreated
 from libs.tally.reservations import Answer, GateClosed, Granted, Request, Stale
 from libs.views.address_counters import Take, counter_key
 from libs.views.client import Coalescer, connect
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.limited_requests import LimitedAnswer, LimitedRequest
 from libs.views.reply_types import FoldInput
 from libs.views.settings import ValkeySettings

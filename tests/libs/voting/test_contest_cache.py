@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from libs.storage.store import StorageUnavailable
+from libs.storage.object_store import StorageUnavailable
 from libs.tally.commands import RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp, NotFound, SecretErased, TallyError, ViewsUnavailable

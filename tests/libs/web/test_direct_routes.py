@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from libs.metrics.table import REGISTRY
+from libs.metrics.definitions import REGISTRY
 from libs.tally.errors import LedgerCatchingUp, TallyError
 from libs.web.asgi_routes import DirectRoute
 from libs.web.direct_routes import DirectCycle

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies

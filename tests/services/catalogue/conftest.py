@@ -14,7 +14,7 @@ from libs.contracts.topics import legacy_test_namespace
 from libs.local_stack.servers import Addresses, Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
-from libs.storage.store import Store, environment_files, open_store
+from libs.storage.object_store import Store, environment_files, open_store
 from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
 from services.catalogue.app import open_module

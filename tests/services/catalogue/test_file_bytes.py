@@ -12,7 +12,7 @@ import pytest
 from libs.catalogue.api_key_cache import ApiKey, ApiKeyCache
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
-from libs.storage.store import StorageUnavailable, Store, environment_files, open_store
+from libs.storage.object_store import StorageUnavailable, Store, environment_files, open_store
 from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies

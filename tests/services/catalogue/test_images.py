@@ -10,7 +10,7 @@ from libs.catalogue.record_service import RecordService
 from libs.catalogue.resource_table import IMAGES, RESOURCES
 from libs.local_stack.servers import Servers
 from libs.media.image_store import StoredPicture
-from libs.storage.store import environment_files
+from libs.storage.object_store import environment_files
 from libs.tally.errors import AppendUnknown, ViewsUnavailable
 from services.catalogue.images import Images
 from tests.services.catalogue.conftest import Place

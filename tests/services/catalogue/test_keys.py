@@ -9,7 +9,7 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.catalogue_events import KeyRules
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from tests.services.catalogue.conftest import Place
 from tests.support.eventually import eventually
 from tests.support.voting import code

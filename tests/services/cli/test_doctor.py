@@ -17,7 +17,7 @@ from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
 from libs.views.client import ValkeyClient
 from libs.views.function_libraries import libraries
-from libs.views.functions import open_valkey
+from libs.views.function_loading import open_valkey
 from services.cli.__main__ import app
 from services.cli.commands.doctor import machine, servers
 from services.cli.commands.doctor.finding import Finding

@@ -13,7 +13,7 @@ from libs.contracts.topics import topics_of
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
-from libs.tally.time import microseconds, parse_timestamp
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.api_key_uses import KeyUses
 from services.cli.commands.keys import app
 from tests.support import commands

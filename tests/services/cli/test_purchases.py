@@ -28,10 +28,10 @@ from libs.kafka.topics import create_topics
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.purchased_votes import paid_vote
 from libs.purchases.requests import parse_purchase
+from libs.storage.object_store import Store, open_store
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
-from libs.storage.store import Store, open_store
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.commands.purchases import app
 from tests.support import commands
 from tests.support.builders import a_cast

@@ -19,7 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
-from libs.monitoring.problems import notes_of, problems_of
+from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.status import Row, Status, moment
 from libs.views.generations import State
@@ -257,7 +257,7 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
     log: FoldedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_deployment(monkeypatch, log.stack)
-    monkeypatch.setattr("libs.monitoring.problems.BEHIND_S", 60.0)  # no process folds the purchases here
+    monkeypatch.setattr("libs.monitoring.health_problems.BEHIND_S", 60.0)  # no process folds the purchases here
 
     status = partial(run, "status", "--data-dir", "none")
     plain = await status()

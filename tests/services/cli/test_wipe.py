@@ -13,7 +13,7 @@ from libs.contracts.topics import legacy_test_namespace, topics_of
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
-from libs.storage.store import environment_files, open_store
+from libs.storage.object_store import environment_files, open_store
 from tests.libs.catalogue.conftest import TABLE
 from tests.support import commands
 from tests.support.catalogue import Catalogue, open_catalogue

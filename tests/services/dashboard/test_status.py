@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.monitoring.problems import as_json
+from libs.monitoring.health_problems import as_json
 from libs.monitoring.projection_names import ProjectionName, projections_of
-from libs.storage.store import open_store
+from libs.storage.object_store import open_store
 from libs.web.http_middleware import HttpMiddleware
 from libs.web.http_service import build_app
 from services.dashboard.app import open_module

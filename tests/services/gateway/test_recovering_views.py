@@ -22,7 +22,7 @@ from libs.telemetry.redaction import revealed
 from libs.views import client as views_client
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
 from libs.web.http_middleware import HttpMiddleware
 from services.gateway.app import open_app

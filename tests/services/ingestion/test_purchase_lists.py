@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from libs.contracts.purchase_events import PurchaseRefused
-from libs.metrics.table import REGISTRY
+from libs.metrics.definitions import REGISTRY
 from libs.purchases.encryption import AccountCipher, AccountCiphers, Buyer
 from libs.purchases.requests import parse_purchase
 from libs.purchases.service import PurchaseService

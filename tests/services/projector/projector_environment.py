@@ -15,11 +15,11 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.kafka.reader import Extent, LogReader
-from libs.storage.store import open_store
+from libs.storage.object_store import open_store
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened, Event
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.hash_tags import key_base
 from libs.views.reply_types import ClosingState

@@ -14,7 +14,7 @@ from libs.projection import fencing
 from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable
 from libs.tally.events import ContestClosed
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.voting.protocol.outcomes import Accepted
 from services.catalogue.closed_contest_guard import ClosedContests
 from tests.services.projector.closing_steps import (

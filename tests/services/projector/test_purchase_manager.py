@@ -19,7 +19,7 @@ from libs.contracts.purchase_events import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.metrics.table import PURCHASES_SET_ASIDE, REGISTRY
+from libs.metrics.definitions import PURCHASES_SET_ASIDE, REGISTRY
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import LogUnavailable
 from libs.views.purchase_views import Unreadable

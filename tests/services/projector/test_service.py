@@ -19,7 +19,7 @@ from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
 from libs.tally.events import Fence
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 from tests.support.eventually import eventually

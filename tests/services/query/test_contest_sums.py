@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.log_records import Position
 from libs.views import watched_reads
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.reply_types import FoldInput
 from libs.views.vote_views import VoteViews
 from services.query.contest_sums import ContestSums

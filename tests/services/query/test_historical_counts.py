@@ -11,7 +11,7 @@ import pytest
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.events import Rating
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.views.reply_types import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Timeline
 from libs.web.errors import RateLimited

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from libs.contracts.pseudonyms import receipt
+from libs.storage.object_store import open_store
 from libs.storage.secrets import server_secret
-from libs.storage.store import open_store
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.query.public_results import for_all, shared_for
 from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.services.query.test_visibility import HIDDEN, TIMES

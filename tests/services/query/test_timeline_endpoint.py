@@ -19,7 +19,7 @@ from libs.contracts.votes_log import VotesLog
 from libs.projection.votes_projection import VotesProjection
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Coalescer, connect
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
 from libs.views.vote_views import VoteViews

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.views.timeline import MINUTE_MS
 from tests.services.query.query_environment import START_MS, QueryEnvironment, contest
 

@@ -36,8 +36,8 @@
 --                              read in pages, and later only what changed
 --     releases:<contest> hash  external source NUL number of the release -> its minute
 --     reports:<contest>  hash  external source NUL report id -> packed {content hash, offset, late, ids held}
---     minutes:<contest>  zset  what rows and sources were before they changed in a later minute (12_timeline.lua)
--- A voter's record (01_vote_records.lua): flags (source + 2 * status + 16 where details say more), digest, content hash,
+--     minutes:<contest>  zset  what rows and sources were before they changed in a later minute (17_timeline.lua)
+-- A voter's record (02_vote_records.lua): flags (source + 2 * status + 16 where details say more), digest, content hash,
 -- accepted_at, offset, participant index, count, remaining for participant and contest (-1: no limit), next_free_vote_at (0:
 -- none), epoch. Index and count are 0 where the details hold the choices, or there are none.
 -- sums is flat: key, used, largest limit, active, ...; key = ((epoch * 2^24) + participant index) * 2 + source, index
@@ -150,7 +150,7 @@ local function status_of(flags) return math.floor(flags / 2) % 8 end
 local function sum_key(epoch, index, source) return (epoch * 16777216 + index) * 2 + source end
 
 -- Returns whether an allowance period is over: earlier than the one before the latest folded. No vote is cast in it any
--- more (02_reservations.lua), so its sums limit nothing, and only say whom the voter's votes count for.
+-- more (05_reservations.lua), so its sums limit nothing, and only say whom the voter's votes count for.
 local function is_over(standing, source, epoch) return source == FREE and epoch < standing.epoch - 1 end
 
 -- the epoch under which the sums of a period are stored

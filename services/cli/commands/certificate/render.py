@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from libs.contracts.certificates import Certificate
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.contest_lookup import Titles
 from services.cli.render import Block, Rows, plural
 

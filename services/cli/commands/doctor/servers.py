@@ -11,7 +11,7 @@ from libs.deployment.deployment import Deployment
 from libs.kafka.brokers import read_brokers
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack import kafka, valkey
-from libs.monitoring.problems import problems_of
+from libs.monitoring.health_problems import problems_of
 from libs.monitoring.status import Status
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.telemetry.redaction import redacted

@@ -18,7 +18,7 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.contest_lookup import Titles, named
 from services.cli.render import Block
 

@@ -11,7 +11,7 @@ from libs.deployment.deployment import Deployment
 from libs.monitoring.projection_names import ProjectionName
 from libs.monitoring.quarantine import Drop, keep
 from libs.tally.errors import NotFound, TallyError
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.quarantine.records import Quarantined, QuarantineReader, open_quarantine
 from services.cli.commands.quarantine.render import (

@@ -12,7 +12,7 @@ from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, dropped, reasons_of
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 
 FETCH_BYTES = 1_000
 """Size of a fetch; Kafka returns the first batch whole, even if it is larger."""

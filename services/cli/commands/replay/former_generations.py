@@ -8,7 +8,7 @@ import typer
 
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.generations import GenerationGone, State
 from services.cli.command_decorator import Execute, OneContest, command
 from services.cli.commands.replay.options import Accept, Number, Projections, find_targets

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from libs.audit.log_fold import without_gc
 from libs.deployment.deployment import Deployment
 from libs.projection.replay import Replay
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from libs.views.generations import GenerationGone
 from libs.views.swap_result import AnotherIsKept
 from services.cli.commands.replay.progress_bars import Bars

@@ -11,7 +11,7 @@ from libs.contracts.codec import vote_codec
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
 from libs.views.client import Valkey, read_info
-from libs.views.functions import load_functions
+from libs.views.function_loading import load_functions
 from services.cli.commands.replay.targets import OfTarget, Target, unfinished
 
 SAMPLE: Final = 20_000

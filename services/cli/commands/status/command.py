@@ -8,7 +8,7 @@ import typer
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack import stack_json
-from libs.monitoring.problems import problems_of
+from libs.monitoring.health_problems import problems_of
 from services.cli.command_decorator import DataDir, command
 from services.cli.commands.status.reader import Reading, Unreadable, read_status, readings
 from services.cli.commands.status.render import status_text

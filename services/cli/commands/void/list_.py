@@ -7,7 +7,7 @@ from libs.audit.historical_counts import EVER, fold_until
 from libs.deployment.deployment import Deployment
 from libs.tally.events import VoteVoided
 from libs.tally.fold import ContestTally
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from services.cli.command_decorator import OneContest, command
 from services.cli.contest_lookup import titles_by_key

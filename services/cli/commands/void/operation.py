@@ -8,7 +8,7 @@ from libs.audit.recount import Ballots, VoidEvent
 from libs.audit.void_effects import effect
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.cli.commands.void.recorder import append, read_back
 from services.cli.commands.void.render import VoidResult
 from services.cli.operator_actions import record_action

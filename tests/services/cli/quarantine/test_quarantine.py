@@ -15,14 +15,14 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import purchases_codec
 from libs.kafka.reader import Extent, LogReader
-from libs.monitoring.problems import problems_of
+from libs.monitoring.health_problems import problems_of
 from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, keep
 from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.projection_interface import Projection
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
-from libs.storage.store import open_store
+from libs.storage.object_store import open_store
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.purchase_views import PurchaseViews

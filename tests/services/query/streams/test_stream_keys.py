@@ -13,8 +13,8 @@ import pytest
 
 from libs.catalogue import api_key_cache
 from libs.contracts.catalogue_events import KeyRules
+from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.storage.store import open_store
 from libs.web import auth
 from libs.web.sessions import COOKIE, Sessions
 from tests.services.query.query_environment import QueryEnvironment

@@ -16,13 +16,13 @@ from libs.contracts.purchase_events import (
     PurchaseTakenBack,
 )
 from libs.purchases.encryption import AccountCiphers, Buyer
-from libs.storage.store import StorageUnavailable
+from libs.storage.object_store import StorageUnavailable
 from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.errors import IdempotencyKeyReused, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
-from services.projector.purchase_saga import Steps
+from services.projector.purchase_steps import Steps
 from tests.support.builders import a_contest
 from tests.support.purchases_log import a_purchase
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.storage.object_store import StorageUnavailable, Store, open_store
 from libs.storage.secrets import (
     account_secret,
     contest_secret,
@@ -12,7 +13,6 @@ from libs.storage.secrets import (
     find_contest_secret,
     server_secret,
 )
-from libs.storage.store import StorageUnavailable, Store, open_store
 from libs.tally.errors import SecretErased
 
 

@@ -6,7 +6,7 @@ import orjson
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from libs.tally.contest import Phase
-from libs.tally.time import timestamp
+from libs.tally.time_conversion import timestamp
 from services.query.streams.counting_lag import Lag
 
 RETRY: Final = format_sse_event(retry=2000)

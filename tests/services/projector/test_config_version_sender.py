@@ -19,10 +19,10 @@ from libs.tally.events import LogCreated
 from libs.tally.reservations import Stale
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
-from libs.views.functions import load_functions, open_valkey
+from libs.views.function_loading import load_functions, open_valkey
 from libs.views.generations import Generations
 from libs.views.vote_views import VoteViews
-from services.projector.config_raiser import ConfigRaiser, RaiseManager
+from services.projector.config_version_sender import ConfigVersionSender, RaiseManager
 from tests.libs.views.simulation.lua_ledger import request_of
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_vote
@@ -76,7 +76,7 @@ class Fold:
         self.votes = LosableViews(valkey, namespace, PARTITIONS)
         self.ledger = Partition(self.votes)
         self.generations = Generations(valkey, namespace, "catalogue", self.topic)
-        self.raiser = ConfigRaiser(self.votes, Topics(namespace))
+        self.raiser = ConfigVersionSender(self.votes, Topics(namespace))
         self.manager = RaiseManager(self.raiser, self.views, lambda: range(self.topic.partitions))
         self.projection = CatalogueProjection(self.topic, self.views, self.raiser)
         self.records = [LogRecord(0, 1, catalogue_codec.encode(LogCreated("log")))]
@@ -165,7 +165,7 @@ async def test_records_without_a_configuration_and_new_contests_are_decided_at_o
 
 
 async def test_a_partition_that_hangs_is_waited_for_once(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.projector.config_raiser.WAIT_S", 0.05)
+    monkeypatch.setattr("services.projector.config_version_sender.WAIT_S", 0.05)
     await fold.write("contests")
     fold.votes.hanging = {2}
     await fold.write("contests", change=True)

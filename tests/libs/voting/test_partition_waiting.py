@@ -10,7 +10,7 @@ from libs.contracts.vote_states import Progress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.vote_views import VoteViews
-from libs.voting.partition_watch import LOOKUPS, PartitionWatch, Undecided
+from libs.voting.partition_waiting import LOOKUPS, PartitionWaiting, Undecided
 from libs.voting.timeouts import POLL_S
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted
@@ -21,8 +21,8 @@ LONG_S = 30.0
 
 
 @pytest.fixture
-def watch(partition: Partition) -> PartitionWatch:
-    return PartitionWatch(partition.views)
+def watch(partition: Partition) -> PartitionWaiting:
+    return PartitionWaiting(partition.views)
 
 
 def soon(seconds: float = LONG_S) -> float:
@@ -44,7 +44,7 @@ async def progress_of(partition: Partition) -> Progress:
 
 @pytest.mark.parametrize("waiting", [5, 500])
 async def test_while_nothing_moves_waiting_costs_one_call_a_poll_however_many_wait(
-    partition: Partition, watch: PartitionWatch, valkey: Counted, waiting: int
+    partition: Partition, watch: PartitionWaiting, valkey: Counted, waiting: int
 ) -> None:
     seen, began = await progress_of(partition), asyncio.get_running_loop().time()
     valkey.calls.clear()
@@ -59,7 +59,7 @@ async def test_while_nothing_moves_waiting_costs_one_call_a_poll_however_many_wa
 
 
 async def test_what_the_fold_decides_is_answered_and_the_rest_waits_on(
-    partition: Partition, watch: PartitionWatch, valkey: Counted
+    partition: Partition, watch: PartitionWaiting, valkey: Counted
 ) -> None:
     incarnation = (await progress_of(partition)).incarnation
     waiting = {n: watch.wait_for_vote(0, undecided(f"v{n}", incarnation), soon()) for n in range(200)}
@@ -83,7 +83,7 @@ def looked_up(valkey: Counted, before: int) -> bool:
 
 
 async def test_a_vote_is_not_looked_up_before_the_fold_has_come_to_its_record(
-    partition: Partition, watch: PartitionWatch, valkey: Counted
+    partition: Partition, watch: PartitionWaiting, valkey: Counted
 ) -> None:
     incarnation = (await progress_of(partition)).incarnation
     waiting = watch.wait_for_vote(0, undecided("late", incarnation, partition.end + 3), soon())
@@ -98,7 +98,7 @@ async def test_a_vote_is_not_looked_up_before_the_fold_has_come_to_its_record(
     other.cancel()
 
 
-async def test_a_gate_that_opens_wakes_all_that_wait_at_it(partition: Partition, watch: PartitionWatch) -> None:
+async def test_a_gate_that_opens_wakes_all_that_wait_at_it(partition: Partition, watch: PartitionWaiting) -> None:
     incarnation = (await progress_of(partition)).incarnation
     fence = await partition.views.shut(0, incarnation)
     assert fence is not None
@@ -111,7 +111,7 @@ async def test_a_gate_that_opens_wakes_all_that_wait_at_it(partition: Partition,
 
 
 async def test_at_an_open_gate_the_next_progress_is_waited_for(
-    partition: Partition, watch: PartitionWatch
+    partition: Partition, watch: PartitionWaiting
 ) -> None:
     """Requests that an open gate does not admit wait for the fold: of a reopening, or of a removal."""
     seen = await watch.wait_for_gate(0, None, soon())
@@ -123,7 +123,7 @@ async def test_at_an_open_gate_the_next_progress_is_waited_for(
 
 
 async def test_a_vote_that_was_seen_undecided_is_looked_up_again_only_with_progress(
-    partition: Partition, watch: PartitionWatch
+    partition: Partition, watch: PartitionWaiting
 ) -> None:
     seen = await progress_of(partition)
     anything = replace(undecided("v"), is_decided=lambda state: True)
@@ -133,7 +133,9 @@ async def test_a_vote_that_was_seen_undecided_is_looked_up_again_only_with_progr
     assert await waiting is not None
 
 
-async def test_nobody_asks_once_nobody_waits(partition: Partition, watch: PartitionWatch, valkey: Counted) -> None:
+async def test_nobody_asks_once_nobody_waits(
+    partition: Partition, watch: PartitionWaiting, valkey: Counted
+) -> None:
     incarnation = (await progress_of(partition)).incarnation
     waiting = watch.wait_for_vote(0, undecided("v"), soon())
     await eventually(lambda: valkey.calls["votes"] == 1)
@@ -164,12 +166,12 @@ class Away(VoteViews):
 
 
 async def test_a_valkey_that_does_not_answer_holds_nobody_beyond_the_deadline() -> None:
-    watch = PartitionWatch(Away())
+    watch = PartitionWaiting(Away())
     vote, gate = watch.wait_for_vote(0, undecided("v"), soon(0.3)), watch.wait_for_gate(0, None, soon(0.3))
     assert await asyncio.wait_for(asyncio.gather(vote, gate), 60) == [None, None]
 
 
-async def test_a_view_that_went_back_is_progress(partition: Partition, watch: PartitionWatch) -> None:
+async def test_a_view_that_went_back_is_progress(partition: Partition, watch: PartitionWaiting) -> None:
     seen = await progress_of(partition)
     waiting = watch.wait_for_vote(0, undecided("v"), soon(), seen)
     valkey, base = partition.views._valkey, partition.views._base(0)

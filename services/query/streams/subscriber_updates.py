@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from services.query.streams import events
+from services.query.streams import sse_events as events
 
 Message = dict[str, Any]
 """An ASGI message."""

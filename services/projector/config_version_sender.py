@@ -35,7 +35,7 @@ class Topics(Protocol):
     async def refresh(self, max_age_s: float) -> None: ...
 
 
-class ConfigRaiser:
+class ConfigVersionSender:
     """Raises versions in every partition of the votes views, as `RaiseConfig` of the catalogue's projection."""
 
     def __init__(self, views: VoteViews, topics: Topics) -> None:
@@ -86,7 +86,7 @@ class RaiseManager:
     """Process manager of the raises that are due, for the catalogue partitions that this projector folds."""
 
     def __init__(
-        self, raiser: ConfigRaiser, catalogue: CatalogueViews, assigned: Callable[[], Collection[int]]
+        self, raiser: ConfigVersionSender, catalogue: CatalogueViews, assigned: Callable[[], Collection[int]]
     ) -> None:
         self._raiser = raiser
         self._catalogue = catalogue

@@ -41,7 +41,7 @@ end
 
 function vote_records.digest(record) return string.sub(record, 2, 1 + DIGEST_SIZE) end
 
--- What is stored of a record under a name that ends with its digest, and the record again.
+-- Form under a name that ends with the record's digest, which it leaves out; and the record with it again.
 function vote_records.spilled(record) return string.sub(record, 1, 1) .. string.sub(record, 2 + DIGEST_SIZE) end
 
 function vote_records.restored(spilled, digest) return string.sub(spilled, 1, 1) .. digest .. string.sub(spilled, 2) end

@@ -67,7 +67,7 @@ class _VoteWaiter:
             self.seen = state.progress
 
 
-class PartitionWatch:
+class PartitionWaiting:
     """Polls each partition on which votes wait, and completes their futures.
 
     Without progress of the partition, a poll is one cheap call, regardless of the number of waiters. After
