@@ -32,7 +32,8 @@ ROOT = Path(__file__).parents[2]
 VOTERS = 8
 LIMIT = 20
 RESTARTS = by_profile(short={"gateway": 2, "projector": 4}, long={"gateway": 15, "projector": 35})
-OTHER_LAYOUT = [("local SCHEMA = 10", "local SCHEMA = 99")]
+LAYOUT = 10
+OTHER_LAYOUT = [(f"local SCHEMA = {LAYOUT}", "local SCHEMA = 99")]
 
 Restart = Callable[[bool], Awaitable[None]]
 """Stops a process, by SIGKILL if the argument is true, and starts it again."""
@@ -175,7 +176,7 @@ async def test_views_of_another_layout_are_built_while_the_former_version_serves
     async with newer_version(stack, sources) as newer, voting(stack, newer) as voters:
         assert not await is_ready(newer.base_url)
         log = newer.processes["projector"].log
-        await eventually(lambda: "have layout 9, this version has 99" in log.read_text())
+        await eventually(lambda: f"have layout {LAYOUT}, this version has 99" in log.read_text())
         where = "--data-dir", str(stack.data_dir)
         assert " 99 " in await newer.tally("replay", "plan", "--outdated", *where)
         before = voters.total

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin import NewTopic
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
@@ -22,12 +21,14 @@ from libs.kafka.topics import (
     create_topics,
     create_unbegun,
     examine_topics,
+    open_admin,
     required_settings,
     take_append_times,
 )
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
+from tests.support.topics import alter_topic
 
 
 async def read(reader: LogReader, topic: Topic, ranges: dict[int, Extent]) -> dict[int, list[LogRecord]]:
@@ -74,7 +75,7 @@ async def test_creators_at_once_leave_one_log_id(
 async def test_a_wrong_setting_is_refused_by_name(
     settings: KafkaSettings, topic: Topic, setting: str, wrong: str
 ) -> None:
-    await alter(settings, topic, {**REQUIRED_SETTINGS, setting: wrong})
+    await alter_topic(settings.kafka_bootstrap_servers, topic.name, {setting: wrong})
     with pytest.raises(WrongTopic) as refused:
         await check_topics(settings, [topic])
     assert refused.value.data == {
@@ -114,7 +115,7 @@ async def test_fewer_replicas_than_wanted_are_refused(settings: KafkaSettings, t
 
 
 async def test_replicas_that_are_away_are_named_and_waited_for(settings: KafkaSettings, topic: Topic) -> None:
-    await alter(settings, topic, {**REQUIRED_SETTINGS, "min.insync.replicas": "2"})
+    await alter_topic(settings.kafka_bootstrap_servers, topic.name, {"min.insync.replicas": "2"})
     [away] = (await examine_topics(settings, [topic])).problems
     assert isinstance(away, ReplicasAway)
     assert "partition 0 has 1 replicas in sync, and 2 must acknowledge" in away.message
@@ -187,20 +188,9 @@ async def append_in_transaction(settings: KafkaSettings, topic: Topic) -> None:
 
 async def create_bare(settings: KafkaSettings, topic: Topic) -> None:
     """As `create_topics` does, but without beginning the logs."""
-    await _admin(settings, lambda admin: admin.create_topics([_new(topic)]))
-
-
-async def alter(settings: KafkaSettings, topic: Topic, configs: dict[str, str]) -> None:
-    resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, configs)
-    await _admin(settings, lambda admin: admin.alter_configs([resource]))
+    async with open_admin(settings) as admin:
+        await admin.create_topics([_new(topic)])
 
 
 def _new(topic: Topic) -> NewTopic:
     return NewTopic(topic.name, topic.partitions, 1, topic_configs=REQUIRED_SETTINGS)
-
-
-async def _admin(settings: KafkaSettings, step) -> None:  # type: ignore[no-untyped-def]
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka_bootstrap_servers)
-    await admin.start()
-    await step(admin)
-    await admin.close()

@@ -6,12 +6,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from libs.contracts.log_records import Appended
-from libs.contracts.topics import REQUIRED_SETTINGS, Topic
+from libs.contracts.topics import Topic
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
@@ -19,6 +17,7 @@ from libs.local_stack.servers import Servers
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from tests.support.eventually import eventually
 from tests.support.frozen_process import stopped
+from tests.support.topics import alter_topic
 
 pytestmark = pytest.mark.slow
 
@@ -200,7 +199,7 @@ async def test_an_offset_that_may_be_a_duplicates_is_not_called_exact(
     settings: KafkaSettings, topic: Topic, writer: LogWriter
 ) -> None:
     """Kafka answers no append time where it keeps none, exactly as for a duplicate that it does not remember."""
-    await alter(settings, topic, {**REQUIRED_SETTINGS, "message.timestamp.type": "CreateTime"})
+    await alter_topic(settings.kafka_bootstrap_servers, topic.name, {"message.timestamp.type": "CreateTime"})
 
     async def inexact() -> bool:
         return not (await writer.append(topic.name, 0, b"x")).exact
@@ -258,7 +257,7 @@ async def test_after_a_refused_batch_another_producer_goes_on(
     settings: KafkaSettings, topic: Topic, writer: LogWriter
 ) -> None:
     await writer.append(topic.name, 0, b"before")
-    await alter(settings, topic, {**REQUIRED_SETTINGS, "max.message.bytes": "1000"})
+    await alter_topic(settings.kafka_bootstrap_servers, topic.name, {"max.message.bytes": "1000"})
     other = start(writer, topic, b"x", partition=1)
 
     async def refused() -> bool:
@@ -382,10 +381,3 @@ async def appended(writer: LogWriter, topic: Topic, value: bytes) -> bool:
     except NotAppended:
         return False
     return True
-
-
-async def alter(settings: KafkaSettings, topic: Topic, configs: dict[str, str]) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka_bootstrap_servers)
-    await admin.start()
-    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic.name, configs)])
-    await admin.close()

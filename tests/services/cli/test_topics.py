@@ -1,22 +1,20 @@
 """`tally topics`: says all that is wrong at once, and the remedy."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin import NewTopic
 
 from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
 from libs.deployment.addresses import DeploymentAddresses
-from libs.kafka.topics import create_topics
+from libs.kafka.topics import create_topics, open_admin
 from libs.kafka.writer import LogWriter
 from services.cli.commands.topics import app
 from tests.support import commands
+from tests.support.topics import alter_topic
 
 
 @pytest.fixture
@@ -55,8 +53,8 @@ async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: 
 async def test_every_wrong_setting_comes_with_its_command(stack: DeploymentAddresses) -> None:
     await run("create")
     votes, purchases, *_ = (topic.name for topic in topics_of(stack.namespace, 2))
-    await alter(stack, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
-    await alter(stack, purchases, {"retention.bytes": "1000"})
+    await alter_topic(stack.kafka, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
+    await alter_topic(stack.kafka, purchases, {"retention.bytes": "1000"})
     found = {one["problem"]: one["remedy"] for one in await problems()}
     assert set(found) == {
         f"topic {votes}: retention.ms is 1000, but must be -1",
@@ -100,8 +98,8 @@ async def test_a_topic_that_something_else_began_differs_from_one_that_is_empty(
     votes, purchases, *others = topics_of(stack.namespace, 2)
     await create_topics(stack.kafka_settings, others)
     bare = [NewTopic(topic.name, 2, 1, topic_configs=REQUIRED_SETTINGS) for topic in (votes, purchases)]
-    async with admin(stack) as client:
-        await client.create_topics(bare)
+    async with open_admin(stack.kafka_settings) as admin:
+        await admin.create_topics(bare)
     writer = LogWriter(stack.kafka_settings)
     await writer.start()
     await writer.append(votes.name, 0, b"{}")
@@ -123,19 +121,3 @@ async def test_an_absent_kafka_is_a_server_that_is_away(
         away = await run(command)
         assert away.exit_code == 3
         assert "tally doctor" in away.stderr
-
-
-async def alter(stack: DeploymentAddresses, topic: str, configs: dict[str, str]) -> None:
-    resource = ConfigResource(ConfigResourceType.TOPIC, topic, {**REQUIRED_SETTINGS, **configs})
-    async with admin(stack) as client:
-        await client.alter_configs([resource])
-
-
-@asynccontextmanager
-async def admin(stack: DeploymentAddresses) -> AsyncIterator[AIOKafkaAdminClient]:
-    client = AIOKafkaAdminClient(bootstrap_servers=stack.kafka)
-    await client.start()
-    try:
-        yield client
-    finally:
-        await client.close()
