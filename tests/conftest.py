@@ -50,6 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
     use_given_servers(config.stash[DIRECTORY])
 
 
+def pytest_report_header() -> str:
+    return "tests of lost cluster members run only if named: tests/faults/test_killed_members.py"
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         stop_servers(config.stash[DIRECTORY])

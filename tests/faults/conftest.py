@@ -11,6 +11,8 @@ from libs.local_stack.supervisor import Supervisor
 from tests.support.own_stack import open_own_stack
 
 PARTITIONS = 4
+collect_ignore = ["test_killed_members.py"]
+"""It starts a cluster of its own, eighteen processes: it runs with the tests of clusters, or if it is named."""
 FIGURES = "figures"
 """Property of a test with a row of the table of faults, which is printed at the end of a run."""
 

@@ -40,7 +40,7 @@ from tests.support.http_clients import http_client
 from tests.support.run_profile import by_profile, is_long
 from tests.support.voting import Api
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clustered]
 
 VOTERS = 10
 PARTITIONS = 6
