@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -12,17 +14,28 @@ from libs.storage.object_store import Store, open_store
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
-    """Speaks S3 over loopback, and keeps what it gets in memory."""
-    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (a second of every run, also of those without it)
+    """Speaks S3 over loopback, and keeps objects in memory.
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
+    It handles one request at a time: moto looks for an object and then writes it, so two conditional writes at once
+    would both succeed.
+    """
+    # a second of every run, also of those without it
+    from moto.moto_server import werkzeug_app as moto  # noqa: PLC0415
+    from werkzeug.serving import make_server  # noqa: PLC0415
+
+    dispatcher, one_at_a_time = moto.DomainDispatcherApplication(moto.create_backend_app), Lock()
+
+    def application(environ: Any, start_response: Any) -> Any:
+        with one_at_a_time:
+            return dispatcher(environ, start_response)
+
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=moto.MotoRequestHandler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
     # its threads import what they need at the first call, while tests would iterate over the modules
     _create(f"{url}/first")
     yield url
-    server.stop()
+    server.shutdown()
 
 
 def _create(bucket: str) -> None:
