@@ -54,12 +54,13 @@ LIMITS: Final = (
     Limit(
         "votes",
         "",
-        "On two cores a rate is bounded by the CPU time of all servers and of the load. At 64 clients 3 ×"
-        " the first peer leaves 276 µs a vote, of which Valkey, the projector and Kafka took 230 in the "
-        "record of November 23. The peers do one of the parts: a transaction without a log, or an append "
-        "without counts, limits and vote ids. Tallykeeper does both, and folds the log: see the CPU time "
-        "by process. The gateway takes less than the peers' handlers do; Valkey and the projector come on"
-        " top. Shares of the gateway and what was tried: see its CPU time.",
+        "On two cores a rate is bounded by the CPU time of all servers and of the load. In the record of "
+        "November 23 3 × the first peer leaves 173 µs of both processors for a vote of 64 clients and 273 for "
+        "one of 256; the servers take 185 and 193, and the load comes on top. With two workers the peer uses the"
+        " second processor, which Kafka, Valkey and the projector have otherwise. The peers do one of the parts:"
+        " a transaction without a log, or an append without counts, limits and vote ids. Tallykeeper does both, "
+        "and folds the log: see the CPU time by process. The gateway takes less than the peers' handlers do; "
+        "Valkey and the projector come on top. Shares of the gateway and what was tried: see its CPU time.",
     ),
     Limit(
         "batch",
@@ -129,27 +130,21 @@ LIMITS: Final = (
     Limit(
         "partitions",
         "idle",
-        "These figures are of a run before what profiles of an idle projector and gateway led to. Fetches of "
-        "more than 64 partitions wait longer for records, two seconds at most: aiokafka names every partition in "
-        "each fetch and reads as many in the response (40 % of the projector). New votes topics are found by "
-        "name, not in Kafka's list of all partitions (a third of the gateway). First records and the log's ends "
-        "are read in turn, 64 at a time, and the lag of streams goes through changed partitions only. Since "
-        "then, in turns with 16 partitions, two pairs of 12 s on a busy machine: projector 30 ms a second beside "
-        "26 (1.14), gateway 12.5 beside 12.5; with a stream 32 beside 28 and 36 beside 32. Not done: incremental "
-        "fetches (KIP-227), which need private parts of aiokafka.",
+        "Kafka's client names every partition in each fetch and reads as many in the response (40 % of an idle "
+        "projector's samples at 256 partitions). Tried, in the figures: fetches of more than 64 partitions that "
+        "wait longer for records, two seconds at most; new votes topics found by name instead of in Kafka's list "
+        "of all partitions (a third of the gateway); first records and the log's ends read in turn, 64 at a time;"
+        " the lag of streams from changed partitions only. Not done: incremental fetches (KIP-227), which need "
+        "private parts of aiokafka.",
     ),
     Limit(
         "partitions",
         "gateways",
         "Each gateway has its own batches; a batch costs about 4 ms of all servers' CPU time beside what each "
-        "vote costs. Tried: votes that start in groups, half of those at a time, of 32 to 64. With 64 clients a "
-        "call of Valkey and a request to Kafka serve 31 votes by two gateways (14 before) and 47 by one (30 "
-        "before). Two gateways beside one, median of three pairs in turns on a busy machine: 1.25 to 1.20 at 16 "
-        "partitions (CPU time by two 562 to 427 µs, by one 433 to 378), 1.20 to 1.00 at 64, and 1.45 to 1.08 "
-        "with 256 clients. A group that waits as long as votes take, up to 30 ms, instead of 10 ms: 1.34 to 1.09"
-        " (26 to 29 votes a call by two) on a machine at load 11. Pairs lay between 0.9 and 1.6, so the noise is"
-        " larger than the goal. Tried without gain: a start as soon as as many votes wait as are in progress (12"
-        " to 15 votes a call by two gateways).",
+        "vote costs. Tried, in the figures: votes that start in groups, half of those at a time, of 32 to 64, "
+        "which wait as long as votes take, 10 to 30 ms. On a busy machine a call of Valkey and a request to Kafka"
+        " of 64 clients served 31 votes by two gateways (14 before) and 47 by one (30 before). Tried without "
+        "gain: a start as soon as as many votes wait as are in progress (12 to 15 votes a call by two gateways).",
     ),
     Limit(
         "partitions",
