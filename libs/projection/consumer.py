@@ -23,6 +23,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.projection.broker_security import broker_security
 from libs.projection.consumer_health import ConsumerHealth
 from libs.projection.freshness_checker import FreshnessChecker
+from libs.projection.gathering import Gathering
 from libs.projection.log_identity import LogIdentities, start_of
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
@@ -77,7 +78,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         self._room = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._closing = False
-        self._gather_ms = 0.0
+        self._gathering = Gathering(membership.pace)
         self.watch = ConsumerHealth(self._topic, self._reader, self._origins, membership.settings)
         self._starting: asyncio.Task[None] | None = None
         self._checks: list[asyncio.Task[None]] = []
@@ -211,9 +212,8 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         while self._queued() >= self._membership.settings.projector_max_queued_records and not self._closing:
             self._room.clear()
             await self._room.wait()
-        self._gather_ms = self._membership.pace.next_gather_ms(self._gather_ms, len(batch), partitions)
-        if self._gather_ms:
-            await asyncio.sleep(self._gather_ms / 1000)
+        if wait_ms := self._gathering.wait_ms(len(batch), partitions):
+            await asyncio.sleep(wait_ms / 1000)
 
     def _queued(self) -> int:
         """Return the number of queued records, without stalled workers, which are paused and delay no other."""

@@ -44,30 +44,17 @@ def fetch_wait_ms(partitions: int, request_timeout_ms: int) -> int:
     return min(max(flat_ms, FETCH_WAIT_MS), LONGEST_FETCH_WAIT_MS, request_timeout_ms // 2)
 
 
-MANY_PARTITIONS, DENSE_RECORDS, LONGEST_GATHER = 32, 8, 4
-"""A batch of so many partitions is gathered up to so many times as long, until each has so many records."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Polling of a topic: at most `max_records` per poll.
 
-    After a batch of `busy_records`, waits `gather_ms` before the next: a fold costs per call, not per record. Of
-    many partitions each then has few records, so the wait becomes longer.
+    With at least `busy_records` within `gather_ms`, waits so long before the next poll: a fold costs per call, not
+    per record (`gathering.py`).
     """
 
     max_records: int
     busy_records: int = 0
     gather_ms: int = 0
-
-    def next_gather_ms(self, former_ms: float, records: int, partitions: int) -> float:
-        """Return the wait after a batch of so many records and partitions, which was gathered for `former_ms`."""
-        if not self.busy_records <= records < self.max_records:
-            return 0.0
-        if partitions < MANY_PARTITIONS:
-            return self.gather_ms
-        enough_ms = max(former_ms, self.gather_ms) * DENSE_RECORDS * partitions / records
-        return min(max(enough_ms, self.gather_ms), LONGEST_GATHER * self.gather_ms)
 
 
 VOTES = Pace(max_records=4_000, busy_records=8, gather_ms=50)

@@ -1,38 +1,62 @@
-"""A projector gathers the records of many partitions for longer, and fetches without records less often."""
+"""A projector gathers records by their rate, of many partitions for longer, and fetches of them less often."""
 
 import pytest
 
-from libs.projection.settings import CATALOGUE, VOTES, fetch_wait_ms
+from libs.projection.gathering import Gathering
+from libs.projection.settings import CATALOGUE, VOTES, Pace, fetch_wait_ms
+
+POLL_MS = 4
+"""Time between two polls without a wait."""
 
 
-def gathered_ms(per_s: int, partitions: int) -> float:
-    """The wait that such a load leads to: its records are spread evenly."""
-    wait = 0.0
-    for _ in range(20):
-        records = int(per_s * max(wait, 10) / 1000)
-        wait = VOTES.next_gather_ms(wait, records, min(records, partitions))
-    return wait
+class Load:
+    """Polls of records that come evenly, spread over the partitions."""
+
+    def __init__(self, per_s: int, partitions: int, pace: Pace = VOTES) -> None:
+        self._per_s, self._partitions = per_s, partitions
+        self._now_s = 0.0
+        self._gathering = Gathering(pace, lambda: self._now_s)
+
+    def waits_ms(self, polls: int = 100) -> list[float]:
+        waits, polled = [0.0], 0
+        for _ in range(polls):
+            self._now_s += max(waits[-1], POLL_MS) / 1000
+            records = int(self._now_s * self._per_s) - polled
+            polled += records
+            if records:
+                waits.append(self._gathering.wait_ms(records, min(records, self._partitions)))
+        return waits
 
 
 @pytest.mark.parametrize(
     ("per_s", "partitions", "wait_ms"),
     [
         pytest.param(100, 256, 0.0, id="quiet"),
+        pytest.param(600, 16, 50.0, id="one client"),
         pytest.param(3_000, 16, 50.0, id="few partitions"),
         pytest.param(20_000, 64, 50.0, id="many records of each"),
         pytest.param(3_000, 256, 200.0, id="few records of each"),
         pytest.param(5_000, 64, 100.0, id="until each has eight"),
     ],
 )
-def test_records_of_many_partitions_are_gathered_until_each_has_several(
+def test_records_are_gathered_by_their_rate_and_those_of_many_partitions_for_longer(
     per_s: int, partitions: int, wait_ms: float
 ) -> None:
-    assert gathered_ms(per_s, partitions) == pytest.approx(wait_ms, rel=0.05)
+    waits = Load(per_s, partitions).waits_ms()
+    assert waits[-20:] == [pytest.approx(wait_ms, rel=0.06)] * 20
+
+
+def test_a_load_that_ends_is_gathered_no_longer() -> None:
+    now_s = 0.0
+    gathering = Gathering(VOTES, lambda: now_s)
+    assert gathering.wait_ms(100, 16) == VOTES.gather_ms
+    now_s = 1.0
+    assert gathering.wait_ms(1, 1) == 0.0
 
 
 def test_full_batches_and_other_topics_do_not_wait() -> None:
-    assert VOTES.next_gather_ms(200.0, VOTES.max_records, 256) == 0.0
-    assert CATALOGUE.next_gather_ms(0.0, 100, 4) == 0.0
+    assert Gathering(VOTES).wait_ms(VOTES.max_records, 256) == 0.0
+    assert Gathering(CATALOGUE).wait_ms(100, 4) == 0.0
 
 
 def test_fetches_name_as_many_partitions_a_second_for_any_number_up_to_256() -> None:
