@@ -16,8 +16,8 @@ from libs.storage.object_store import Store, open_store
 def s3() -> Iterator[str]:
     """Speaks S3 over loopback, and keeps objects in memory.
 
-    It handles one request at a time: moto looks for an object and then writes it, so two conditional writes at once
-    would both succeed.
+    It handles one request at a time: moto looks for an object and then writes it, so of two conditional writes at
+    once both would succeed.
     """
     # a second of every run, also of those without it
     from moto.moto_server import werkzeug_app as moto  # noqa: PLC0415
