@@ -14,8 +14,8 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.events import Event, SourceReported, VoteCast
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote
-from libs.views.fold_items import POISON, fold_item
 from libs.views.serialization import digest
+from libs.views.votes_apply_items import POISON, fold_item
 
 SLICE = 2_000
 """Records folded in one go (about 30 ms), before other tasks of the event loop run."""

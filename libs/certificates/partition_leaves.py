@@ -9,7 +9,7 @@ from libs.contracts.log_records import LogRecord
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.fold_items import POISON, fold_item
+from libs.views.votes_apply_items import POISON, fold_item
 
 
 class LeafFold:

@@ -20,7 +20,7 @@ class UrlFetcher(Protocol):
 
 
 class FetcherOnDemand:
-    """Fetches with the fetcher that `libs.media.fetcher` opens with these arguments."""
+    """Fetches with the fetcher that `libs.media.public_address_fetcher` opens with these arguments."""
 
     def __init__(self, allowed: Allowed, max_bytes: int, timeout_s: float) -> None:
         self._arguments = allowed, max_bytes, timeout_s
@@ -37,7 +37,7 @@ class FetcherOnDemand:
         async with self._opening:
             if self._fetcher is not None:
                 return self._fetcher
-            module = await asyncio.to_thread(import_module, "libs.media.fetcher")
+            module = await asyncio.to_thread(import_module, "libs.media.public_address_fetcher")
             opened: UrlFetcher = await self._opened.enter_async_context(module.open_fetcher(*self._arguments))
             self._fetcher = opened
             return opened

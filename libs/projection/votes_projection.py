@@ -17,8 +17,8 @@ from libs.projection.quarantine_log import log_quarantined
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_takers, address_votes, replaces
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
-from libs.views.fold_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
 from libs.views.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
+from libs.views.votes_apply_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
 from libs.views.watched_reads import WatchedMarks
 
 FRESH_S = 0.5

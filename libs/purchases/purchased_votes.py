@@ -3,7 +3,7 @@
 from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.purchase_events import PurchasedVotes, PurchaseRecorded
 from libs.purchases.encryption import AccountCipher
-from libs.tally.commands import CastVote
+from libs.tally.vote_commands import CastVote
 from libs.voting.content_hash import content_of
 
 

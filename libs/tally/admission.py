@@ -7,7 +7,6 @@ decide as the reference does.
 
 from collections.abc import Iterator
 
-from libs.tally.commands import CastVote
 from libs.tally.contest import MILLION, Contest, Limits, Phase, RatingScale
 from libs.tally.errors import (
     AnonymousVotingDisabled,
@@ -19,6 +18,7 @@ from libs.tally.errors import (
     VoteDoesNotFit,
 )
 from libs.tally.events import Choices, Form, Rating
+from libs.tally.vote_commands import CastVote
 from libs.tally.vote_limits import Holds, Selection, UsedVotes, holds_nothing, over_limit, voting_limits
 
 

@@ -14,7 +14,6 @@ from libs.tally.events import Fence
 from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.views.address_counters import Take, counter_key
 from libs.views.connection import part_error
-from libs.views.fold_items import OFFSET, Item, fold_item
 from libs.views.function_libraries import call_function, call_together, call_with_keys
 from libs.views.generations import apply
 from libs.views.limited_requests import LimitedAnswer, LimitedRequest, answer_to, counters_of, item_of
@@ -22,6 +21,7 @@ from libs.views.partition_reads import raised
 from libs.views.reply_types import FoldInput, Refund
 from libs.views.serialization import SOURCES, digest, pack, raw, removal_answer, span, unpack
 from libs.views.vote_reads import VoteReads
+from libs.views.votes_apply_items import OFFSET, Item, fold_item
 
 T = TypeVar("T")
 

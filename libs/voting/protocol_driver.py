@@ -12,11 +12,11 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Log
 from libs.contracts.vote_states import VoteName
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.errors import RECOVERING, LogUnavailable, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
 from libs.tally.reservations import Answer, RemovalAnswer, Request
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
 from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Take, Taken

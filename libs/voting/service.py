@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from libs.contracts.actors import CURRENT
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.votes_log import VotesLog
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.errors import TallyError
 from libs.tally.events import Actor
 from libs.tally.reservations import Stale
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.voting.contest_cache import ContestCache, Known
 from libs.voting.protocol import casting, removal, stale_contests
 from libs.voting.protocol.effects import Steps

@@ -7,7 +7,7 @@ from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.contracts.position_token import encode_positions
-from libs.tally.commands import RemoveVote
+from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
 from libs.web.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.auth import ApiKey, Authenticator

@@ -15,8 +15,8 @@ from libs.contracts.purchase_events import (
 )
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.purchased_votes import paid_vote
-from libs.tally.commands import CastVote
 from libs.tally.errors import RECOVERING, NotFound, SecretErased, TallyError, ViewsUnavailable
+from libs.tally.vote_commands import CastVote
 from libs.voting.metrics import count
 from libs.voting.service import VotingService
 

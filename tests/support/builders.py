@@ -4,9 +4,9 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import Any
 
-from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Rating, SourceReported, VoteCast, VoteRemoved, VoteRestored, VoteVoided
+from libs.tally.vote_commands import CastVote
 
 NOW = 1_790_000_000_000_000
 """A time at which `a_contest` runs."""

@@ -5,7 +5,6 @@ from typing import Final, assert_never
 
 from libs.contracts.vote_states import Progress, VoteState
 from libs.tally.admission import judge
-from libs.tally.commands import CastVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
     RECOVERING,
@@ -32,6 +31,7 @@ from libs.tally.reservations import (
     Stale,
     cast_of,
 )
+from libs.tally.vote_commands import CastVote
 from libs.tally.vote_limits import Selection
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol import stale_contests, unknown_appends

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from libs.tally.commands import CastVote
 from libs.tally.errors import TallyError
 from libs.tally.events import Choices
+from libs.tally.vote_commands import CastVote
 
 
 class Accepted(NamedTuple):

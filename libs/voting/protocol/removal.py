@@ -1,7 +1,6 @@
 """Protocol that removes a vote, on its voter's request or by its purchase's refund: reserve, append, confirm."""
 
 from libs.contracts.vote_states import Progress, VoteState
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
     RECOVERING,
@@ -25,6 +24,7 @@ from libs.tally.reservations import (
     Stale,
     Unknown,
 )
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol import stale_contests, unknown_appends
 from libs.voting.protocol.effects import AwaitGate, AwaitVote, GiveAddress, ReadVote, ReserveRemoval, Steps

@@ -12,7 +12,7 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.fast_vote_decoding import plain_vote
 from libs.contracts.log_records import LogRecord
 from libs.tally.events import Event, Fence, Rating, VoteCast
-from libs.views.fold_items import fold_item, fold_items
+from libs.views.votes_apply_items import fold_item, fold_items
 from tests.libs.views.random_logs import logs
 from tests.support.builders import a_cast, a_removal
 from tests.support.hypothesis_examples import examples

@@ -7,10 +7,10 @@ import pytest
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import votes_topic
-from libs.tally.commands import CastVote
 from libs.tally.contest import Limits
 from libs.tally.events import Event, LogCreated
 from libs.tally.reservations import Answer, GateClosed, Granted, OverLimit, Stale, cast_of
+from libs.tally.vote_commands import CastVote
 from libs.views.client import ValkeyClient
 from libs.views.connection import OtherLayout
 from libs.views.function_libraries import layouts

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from libs.tally.commands import RemoveVote
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Duplicate, GateClosed, Granted, NotRunning
+from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views import closing_reads
 from libs.views.reply_types import ContestCounts

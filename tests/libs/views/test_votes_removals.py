@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from libs.tally.commands import RemoveVote
 from libs.tally.contest import Limits
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed
@@ -22,6 +21,7 @@ from libs.tally.reservations import (
     Stale,
     Unknown,
 )
+from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.client_requests import Removing
 from tests.libs.views.simulation.lua_partition import Partition

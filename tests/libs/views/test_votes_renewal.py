@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from libs.tally.commands import RemoveVote
 from libs.tally.contest import DAY_US, Limits, Renewal
 from libs.tally.counts import VoteSums
 from libs.tally.reservations import Answer, Granted, OverLimit
+from libs.tally.vote_commands import RemoveVote
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_contest, a_rating, a_vote, pseudonym
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from libs.tally.commands import RemoveVote
 from libs.tally.contest import Limits, RatingScale
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.reservations import Duplicate, Granted, OverLimit
+from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_ballot, a_contest, a_rating, pseudonym

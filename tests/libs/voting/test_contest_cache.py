@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from libs.storage.object_store import StorageUnavailable
-from libs.tally.commands import RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.errors import LedgerCatchingUp, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.tally.reservations import Stale
+from libs.tally.vote_commands import RemoveVote
 from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol.stale_contests import refresh

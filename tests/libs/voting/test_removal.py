@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from libs.tally.commands import RemoveVote
 from libs.tally.errors import LedgerCatchingUp, LogUnavailable
 from libs.tally.events import VoteCast, VoteRemoved
+from libs.tally.vote_commands import RemoveVote
 from libs.voting import protocol_driver
 from libs.voting.service import VotingService
 from tests.libs.views.simulation.lua_partition import Partition

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import orjson
 
-from libs.media.fetcher import Fetcher
+from libs.media.public_address_fetcher import Fetcher
 from tests.support.http_clients import http_client
 from tests.support.pictures import picture
 

@@ -17,9 +17,9 @@ from libs.contracts.purchase_events import (
 )
 from libs.purchases.encryption import AccountCiphers, Buyer
 from libs.storage.object_store import StorageUnavailable
-from libs.tally.commands import CastVote
 from libs.tally.contest import Contest
 from libs.tally.errors import IdempotencyKeyReused, NotFound, SecretErased, TallyError, ViewsUnavailable
+from libs.tally.vote_commands import CastVote
 from libs.voting import contest_cache
 from libs.voting.contest_cache import ContestCache
 from services.projector.purchase_steps import Steps

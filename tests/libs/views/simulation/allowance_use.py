@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from libs.tally.commands import CastVote
 from libs.tally.contest import Renewal
 from libs.tally.events import replaces, slot, weight
 from libs.tally.reservations import Granted
+from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoterLedger
 from libs.views.ledger_scan import INLINE
 from libs.views.reply_types import UsedVotes

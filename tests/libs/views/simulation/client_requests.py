@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, VoteCast, VoteRemoved
 from libs.tally.reservations import RemovalAnswer, cast_of
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.voting.protocol import casting, removal
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.outcomes import Accepted

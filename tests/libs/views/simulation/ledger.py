@@ -5,11 +5,11 @@ from typing import Any, Final, Protocol
 
 from libs.contracts.log_records import Position
 from libs.contracts.vote_states import VoteState
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence
 from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.views.reply_types import ClosingState, PartitionState, VoterAllowance
 
 BEGIN_MS: Final = 47_500 * DAY_US // 1000 - 200

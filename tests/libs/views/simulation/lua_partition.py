@@ -1,11 +1,11 @@
 """One partition of real views under a test's control: log, gate, clock, and short calls for reservations."""
 
 from libs.contracts.log_records import Position
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
 from libs.tally.events import Event, LogCreated, VoteCast
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.reply_types import FoldInput, Refund
 from libs.views.vote_views import VoteViews

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from libs.contracts.log_records import Behind, Position
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
 from libs.tally.fold import PartitionTally
+from libs.tally.vote_commands import CastVote, RemoveVote
 from tests.libs.views.simulation.allowance_use import Reservation
 from tests.libs.views.simulation.ledger import BEGIN_MS
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from libs.contracts.vote_states import Progress, VoteState
 from libs.tally.admission import decide, judge, not_running
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import ContestNotRunning, LimitReached
 from libs.tally.events import VoteCast
@@ -26,6 +25,7 @@ from libs.tally.reservations import (
     Stale,
     Unknown,
 )
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.vote_limits import Selection, remaining
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.reply_types import ClosingState, PartitionState, VoterAllowance

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.log_records import Position
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Event, Fence, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally
 from libs.tally.reservations import Answer, Granted, NotCounted, RemovalAnswer
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
 from libs.views.reply_types import ClosingState
 from tests.libs.views.simulation.allowance_use import Book, Reservation

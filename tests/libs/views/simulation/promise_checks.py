@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from libs.tally.commands import CastVote
 from libs.tally.counts import VoteSums
 from libs.tally.events import (
     ContestClosed,
@@ -15,6 +14,7 @@ from libs.tally.events import (
     address_votes,
 )
 from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.model_gate import APPEND_MS
 from tests.libs.views.simulation.naive_fold import USING, PlainCount, Sum, plainly

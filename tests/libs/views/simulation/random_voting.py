@@ -7,7 +7,6 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest, Limits, RatingScale, Renewal
 from libs.tally.counts import VoteSums
 from libs.tally.events import (
@@ -20,6 +19,7 @@ from libs.tally.events import (
 )
 from libs.tally.fold import ContestTally
 from libs.tally.reservations import Granted, RemovalGranted, Stale
+from libs.tally.vote_commands import CastVote, RemoveVote
 from tests.libs.views.simulation.client_requests import Casting, Errand, Removing
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua_ledger import LuaLedger, at_once

@@ -4,8 +4,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest, Limits, ParticipantStatus, RatingScale, Renewal
+from libs.tally.vote_commands import CastVote, RemoveVote
 from tests.libs.views.simulation.client_requests import Casting, Errand, Removing
 from tests.support.builders import a_ballot, a_contest, a_rating, a_vote, content_hash
 

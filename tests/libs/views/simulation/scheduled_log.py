@@ -3,7 +3,6 @@
 from typing import Any
 
 from libs.contracts.log_records import Position
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest, Limits, Renewal
 from libs.tally.events import Event, Fence, LogCreated
 from libs.tally.reservations import (
@@ -11,6 +10,7 @@ from libs.tally.reservations import (
     Stale,
     cast_of,
 )
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.ledger import Ledger
 from tests.support.builders import a_contest, pseudonym

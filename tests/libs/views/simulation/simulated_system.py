@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from libs.contracts.log_records import Position
-from libs.tally.commands import CastVote, RemoveVote
 from libs.tally.contest import Contest
 from libs.tally.events import Event, LogCreated
+from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.views.reply_types import ClosingState
 from tests.libs.views.simulation.ledger import BEGIN_MS, Ledger
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from libs.contracts.vote_states import VoteState
-from libs.tally.commands import RemoveVote
 from libs.tally.errors import (
     AppendUnknown,
     LedgerCatchingUp,
@@ -27,6 +26,7 @@ from libs.tally.reservations import (
     Stale,
     Unknown,
 )
+from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.effects import Append, AwaitGate, AwaitVote, GiveAddress, Release, ReserveRemoval, Steps
 from libs.voting.protocol.outcomes import Removed
