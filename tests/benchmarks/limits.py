@@ -108,8 +108,11 @@ LIMITS: Final = (
     Limit(
         "tenfold",
         "",
-        "The fold does the same work for each vote; what grows is the memory that Valkey's tables are "
-        "copied to when they double.",
+        "A vote costs more as the ledger grows: the first, second and third million, folded one after the other,"
+        " took Valkey 7.8, 10.0 and 9.6 µs a vote, the projector 8.4, 9.4 and 9.0. Shares of Valkey's samples in "
+        "the first and the third: one function of look-ups 3 and 6 %, tables that are copied as they double 0 and"
+        " 3 %, compression when the append-only file is rewritten 0 and 2 %, allocation 19 and 21 %, system calls"
+        " and page faults 5 and 7 %. Not tried: other tables; a file that is rewritten less often.",
     ),
     Limit(
         "counts",
