@@ -1,4 +1,4 @@
-"""A vote's record in a voter's ledger, as bytes of one of eight forms (`lua/votes/01_records.lua`)."""
+"""A vote's record in a voter's ledger, as bytes of one of eight forms (`lua/votes/02_vote_records.lua`)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
