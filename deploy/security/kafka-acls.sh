@@ -15,7 +15,7 @@ allow() {
 }
 
 VOTES=(--topic "$NAMESPACE.votes")
-# the topics of `tally topics grow` and `retire`: <namespace>.votes.<number>, <namespace>.votes.retired.<number>
+# the topics of `tally topics grow`: <namespace>.votes.<number>
 LATER=(--resource-pattern-type prefixed --topic "$NAMESPACE.votes.")
 PURCHASES=(--topic "$NAMESPACE.purchases")
 CATALOGUE=(--topic "$NAMESPACE.catalogue" --topic "$NAMESPACE-test.catalogue")

@@ -31,8 +31,6 @@ async def find_present(
         )
     if {topic.first: topic.partitions for topic in deployment.votes.later} != manifest.later:
         raise ImportRefused(f"{deployment.votes.name} has grown otherwise than the exported log. {ELSEWHERE}")
-    if deployment.votes.retired:
-        raise ImportRefused(f"{deployment.votes.name} has retired topics. {ELSEWHERE}")
     all_topics = [topic for log in topics.values() for topic in log.topics]
     found = await find_topics(deployment.kafka_settings, all_topics)
     present: dict[str, int] = {}

@@ -3,9 +3,6 @@
 The first topic, `<namespace>.votes`, has the partitions from 0. A later one is named after its first partition:
 after 16 partitions `<namespace>.votes.16` follows. So Kafka's list of topics describes the whole log, and a
 partition keeps its number for life. Only the clients of Kafka map the numbers to a topic and its own ones.
-
-A topic of sealed contests can be retired: its records are in the object store then, and Kafka has it no longer.
-The topic `<namespace>.votes.retired.<first partition>` marks it.
 """
 
 from collections.abc import Iterable
@@ -13,8 +10,6 @@ from typing import Final
 
 from libs.contracts.topics import Place, Topic, votes_topic
 from libs.tally.errors import ViewsUnavailable
-
-RETIRED: Final = "retired"
 
 
 class VotesLog:
@@ -28,7 +23,6 @@ class VotesLog:
         self.name: Final = begun.name
         """The log's name: that of its first topic."""
         self._topics = {begun.first: begun}
-        self._retired: dict[int, Topic] = {}
         self._of_partition = dict.fromkeys(begun.numbers, begun)
 
     @property
@@ -37,18 +31,8 @@ class VotesLog:
         return sorted(self._topics.values(), key=lambda topic: topic.first)
 
     @property
-    def retired(self) -> list[Topic]:
-        """Return the topics that take no more records, and that Kafka may have no longer."""
-        return sorted(self._retired.values(), key=lambda topic: topic.first)
-
-    @property
-    def current(self) -> list[Topic]:
-        """Return the topics that are not retired, at least one."""
-        return [topic for topic in self.topics if topic.first not in self._retired]
-
-    @property
     def later(self) -> list[Topic]:
-        """Return the topics that the log grew by, retired ones included."""
+        """Return the topics that the log grew by."""
         return [topic for topic in self.topics if topic.first]
 
     @property
@@ -81,10 +65,6 @@ class VotesLog:
         """Return whether the topic whose first partition is `first` is known."""
         return first in self._topics
 
-    def is_retired(self, first: int) -> bool:
-        """Return whether the topic whose first partition is `first` is retired."""
-        return first in self._retired
-
     def topic_at(self, partition: int) -> Topic:
         """Return the topic of a partition. Raises KeyError for an unknown one."""
         return self._of_partition[partition]
@@ -106,22 +86,6 @@ class VotesLog:
         is_later = number != name and number.isascii() and number.isdecimal() and number == str(int(number))
         return int(number) if is_later and int(number) > 0 else None
 
-    def mark_of(self, topic: Topic) -> Topic:
-        """Return the topic whose existence marks `topic` as retired."""
-        return Topic(f"{self.name}.{RETIRED}.{topic.first}", 1)
-
-    def marked_by(self, name: str) -> int | None:
-        """Return the first partition of the topic that a mark of this name retires; None for any other topic."""
-        number = name.removeprefix(f"{self.name}.{RETIRED}.")
-        is_mark = number != name and number.isascii() and number.isdecimal() and number == str(int(number))
-        return int(number) if is_mark else None
-
-    @property
-    def following_names(self) -> set[str]:
-        """Return the names of topics by which the log may change: of its next topic, and of marks."""
-        marks = (f"{self.name}.{RETIRED}.{first}" for first in [*(each.first for each in self.current), self.end])
-        return {self.name_from(self.end), *marks}
-
     def next_topic(self, partitions: int) -> Topic:
         """Return the topic that a growth by a topic of `partitions` creates."""
         return Topic(self.name_from(self.end), partitions, self.end)
@@ -131,12 +95,6 @@ class VotesLog:
         for topic in topics:
             self._topics[topic.first] = topic
             self._of_partition |= dict.fromkeys(topic.numbers, topic)
-
-    def retire(self, topics: Iterable[Topic]) -> None:
-        """Mark topics as retired, and add those that are not known."""
-        for topic in topics:
-            self.add([topic])
-            self._retired[topic.first] = topic
 
 
 def votes_log(namespace: str, partitions: int | VotesLog) -> VotesLog:

@@ -11,7 +11,6 @@ from libs.contracts.votes_log import VotesLog
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.environment_catalogue import Catalogue, Environment
 from libs.deployment.identity import check_deployment, examine_deployment
-from libs.deployment.votes_archive import VotesArchive
 from libs.deployment.votes_topics import find_topics
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
@@ -84,10 +83,8 @@ class Deployment:
         return VotesLog(self.namespace, self.partitions)
 
     async def find_topics(self) -> None:
-        """Add the topics that the log of the votes grew by, and mark the retired ones. Raises as `find_topics`."""
-        later, retired = await find_topics(self.kafka_settings, self.reader, self.votes)
-        self.votes.add(later)
-        self.votes.retire(retired)
+        """Add the topics that the log of the votes grew by. Raises as `find_topics`."""
+        self.votes.add(await find_topics(self.kafka_settings, self.reader, self.votes))
 
     @cached_property
     def purchases(self) -> Topic:
@@ -99,11 +96,7 @@ class Deployment:
 
     @cached_property
     def reader(self) -> LogReader:
-        return LogReader(self.kafka_settings, place=self.votes.place, archive=self.archive)
-
-    @cached_property
-    def archive(self) -> VotesArchive:
-        return VotesArchive(lambda: self.store, self.votes)
+        return LogReader(self.kafka_settings, place=self.votes.place)
 
     @cached_property
     def store(self) -> Store:

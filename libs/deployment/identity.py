@@ -9,7 +9,6 @@ from typing import Final
 
 from libs.contracts.topics import Topic, catalogue_topic, topics_of, votes_topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.votes_topics import find_retired
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
@@ -39,7 +38,7 @@ async def create_deployment(settings: KafkaSettings, namespace: str, partitions:
     Repeatable. Of concurrent creators with different stores, the first in the log wins; others get `WrongStore`.
     Raises as `check_deployment`.
     """
-    topics = _present(namespace, partitions, await _read_log(settings, namespace, partitions))
+    topics = topics_of(namespace, partitions)
     catalogue = catalogue_topic(namespace).name
     await create_missing(settings, topics)
     async with LogReader(settings) as reader:
@@ -68,18 +67,16 @@ async def examine_deployment(
 ) -> Examination:
     """Examine topics as `examine_topics` does, and compare the settings with the log's identity.
 
-    `sample` must return all partitions of the catalogue. `log` holds the later and the retired topics of the
-    votes; by default, the retired ones are read. Raises `LogUnavailable` and `StorageUnavailable`.
+    `sample` must return all partitions of the catalogue. `log` holds the later topics of the votes. Raises
+    `LogUnavailable` and `StorageUnavailable`.
     """
-    if log is None:
-        log = await _read_log(settings, namespace, partitions)
-    found = await examine_topics(settings, _present(namespace, partitions, log), sample)
+    later = [] if log is None else log.later
+    found = await examine_topics(settings, [*topics_of(namespace, partitions), *later], sample)
     votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
     recorded = found.first_records.get(catalogue.name, {}).get(RECORDED_IN)
     if recorded is None:
         return found
-    votes_begun = len(found.first_records.get(votes.name, ())) == len(sample(partitions))
-    begun = log.is_retired(votes.first) or votes_begun
+    begun = len(found.first_records.get(votes.name, ())) == len(sample(partitions))
     if begun and recorded.partitions not in (None, partitions):
         found.problems.append(_grown(votes, recorded.partitions))
     if recorded.store_id is not None:
@@ -87,19 +84,6 @@ async def examine_deployment(
         if present != recorded.store_id:
             found.problems.append(_wrong_store(namespace, catalogue, present))
     return found
-
-
-async def _read_log(settings: KafkaSettings, namespace: str, partitions: int) -> VotesLog:
-    """Return the votes log with its retired topics: the first one may be among them, and is not created again."""
-    log = VotesLog(namespace, partitions)
-    async with LogReader(settings) as reader:
-        log.retire(await find_retired(reader, log))
-    return log
-
-
-def _present(namespace: str, partitions: int, log: VotesLog) -> list[Topic]:
-    """Return the topics of the namespace that Kafka must have."""
-    return [each for each in [*topics_of(namespace, partitions), *log.later] if each not in log.retired]
 
 
 def _grown(votes: Topic, begun_with: int | None) -> WrongTopic:

@@ -12,7 +12,7 @@ from libs.deployment.identity import examine_deployment
 from libs.deployment.settings import DeploymentSettings
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.append_guard import LogGuard
-from libs.kafka.errors import LogChanged, WrongTopic
+from libs.kafka.errors import LogChanged
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, wrong_partitions
 from libs.storage.object_store import StorageUnavailable, Store, open_store
@@ -128,8 +128,6 @@ class DeploymentGuard:
 
     def check_partitions(self, topic: str, found: int) -> None:
         """Check the producer's metadata before each append. Raises `WrongTopic`."""
-        if any(each.name == topic for each in self.votes.retired):
-            raise WrongTopic(f"topic {topic} is retired: it takes no more records", topic=topic)
         known = self._topics.get(topic) or next((each for each in self.votes.later if each.name == topic), None)
         if known is not None and found != known.partitions:
             self._check_now.set()

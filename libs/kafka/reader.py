@@ -48,19 +48,6 @@ def as_record(raw: ConsumerRecord[bytes, bytes]) -> LogRecord:
     return LogRecord(raw.offset, raw.timestamp, raw.value or b"", raw.key)
 
 
-class Archive(Protocol):
-    """Records of partitions that Kafka may have no longer. Raises `LogUnavailable` and `LogChanged`."""
-
-    async def holds(self, log: str, partition: int) -> bool:
-        """Return whether the partition is read here; then all its records are here."""
-        ...
-
-    async def end(self, partition: int) -> int: ...
-    async def offset_from(self, partition: int, time_ms: int) -> int: ...
-    async def record(self, partition: int, offset: int) -> LogRecord: ...
-    def records(self, partition: int, extent: Extent) -> AsyncGenerator[Sequence[LogRecord], None]: ...
-
-
 class LogReader:
     """Reads partitions without a consumer group or committed offsets.
 
@@ -73,14 +60,12 @@ class LogReader:
         settings: KafkaSettings,
         fetch_bytes: int = FETCH_BYTES,
         place: Placement = in_topic,
-        archive: Archive | None = None,
     ) -> None:
         """`fetch_bytes` is the fetch size of `record`; a larger record is still returned.
 
-        `place` maps the partitions of a log that has several topics. What `archive` holds is read there.
+        `place` maps the partitions of a log that has several topics.
         """
         self._settings = settings
-        self._archive = archive
         self._place = place
         self._fetch_bytes = fetch_bytes
         self._consumer: AIOKafkaConsumer | None = None
@@ -106,26 +91,23 @@ class LogReader:
 
     async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
         """Return the beginning and end of each partition; the end is the high watermark."""
-        archived = await self._archived_ends(topic, partitions)
-        found = {partition: Extent(0, end) for partition, end in archived.items()}
-        tps = self._places(topic, [each for each in partitions if each not in archived])
+        tps = self._places(topic, partitions)
         if not tps:
-            return found
+            return {}
 
         async def query(consumer: AIOKafkaConsumer) -> Any:
             return await asyncio.gather(consumer.beginning_offsets(list(tps)), consumer.end_offsets(list(tps)))
 
         beginnings, ends = await self._query(query)
-        return found | {partition: Extent(beginnings[tp], ends[tp]) for tp, partition in tps.items()}
+        return {partition: Extent(beginnings[tp], ends[tp]) for tp, partition in tps.items()}
 
     async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
         """Return the offset after the last record of each partition: the head that a projection must reach."""
-        found = await self._archived_ends(topic, partitions)
-        tps = self._places(topic, [each for each in partitions if each not in found])
+        tps = self._places(topic, partitions)
         if not tps:
-            return found
+            return {}
         ends = await self._query(lambda consumer: consumer.end_offsets(list(tps)))
-        return found | {partition: ends[tp] for tp, partition in tps.items()}
+        return {partition: ends[tp] for tp, partition in tps.items()}
 
     async def topics(self) -> set[str]:
         """Return the names of all topics that this client may see."""
@@ -134,23 +116,16 @@ class LogReader:
 
     async def offsets_from(self, topic: str, partitions: Collection[int], time_ms: int) -> dict[int, int]:
         """Return the offset of each partition's first record appended at `time_ms` or later, otherwise its end."""
-        archived = {
-            partition: await self._archive.offset_from(partition, time_ms)
-            for partition in await self._archived(topic, partitions)
-            if self._archive is not None
-        }
-        tps = self._places(topic, [each for each in partitions if each not in archived])
+        tps = self._places(topic, partitions)
         if not tps:
-            return archived
+            return {}
         times = dict.fromkeys(tps, max(0, time_ms))
 
         async def query(consumer: AIOKafkaConsumer) -> Any:
             return await asyncio.gather(consumer.offsets_for_times(times), consumer.end_offsets(list(tps)))
 
         found, ends = await self._query(query)
-        return archived | {
-            partition: ends[tp] if found[tp] is None else found[tp].offset for tp, partition in tps.items()
-        }
+        return {partition: ends[tp] if found[tp] is None else found[tp].offset for tp, partition in tps.items()}
 
     async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
         """Return the random id in each partition's first record; skips and raises as `first_records`."""
@@ -183,6 +158,12 @@ class LogReader:
                 found[partition] = first
         return found
 
+    async def begun_ms(self, topic: str, partitions: Collection[int]) -> int:
+        """Return the time at which the brokers had the first record of each partition; none may be empty."""
+        ranges = dict.fromkeys(partitions, Extent(0, 1))
+        async with aclosing(self.records(topic, ranges, fetch_bytes=FIRST_RECORD_BYTES)) as batches:
+            return max([records[0].timestamp_ms async for _, records in batches])
+
     async def record(self, topic: str, partition: int, offset: int, wait_s: float = SILENCE_S) -> LogRecord:
         """Return the record at `offset`, which must be in the log, within `wait_s`."""
         return as_record(await self.whole_record(topic, partition, offset, wait_s))
@@ -190,9 +171,7 @@ class LogReader:
     async def whole_record(
         self, topic: str, partition: int, offset: int, wait_s: float = SILENCE_S
     ) -> ConsumerRecord[bytes, bytes]:
-        """Return the record as `record` does, with its key and headers; an archive keeps no headers."""
-        if self._archive is not None and await self._archive.holds(topic, partition):
-            return _as_consumed(topic, partition, await self._archive.record(partition, offset))
+        """Return the record as `record` does, with its key and headers."""
         with _as_log_unavailable():
             return await self._single.read(TopicPartition(*self._place(topic, partition)), offset, wait_s)
 
@@ -203,14 +182,7 @@ class LogReader:
 
         Raises `LogChanged` at an offset gap. Use `aclosing` when leaving early.
         """
-        filled = [each for each, extent in ranges.items() if extent.beginning < extent.end]
-        archived = await self._archived(topic, filled)
-        for partition in archived:
-            assert self._archive is not None
-            async with aclosing(self._archive.records(partition, ranges[partition])) as pieces:
-                async for records in pieces:
-                    yield partition, records
-        tps = self._places(topic, [each for each in filled if each not in archived])
+        tps = self._places(topic, [each for each, extent in ranges.items() if extent.beginning < extent.end])
         wanted = {tp: ranges[partition] for tp, partition in tps.items()}
         if not wanted:
             return
@@ -249,11 +221,9 @@ class LogReader:
     ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
         """Yield all records from `starts` on, in batches of one partition, for ever.
 
-        Waits while Kafka is silent; archived partitions get no more records. Raises `LogChanged` at an offset gap.
-        Use `aclosing` when leaving.
+        Waits while Kafka is silent. Raises `LogChanged` at an offset gap. Use `aclosing` when leaving.
         """
-        archived = await self._archived(topic, starts)
-        tps = self._places(topic, [each for each in starts if each not in archived])
+        tps = self._places(topic, starts)
         wanted = {tp: starts[partition] for tp, partition in tps.items()}
         if not wanted:
             await asyncio.Event().wait()
@@ -273,17 +243,6 @@ class LogReader:
                     yield tps[tp], [as_record(one) for one in raw]
         finally:
             await stop(consumer)
-
-    async def _archived(self, log: str, partitions: Iterable[int]) -> list[int]:
-        """Return those of a log's partitions that are read from the archive."""
-        archive = self._archive
-        return [] if archive is None else [each for each in partitions if await archive.holds(log, each)]
-
-    async def _archived_ends(self, log: str, partitions: Iterable[int]) -> dict[int, int]:
-        archive = self._archive
-        if archive is None:
-            return {}
-        return {partition: await archive.end(partition) for partition in await self._archived(log, partitions)}
 
     def _places(self, topic: str, partitions: Iterable[int]) -> dict[TopicPartition, int]:
         """Return the partitions by their topics and numbers in Kafka."""
@@ -332,23 +291,6 @@ class LogReader:
             max_partition_fetch_bytes=fetch_bytes,
             retry_backoff_ms=RETRY_PAUSE_MS,
         )
-
-
-def _as_consumed(topic: str, partition: int, record: LogRecord) -> ConsumerRecord[bytes, bytes]:
-    key_size = -1 if record.key is None else len(record.key)
-    return ConsumerRecord(
-        topic=topic,
-        partition=partition,
-        offset=record.offset,
-        timestamp=record.timestamp_ms,
-        timestamp_type=1,
-        key=record.key,
-        value=record.value,
-        checksum=None,
-        serialized_key_size=key_size,
-        serialized_value_size=len(record.value),
-        headers=(),
-    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
@@ -89,24 +89,6 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
         while any(values != wanted for values in (await _settings_of(admin, names, wanted)).values()):
             if time.monotonic() > deadline:
                 raise LogUnavailable("The topics' settings have not been applied in time.", retry_after_s=1)
-            await asyncio.sleep(POLL_S)
-
-
-async def delete_topic(settings: KafkaSettings, name: str) -> None:
-    """Delete a topic, and wait until the brokers do not have it any more. Idempotent.
-
-    Raises `WrongTopic` if Kafka refuses, and `LogUnavailable`.
-    """
-    deadline = time.monotonic() + CREATION_TIMEOUT_S
-    async with open_admin(settings) as admin:
-        answer = await admin.delete_topics([name], timeout_ms=int(CREATION_TIMEOUT_S * 1000))
-        for _, code in answer.topic_error_codes:
-            error = for_code(code)
-            if error not in (NoError, UnknownTopicOrPartitionError):
-                raise WrongTopic(f"topic {name} cannot be deleted: {error.__name__}", topic=name)
-        while await _described(admin, [name]):
-            if time.monotonic() > deadline:
-                raise LogUnavailable(f"Kafka still has topic {name} after {CREATION_TIMEOUT_S:.0f} s")
             await asyncio.sleep(POLL_S)
 
 

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from libs.contracts.votes_log import VotesLog, votes_log
-from libs.deployment.votes_archive import VotesArchive
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.metrics import definitions as table
@@ -64,8 +63,7 @@ async def open_gauges(
     `partitions`: of the votes, or their log.
     """
     votes = votes_log(namespace, partitions)
-    archive = VotesArchive(lambda: store, votes)
-    async with LogReader(kafka, place=votes.place, archive=archive) as reader:
+    async with LogReader(kafka, place=votes.place) as reader:
         collector = StatusCollector(reader, valkey, store, namespace, votes)
         topics = {
             projection: views.topic.name for projection, views in projections_of(valkey, namespace, votes).items()

@@ -15,7 +15,7 @@ POLL_S: Final = 0.5
 
 
 class VotesProjector:
-    """Folds all topics of the votes log that are not retired, also those that it grows by later.
+    """Folds all topics of the votes log, also those that it grows by later.
 
     See `Projector` for its members.
     """
@@ -46,11 +46,10 @@ class VotesProjector:
         running: dict[int, asyncio.Task[None]] = {}
         try:
             while True:
-                for topic in self.topic.current:
+                for topic in self.topic.topics:
                     if topic.first not in running:
                         projector = self._projectors[topic.first] = self._new_projector(topic)
                         running[topic.first] = asyncio.create_task(projector.run())
-                await self._stop(running, [each.first for each in self.topic.retired if each.first in running])
                 done, _ = await asyncio.wait(running.values(), timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
@@ -58,11 +57,3 @@ class VotesProjector:
             for task in running.values():
                 task.cancel()
             await asyncio.wait(running.values())
-
-    async def _stop(self, running: dict[int, "asyncio.Task[None]"], retired: Collection[int]) -> None:
-        """Leave the groups of topics that were retired."""
-        for first in retired:
-            task = running.pop(first)
-            task.cancel()
-            await asyncio.wait([task])
-            del self._projectors[first]

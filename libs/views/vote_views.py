@@ -176,10 +176,6 @@ class VoteViews(VoteReads):
         n, *bound = await self._call("votes_shut", partition, incarnation, int(forget_clock))
         return Fence(int(n), int(bound[0]), bound[1].decode()) if bound else None
 
-    async def open_retired(self, partition: int, end: Position) -> bool:
-        """Open the gate of a partition whose log has ended at `end`; False if its view is not there yet."""
-        return bool(await self._call("votes_open_retired", partition, end.log_id, end.offset))
-
     async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
         """Fold events, see `generations.apply`."""
         await self.apply_items(partition, start, [fold_item(*item) for item in items], end)

@@ -85,12 +85,9 @@ class VotingService:
     async def refund(self, account: str, command: CastVote) -> None:
         """Remove a paid vote at any time. An id that was never cast is used up, so no attempt can cast it later.
 
-        After the contest's close the removal waits for a reopening; nothing is removed if the contest's topic is
-        retired, since it is never reopened. Raises `NotFound`, and errors with status 503.
+        After the contest's close the removal waits for a reopening. Raises `NotFound`, and errors with status 503.
         """
         contest = await self.contests.get(account, command.contest)
-        if self.log.is_retired(contest.votes_from):
-            return
         partition = self.partition_of(contest, command.voter)
         steps = removal.remove_vote(command, None, partition, _actor())
         await self._result(steps, "", command, partition)

@@ -6,7 +6,6 @@ from importlib.metadata import version
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.votes_archive import VotesArchive
 from libs.deployment.votes_topics import open_votes_log
 from libs.kafka.reader import LogReader
 from libs.monitoring.collector import StatusCollector
@@ -50,7 +49,7 @@ async def _open(
     store = open_store(settings.storage_url)
     sessions = Sessions(SecretRing(store, "sessions"))
     auth = Authenticator(keys, settings.proxies(), sessions)
-    reader = LogReader(settings, place=votes.place, archive=VotesArchive(lambda: store, votes))
+    reader = LogReader(settings, place=votes.place)
     collector = StatusCollector(reader, valkey, store, settings.namespace, votes)
     status = StatusCache(
         collector, checks or {}, version("tallykeeper"), settings.projector_urls(), settings.command_options

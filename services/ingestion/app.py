@@ -8,7 +8,6 @@ from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.concurrency.first_success import first_success
 from libs.contracts.topics import purchases_topic
 from libs.deployment.identity_guard import ServiceGuard, open_guard
-from libs.deployment.votes_archive import VotesArchive
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.gauges import open_gauges
@@ -66,8 +65,7 @@ async def _open_guarded(
     views = VoteViews(valkey, settings.namespace, guard.votes)
     store = open_store(settings.storage_url)
     log = LogWriter(settings, tracing, guard, guard.votes.place)
-    archive = VotesArchive(lambda: store, guard.votes)
-    reader = LogReader(settings, SINGLE_RECORD_BYTES, guard.votes.place, archive)
+    reader = LogReader(settings, SINGLE_RECORD_BYTES, guard.votes.place)
     await log.start()
     votes = await create_voting_service(settings.namespace, guard.votes, valkey, log, reader, store, tracing)
     purchases = purchases_topic(settings.namespace, settings.partitions)

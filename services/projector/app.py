@@ -10,17 +10,15 @@ from libs.catalogue.command_writer import CommandWriter
 from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.deployment.identity import check_deployment
 from libs.deployment.identity_guard import DeploymentGuard
-from libs.deployment.votes_archive import VotesArchive
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.projection_names import projections_of
 from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.fencing import Fencer
 from libs.projection.generation_expiry import GenerationExpiry
 from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
 from libs.projection.purchases_projection import PurchasesProjection
-from libs.projection.retired_topics import RetiredTopics
 from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes_projection import VotesProjection
 from libs.projection.votes_projector import VotesProjector
@@ -95,8 +93,7 @@ class Servers:
         self.valkey = open_valkey(settings.valkey_url)
         self.guard = DeploymentGuard(settings, namespace, partitions, self.store, self.valkey)
         self.votes = self.guard.votes
-        self.archive = VotesArchive(lambda: self.store, self.votes)
-        self.reader = LogReader(settings, place=self.votes.place, archive=self.archive)
+        self.reader = LogReader(settings, place=self.votes.place)
         self.writer = LogWriter(settings, guard=self.guard, place=self.votes.place)
         self.catalogue = catalogue_topic(namespace)
         self.purchases = purchases_topic(namespace, partitions)
@@ -168,27 +165,14 @@ def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -
     )
     by_topic = {each.topic.name: each for each in projectors}
     projections = projections_of(servers.valkey, settings.namespace, servers.votes)
-    retired = RetiredTopics(
-        servers.votes,
-        servers.vote_views,
-        VotesProjection(servers.votes, servers.vote_views, None),
-        projections[ProjectionName.VOTES],
-        servers.reader,
-        servers.archive,
-        is_responsible=lambda: servers.votes.current[-1].first in projectors.votes.assigned,
-    )
     kept = GenerationExpiry(
-        [
-            *((each, partial(assigned_to, by_topic[each.topic.name])) for each in projections.values()),
-            (projections[ProjectionName.VOTES], lambda: retired.partitions),
-        ],
+        [(each, partial(assigned_to, by_topic[each.topic.name])) for each in projections.values()],
         settings.projector_keep_generation_s,
     )
     raises = RaiseManager(servers.raiser, catalogue_views, lambda: projectors.catalogue.assigned)
     return {
         "fences": fencer.run,
         "configurations": raises.run,
-        "retired topics": retired.run,
         "closings": closing.run,
         "purchases": partial(manage_purchases, settings, servers, projectors.purchases, progress),
         "paid votes": counting.run,

@@ -9,7 +9,6 @@ from libs.concurrency.first_success import first_success
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity_guard import ServiceGuard, open_guard
-from libs.deployment.votes_archive import VotesArchive
 from libs.kafka.reader import LogReader
 from libs.legacy.contest_reads import LegacyReads
 from libs.legacy.routes.contest_reads import contest_reads_router
@@ -103,7 +102,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
     changes = ChangeDetector(views, CatalogueViews(valkey, settings.namespace), guard.votes)
-    log = LogReader(settings, place=guard.votes.place, archive=VotesArchive(lambda: store, guard.votes))
+    log = LogReader(settings, place=guard.votes.place)
     meter = LagMeter(log, guard.votes)
     streams = StreamHub(production.auth, production.snapshots, changes, meter, catalogue_topic(settings.namespace))
 

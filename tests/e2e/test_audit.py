@@ -180,7 +180,6 @@ BY_ACTIONS = {
     "secrets rotate",
     "sources release",
     "topics grow",
-    "topics retire",
     "void run",
     "void undo",
 }

@@ -50,8 +50,6 @@ NOT_RUN = {
     "tally status --watch": "runs until it is interrupted; tests/services/cli/test_status.py runs it",
     "tally keys revoke KEY_ID": "would end a key in use; tests/services/cli/test_keys.py runs it",
     "tally reopen CONTEST --end TIME": "would undo the closing; tests/e2e/test_closing.py runs it",
-    "tally topics retire": "prints what is missing, and so ends with 1; tests/e2e/test_retirement.py runs it",
-    "tally topics retire --execute": "as above",
     "tally unseal": "would undo the sealing; tests/e2e/test_sealing.py runs it",
 }
 """Commands in the text of the operator's guide that the test of it does not run, with the reason."""

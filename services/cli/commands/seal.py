@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from libs.audit.log_fold import without_gc
-from libs.catalogue.contests.closing_record import Seal, seal_of, votes_from
+from libs.catalogue.contests.closing_record import Seal, seal_of
 from libs.catalogue.errors import NotSealed
 from libs.certificates.store import save
 from libs.contracts.certificates import Certificate
 from libs.deployment.deployment import Deployment
-from libs.tally.errors import ContestFinal
 from services.cli.command_decorator import ContestKey, Execute, command
 from services.cli.commands.certificate.context import SealableContest
 from services.cli.commands.certificate.log_source import ServedLog
@@ -81,14 +80,12 @@ def _unsealed(result: Unsealed) -> Iterator[Block]:
 
 @command(text=_unsealed)
 async def unseal(deployment: Deployment, contest: ContestKey, execute: Execute = False) -> Unsealed:
-    """Allow a sealed contest to be reopened, unless its votes topic was retired. Its certificate is kept."""
+    """Allow a sealed contest to be reopened. Its certificate is kept."""
     found = await SealableContest.find(deployment, contest)
     document = await found.document()
     seal = seal_of(document)
     if seal is None:
         raise NotSealed("The contest is not sealed.")
-    if deployment.votes.is_retired(votes_from(document)):
-        raise ContestFinal("The contest's votes topic was retired: its result is final.")
     if execute:
         await found.sealer.unseal(contest)
     return Unsealed(contest, (await found.titles()).title, seal.seq, seal.sha256, execute)

@@ -45,33 +45,6 @@ def test_a_key_lies_in_the_same_place_of_each_topic_of_as_many_partitions() -> N
     assert [later.partition_of(key) for key in keys] == [6 + begun.partition_of(key) for key in keys]
 
 
-def test_a_retired_topic_keeps_its_numbers_and_its_places() -> None:
-    log, before = grown(), grown()
-    log.retire([log.topic_from(0), Topic("tally.votes.14", 2, 14)])
-    assert [topic.first for topic in log.retired] == [0, 14]
-    assert [topic.first for topic in log.current] == [4, 6]
-    assert (log.numbers, log.end) == (list(range(16)), 16)
-    assert [log.place("tally.votes", each) for each in before.numbers] == [
-        before.place("tally.votes", each) for each in before.numbers
-    ]
-    assert (log.is_retired(0), log.is_retired(4)) == (True, False)
-
-
-def test_the_name_of_a_mark_names_the_topic_that_it_retires() -> None:
-    log = grown()
-    for topic in log.topics:
-        assert log.marked_by(log.mark_of(topic).name) == topic.first
-        assert log.first_in(log.mark_of(topic).name) is None
-        assert log.marked_by(topic.name) is None
-    for name in (
-        "tally.votes.retired.",
-        "tally.votes.retired.04",
-        "tally.votes.retired.x",
-        "other.votes.retired.4",
-    ):
-        assert log.marked_by(name) is None
-
-
 @pytest.mark.parametrize(
     ("name", "first"),
     [

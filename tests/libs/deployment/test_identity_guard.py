@@ -6,13 +6,10 @@ import pytest
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import CATALOGUE_PARTITIONS
-from libs.contracts.votes_log import VotesLog
-from libs.deployment import identity_guard, votes_topics
-from libs.deployment.votes_topics import create_next_topic, mark_retired
+from libs.deployment import identity_guard
 from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.reader import LogReader
-from libs.kafka.topics import delete_topic
 from libs.kafka.writer import LogWriter
 from libs.storage.store_id import NAME, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
@@ -205,25 +202,3 @@ def place_is_created(place: Place):  # type: ignore[no-untyped-def]
         return True
 
     return created
-
-
-async def test_nothing_is_appended_to_a_retired_topic_and_its_deletion_is_no_problem(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(votes_topics, "POLL_S", -votes_topics.SETTLE_S)  # nothing waits
-    await place.create()
-    async with place.guard().watching() as guard:
-        writer = await started(place, guard)
-        await create_next_topic(place.settings, VotesLog(place.namespace, place.partitions), 1)
-        await mark_retired(place.settings, guard.votes, place.votes)
-        with pytest.raises(NotAppended) as refused:
-            await writer.append(place.votes.name, 1, b"{}")
-        assert "is retired" in str(refused.value.cause)
-        await delete_topic(place.settings, place.votes.name)
-        for _ in range(3):
-            await guard._run_check()
-        await guard.check()
-        assert guard.append_refusal() is None
-        await writer.stop()
-    async with place.guard().watching() as restarted:
-        await restarted.check()

@@ -1,21 +1,26 @@
 """Topics that the votes log grows by: complete ones are found, and new contests get those that all found."""
 
-import pytest
+import time
 
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment import votes_topics
 from libs.deployment.votes_topics import (
+    KNOWN_S,
     SETTLE_S,
     VotesTopics,
     create_next_topic,
     find_topics,
-    mark_retired,
 )
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
+from libs.kafka.security import connection
 from libs.kafka.topic_presence import TopicPresence
-from libs.kafka.topics import append_first, create_missing, delete_topic
+from libs.kafka.topics import append_first, create_missing, create_unbegun
 from libs.local_stack.ports import free_ports
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
@@ -29,7 +34,7 @@ def log_of(place: Place) -> VotesLog:
 
 async def found(place: Place, log: VotesLog) -> list[Topic]:
     async with LogReader(place.settings, place=log.place) as reader:
-        return (await find_topics(place.settings, reader, log)).later
+        return await find_topics(place.settings, reader, log)
 
 
 async def grown(place: Place, log: VotesLog, partitions: int) -> Topic:
@@ -61,42 +66,6 @@ async def test_a_topic_counts_once_each_of_its_partitions_has_its_first_record(
     with pytest.raises(WrongTopic, match="partitions is 2, but must be 3"):
         await grown(place, log_of(place), 3)
     await place.check()
-
-
-async def test_a_retired_topic_is_known_to_all_is_no_loss_and_is_not_created_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # nothing waits
-    await place.create()
-    log, other = log_of(place), log_of(place)
-    later = await grown(place, log, 1)
-    topics = VotesTopics(place.settings, other)
-    await place.delete_votes()
-    with pytest.raises(WrongTopic, match="does not exist"):
-        await place.check()
-    for _ in range(2):
-        await mark_retired(place.settings, log, log.topic_from(0))
-    await topics.refresh()
-    assert (other.retired, other.current, other.end) == ([log.topic_from(0)], [later], log.end)
-    assert other.place(log.name, place.partitions).topic == later.name
-    assert topics.for_new_contests() == later
-    await place.check()
-    await place.create()
-    async with LogReader(place.settings) as reader:
-        assert log.name not in await reader.topics()
-    restarted = log_of(place)
-    async with LogReader(place.settings, place=restarted.place) as reader:
-        found = await find_topics(place.settings, reader, restarted)
-    assert (found.later, found.retired) == ([later], [log.topic_from(0)])
-    await topics.close()
-
-
-async def test_a_mark_without_its_first_record_retires_nothing(place: Place) -> None:
-    await place.create()
-    log = log_of(place)
-    await create_missing(place.settings, [log.mark_of(log.topic_from(0))])
-    async with LogReader(place.settings, place=log.place) as reader:
-        assert (await find_topics(place.settings, reader, log)).retired == []
 
 
 async def test_a_topic_that_was_given_more_partitions_is_refused(place: Place) -> None:
@@ -135,11 +104,29 @@ async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_fin
     await restarted.close()
 
 
-async def test_a_running_process_finds_several_growths_and_retirements_without_the_list_of_all_topics(
+async def test_a_started_process_uses_a_topic_at_once_that_the_brokers_have_had_for_long(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a topic that was retired before the process knew it, and the one after that."""
-    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # nothing waits
+    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # a growth does not wait
+    await place.create()
+    log = log_of(place)
+    topic = log.next_topic(2)
+    await create_unbegun(place.settings, [topic])
+    long_ago = int((time.time() - KNOWN_S) * 1000) - 1
+    async with AIOKafkaProducer(**connection(place.settings)) as producer:
+        for partition in range(2):
+            first = vote_codec.encode(LogCreated(f"{partition}", partitions=2))
+            await producer.send_and_wait(topic.name, first, partition=partition, timestamp_ms=long_ago)
+    started = VotesTopics(place.settings, log_of(place))
+    await started.refresh()
+    assert started.for_new_contests() == topic
+    await started.close()
+
+
+async def test_a_running_process_finds_several_growths_without_the_list_of_all_topics(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # a growth does not wait
     await place.create()
     log = log_of(place)
     topics = VotesTopics(place.settings, log_of(place))
@@ -147,14 +134,8 @@ async def test_a_running_process_finds_several_growths_and_retirements_without_t
     assert topics.log.topics == log.topics
     monkeypatch.setattr(LogReader, "topics", _refused)
     first, second, third = log.topic_from(0), await grown(place, log, 1), await grown(place, log, 2)
-    for retired in (first, second):
-        await mark_retired(place.settings, log, retired)
-        await delete_topic(place.settings, retired.name)
     await topics.refresh()
     assert topics.log.topics == [first, second, third]
-    assert topics.log.retired == [first, second]
-    await topics.refresh()
-    assert topics.log.current == [third]
     await topics.close()
 
 

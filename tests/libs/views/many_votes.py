@@ -136,7 +136,6 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
     await views.raise_config(0, contest.key, contest.version)
     await generations_of_votes(its)
     await its.fence(n)
-    await views.open_retired(0, Position("log", len(its.log)))
     await addresses(AddressCounters(valkey, namespace), size)
     await together(VoteViews(valkey, namespace, CLOSING_PARTITIONS), contest)
 

@@ -189,22 +189,3 @@ async def test_shutting_forgets_the_configuration_once_not_what_came_since(parti
     [answer] = await partition.views.reserve(0, [request_of(a_contest(), a_vote())])
     assert answer == Stale(None, n), "an older version than the projector's last word came into force"
     assert isinstance(await partition.reserve(a_vote(), replace(a_contest(), version=2)), Granted)
-
-
-async def test_the_gate_of_a_retired_partition_opens_without_a_fence_once_its_view_is_at_the_log_s_end(
-    partition: Partition,
-) -> None:
-    n = await partition.fence()
-    await partition.grant(a_vote(), ONE)
-    end = (await partition.views.state(0)).position
-    assert await partition.views.open_retired(0, end)
-    assert (await partition.views.state(0)).pending == 1
-    await partition.views.shut(0, n)
-    assert not await partition.views.open_retired(0, end._replace(offset=end.offset + 1))
-    assert not await partition.views.open_retired(0, end._replace(log_id="another"))
-    assert not (await partition.views.state(0)).open
-    assert await partition.views.open_retired(0, end)
-    state = await partition.views.state(0)
-    assert (state.open, state.pending, state.position) == (True, 0, end)
-    assert state.incarnation > n
-    assert not await partition.views.confirm(0, n)

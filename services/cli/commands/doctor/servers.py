@@ -93,7 +93,7 @@ async def _topics(deployment: Deployment) -> Finding:
     others = topics_of(deployment.namespace, deployment.partitions)[1:]
     return fine(
         "topics",
-        f"{len(others) + len(deployment.votes.current)} with the required settings, and their object store",
+        f"{len(others) + len(deployment.votes.topics)} with the required settings, and their object store",
     )
 
 

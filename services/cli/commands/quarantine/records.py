@@ -106,6 +106,5 @@ class QuarantineReader:
 
 @asynccontextmanager
 async def open_quarantine(deployment: Deployment) -> AsyncIterator[QuarantineReader]:
-    place = deployment.votes.place, deployment.archive
-    async with LogReader(deployment.kafka_settings, FETCH_BYTES, *place) as reader:
+    async with LogReader(deployment.kafka_settings, FETCH_BYTES, deployment.votes.place) as reader:
         yield QuarantineReader(deployment, reader)

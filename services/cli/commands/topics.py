@@ -1,4 +1,4 @@
-"""`tally topics create|grow|check`."""
+"""`tally topics create|grow|check`: creates and checks the Kafka topics, and adds one for new contests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from libs.contracts.topics import Topic, topics_of
+from libs.contracts.topics import topics_of
 from libs.deployment.deployment import Deployment
 from libs.deployment.identity import STORE_WAY_OUT, WrongStore, create_deployment
 from libs.deployment.votes_topics import create_next_topic
@@ -32,7 +32,6 @@ class CheckedTopic:
     topic: str
     partitions: int
     problems: list[Problem]
-    retired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,7 @@ class Topics:
 def _text(result: Topics) -> Iterator[Block]:
     for row in result.topics:
         if not row.problems:
-            state = "retired, its records are in the object store" if row.retired else "correct"
-            yield f"{row.topic}: {row.partitions} partitions, {state}"
+            yield f"{row.topic}: {row.partitions} partitions, correct"
         for one in row.problems:
             yield f"{one.problem}\n  remedy: {one.remedy}"
 
@@ -97,11 +95,10 @@ async def grow(
     """Create another topic of the votes, for the contests created from now on.
 
     Existing contests keep their topic for life, so no vote changes its partition. All services notice the new
-    topic while they run, which takes some seconds. After an interruption the same command completes it. `tally
-    topics retire` removes a topic whose contests are all sealed.
+    topic while they run, which takes some seconds. After an interruption the same command completes it.
     """
     await deployment.check()
-    before, topic = deployment.votes.current, deployment.votes.next_topic(partitions)
+    before, topic = deployment.votes.topics, deployment.votes.next_topic(partitions)
     if execute:
         await record_action(deployment, "votes topic created", topic=topic.name, partitions=partitions)
         await create_next_topic(deployment.kafka_settings, deployment.votes, partitions)
@@ -117,11 +114,7 @@ async def check(deployment: Deployment) -> Topics:
 
 async def _check(deployment: Deployment) -> Topics:
     problems, log = await deployment.problems(), deployment.votes
-    retired = [
-        CheckedTopic(topic.name, topic.partitions, await _archive_problems(deployment, topic), retired=True)
-        for topic in log.retired
-    ]
-    present = [*log.current, *topics_of(deployment.namespace, deployment.partitions)[1:]]
+    present = [*log.topics, *topics_of(deployment.namespace, deployment.partitions)[1:]]
     return Topics(
         [
             CheckedTopic(
@@ -135,19 +128,7 @@ async def _check(deployment: Deployment) -> Topics:
             )
             for topic in present
         ]
-        + retired
     )
-
-
-async def _archive_problems(deployment: Deployment, topic: Topic) -> list[Problem]:
-    remedy = f"tally topics retire {topic.name} --execute"
-    if await deployment.archive.index(topic) is None:
-        return [
-            Problem(f"topic {topic.name} is being retired: it takes no records, and is not dropped yet", remedy)
-        ]
-    if topic.name in await deployment.reader.topics():
-        return [Problem(f"topic {topic.name} is retired, and is not dropped yet", remedy)]
-    return []
 
 
 def _remedy(error: TallyError, deployment: Deployment) -> str:
