@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from libs.catalogue.command_writer import CommandWriter, WriteRequest
+from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue_events import (
     ACCOUNT_PATTERN,

@@ -6,15 +6,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from libs.catalogue.resource_definition import Resource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.views.catalogue_views import CatalogueViews, Order
 
-Order = Literal["created", "updated", "running_number", "sort_key"]
 Place = int | str
-"""Position of a record in a list of one order: `ListReader.page`."""
+"""Position of a record in a list of one order: `CatalogueViews.page`."""
 
 SCAN_SIZE: Final = 100
 """Records per read of a long page, or with a filter."""
@@ -23,22 +23,6 @@ MAX_SCANNED: Final = 2_000
 _NUMBER: Final = re.compile(r"[0-9]{1,16}")
 _SORTED: Final = re.compile(r"[^\x00]{1,64}\x00[A-Za-z0-9_.~-]{1,130}")
 _RANK: Final = re.compile(r"([0-9]{1,16})\.([0-9]{1,16})")
-
-
-class ListReader(Protocol):
-    """Reads lists from the catalogue's views."""
-
-    async def page(
-        self,
-        account: str,
-        resource: str,
-        *,
-        parent: str = "",
-        order: Order = "created",
-        after: Place = "",
-        since: int | None = None,
-        limit: int,
-    ) -> list[Stored]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +63,7 @@ class Ranked(NamedTuple):
         return -self.votes, self.stored.number
 
 
-async def read_page(reader: ListReader, account: str, row: Resource, parent: str, request: ListRequest) -> Page:
+async def read_page(views: CatalogueViews, account: str, row: Resource, parent: str, request: ListRequest) -> Page:
     """Read one page. Stable: concurrent writes do not move records of later pages, unless they change the members
     that the list is sorted by."""
     after = "" if request.next is None else _after(request.next, request.order)
@@ -87,7 +71,7 @@ async def read_page(reader: ListReader, account: str, row: Resource, parent: str
     scanned = 0
     while True:
         most = SCAN_SIZE if request.tags or request.fits else min(request.limit, SCAN_SIZE)
-        batch = await reader.page(
+        batch = await views.page(
             account,
             row.name,
             parent=parent,

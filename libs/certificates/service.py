@@ -14,7 +14,7 @@ from libs.catalogue.contests.closing_record import (
     without_grace,
 )
 from libs.catalogue.errors import NotClosed
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import Stored

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
-from libs.catalogue.command_writer import CommandWriter
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.commands import CommandWriter
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS, RESOURCES
 from libs.contracts.catalogue_events import ContestConfig, Stored
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.writer import LogWriter
-from libs.tally.errors import AppendUnknown, NotFound
+from libs.tally.errors import NotFound
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
@@ -39,7 +39,7 @@ class Catalogue:
 
     async def writer(self, *, check: bool = True) -> CommandWriter:
         """Return a writer of commands; raises as `Deployment.log`."""
-        return CommandWriter(self.topic, await self._open_log(check), self.views, AppendUnknown)
+        return CommandWriter(self.topic, await self._open_log(check), self.views)
 
     async def record_service(self) -> RecordService:
         return RecordService(RESOURCES, self.views, await self.writer())

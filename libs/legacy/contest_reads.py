@@ -7,22 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from libs.catalogue.pagination import ListReader, ListRequest, read_page
+from libs.catalogue.pagination import ListRequest, read_page
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.errors import NoPermission, Owners, missing_record
+from libs.legacy.errors import NoPermission, missing_record
 from libs.legacy.parameters.contests import ContestPage, contest_read, is_listed
 from libs.legacy.parameters.participants import Images, Totals, images_of, participant_read
 from libs.legacy.records import PAGE
 from libs.tally.contest import Phase
 from libs.tally.errors import NotFound
+from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator
-
-
-class CatalogueReads(ListReader, Owners, Protocol):
-    """Interface of the catalogue's views."""
-
-    async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
 
 
 class Snapshot(Protocol):
@@ -54,7 +49,7 @@ class LegacyReads:
     """
 
     auth: Authenticator
-    catalogue: CatalogueReads
+    catalogue: CatalogueViews
     snapshots: Snapshots
 
     async def contest(self, key: ApiKey, contest_id: str) -> dict[str, Any]:

@@ -5,16 +5,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.commands import WriteRequest
 from libs.catalogue.errors import UnknownReferences
 from libs.catalogue.pagination import ListRequest, Page
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
-from libs.legacy.errors import Owners, missing_record
+from libs.legacy.errors import missing_record
 from libs.legacy.parameters.translator import Translator
 from libs.tally.errors import NotFound
+from libs.views.catalogue_views import CatalogueViews
 
 PAGE: Final = 20
 """Records per page of the lists with a `next`."""
@@ -33,10 +34,10 @@ class LegacyRecords:
     """
 
     def __init__(
-        self, record_service: RecordService, owners: Owners, row: Resource, translator: Translator
+        self, record_service: RecordService, views: CatalogueViews, row: Resource, translator: Translator
     ) -> None:
         self._record_service = record_service
-        self._owners = owners
+        self._views = views
         self._row = row
         self._translator = translator
 
@@ -90,12 +91,12 @@ class LegacyRecords:
         try:
             yield
         except NotFound as error:
-            raise await missing_record(self._owners, row, key) from error
+            raise await missing_record(self._views, row, key) from error
         except UnknownReferences as error:
             for resource, missing in error.missing:
                 if resource in self._record_service.table:
                     raise await missing_record(
-                        self._owners, self._record_service.table[resource], missing
+                        self._views, self._record_service.table[resource], missing
                     ) from error
             raise self._translator.renamed(error) from error
         except ValidationFailed as error:

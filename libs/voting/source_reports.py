@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from libs.catalogue.command_writer import MAX_RECORD_BYTES, RecordTooLarge
+from libs.catalogue.commands import MAX_RECORD_BYTES, RecordTooLarge
 from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import ContestReader, sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig, mapped, source_name, source_of

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.account import AccountSettings

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Literal
 
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.command_writer import CommandWriter
+from libs.catalogue.commands import CommandWriter
 from libs.catalogue.contests.reopening import Reopener
-from libs.catalogue.record_service import RecordService
-from libs.catalogue.record_writer import ChangeGuard, Guard
+from libs.catalogue.records import ChangeGuard, Guard, RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
 from libs.concurrency.first_success import first_success
@@ -28,7 +27,7 @@ from libs.media.url_fetcher import FetcherOnDemand
 from libs.storage.object_store import StorageUnavailable, open_store
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets
-from libs.tally.errors import AppendUnknown, ViewsUnavailable
+from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
@@ -94,7 +93,7 @@ def environment_of(
     new_members: Mapping[str, Callable[[], Document]] | None = None,
 ) -> Environment:
     views = CatalogueViews(valkey, namespace)
-    writer = CommandWriter(catalogue_topic(namespace), log, views, AppendUnknown)
+    writer = CommandWriter(catalogue_topic(namespace), log, views)
     keys = ApiKeyCache(views, KeyUses(valkey, namespace))
     return Environment(
         views,

@@ -11,10 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
-from libs.catalogue.command_writer import WriteRequest
-from libs.catalogue.record_builder import Fits
-from libs.catalogue.record_service import RecordService
-from libs.catalogue.record_writer import Written
+from libs.catalogue.commands import WriteRequest
+from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id

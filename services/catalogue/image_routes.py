@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.catalogue.record_writer import Written
+from libs.catalogue.records import Written
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.validation import Problem

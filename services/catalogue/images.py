@@ -11,10 +11,8 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import IO, Final
 
-from libs.catalogue.command_writer import WriteRequest
-from libs.catalogue.record_builder import KEY_BYTES, Fits, validated
-from libs.catalogue.record_service import RecordService
-from libs.catalogue.record_writer import Written
+from libs.catalogue.commands import WriteRequest
+from libs.catalogue.records import KEY_BYTES, Fits, RecordService, Written, validated
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import Stored

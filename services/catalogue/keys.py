@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from libs.catalogue.api_keys import checked_key, digest_of, issue_key, key_id_of, keys_of
-from libs.catalogue.command_writer import CommandWriter, WriteRequest
+from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue_events import KeyRevoked, KeyRow, KeyRules, OutcomeKind
 from libs.contracts.validation import Problem, ValidationFailed

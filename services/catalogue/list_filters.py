@@ -13,13 +13,13 @@ from fastapi import Query
 from pydantic import WithJsonSchema
 
 from libs.catalogue.contests.phase import phase_of
-from libs.catalogue.pagination import Order
 from libs.catalogue.schemas.content import ArticleType
 from libs.catalogue.schemas.contest import Contest, Status
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp
+from libs.views.catalogue_views import Order
 from libs.web.common_parameters import TEXT
 
 Fits = Callable[[Stored], bool]

@@ -13,9 +13,7 @@ from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from libs.catalogue.pagination import ListRequest, Page, ranked_page
-from libs.catalogue.record_builder import Fits
-from libs.catalogue.record_service import RecordService
-from libs.catalogue.record_writer import Written
+from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed

@@ -4,8 +4,7 @@ from typing import Final
 
 from libs.catalogue.contests.contest_mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
-from libs.catalogue.record_builder import Fits
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import Fits, RecordService
 from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.catalogue.schemas.vote_source import SOURCE_NAME, VoteSource
 from libs.contracts.catalogue_events import ContestConfig, Stored

@@ -2,7 +2,7 @@
 
 from starlette.requests import Request
 
-from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.commands import WriteRequest
 from libs.web.request_parsing import parse_idempotency_key
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple, TypeVar
 
-from libs.catalogue.command_writer import CommandWriter, WriteRequest
+from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.contracts.catalogue_events import (
     OutcomeKind,
     RecordChanged,

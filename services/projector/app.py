@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from libs.catalogue.command_writer import CommandWriter
+from libs.catalogue.commands import CommandWriter
 from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.deployment.identity import check_deployment
 from libs.deployment.identity_guard import DeploymentGuard
@@ -25,7 +25,7 @@ from libs.projection.votes_projector import VotesProjector
 from libs.purchases.encryption import AccountCiphers
 from libs.storage.object_store import StorageUnavailable, open_store
 from libs.storage.secrets import account_secret
-from libs.tally.errors import AppendUnknown, LogUnavailable, ViewsUnavailable
+from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
@@ -151,7 +151,7 @@ def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -
         catalogue_views,
         servers.vote_views,
         writer,
-        CommandWriter(servers.catalogue, writer, catalogue_views, AppendUnknown),
+        CommandWriter(servers.catalogue, writer, catalogue_views),
         assigned=lambda: projectors.catalogue.assigned,
         source_grace_s=settings.source_grace_s,
     )

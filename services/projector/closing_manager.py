@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from libs.catalogue.command_writer import CommandWriter, RecordTooLarge
+from libs.catalogue.commands import CommandWriter, RecordTooLarge
 from libs.catalogue.contests.closing_record import Closing, closed, closing_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestClosing
@@ -64,12 +64,6 @@ class _Sent(NamedTuple):
 
     at: float
     offset: int
-
-
-class _Decision(NamedTuple):
-    """A closing to record, if any."""
-
-    command: ContestClosing | None
 
 
 class ClosingManager:
@@ -136,20 +130,18 @@ class ClosingManager:
     async def _close(self, contest: Contest, end: int) -> None:
         """Record the closing by the current records, unless the contest has another end by now."""
 
-        async def prepare(head: dict[str, Any]) -> _Decision:
+        async def prepare(head: dict[str, Any]) -> tuple[None, ContestClosing | None]:
             config = await self._catalogue.contest_config(contest.account, contest.key)
             current = contest_of(contest.account, config)
             if config.contest is None or current is None or current.closed or current.finishes != end:
-                return _Decision(None)
+                return None, None
             document = closed(config.contest.document, current, sources_of(config), end)
-            return _Decision(
-                ContestClosing(
-                    **head,
-                    contest=contest.key,
-                    record=orjson.dumps(document).decode(),
-                    expected_config=current.version,
-                    actor=Actor("process", "projector", socket.gethostname()),
-                )
+            return None, ContestClosing(
+                **head,
+                contest=contest.key,
+                record=orjson.dumps(document).decode(),
+                expected_config=current.version,
+                actor=Actor("process", "projector", socket.gethostname()),
             )
 
         try:

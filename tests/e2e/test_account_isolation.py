@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
-from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource_definition import Resource
 from libs.catalogue.resource_table import CONTESTS, FEEDS, RESOURCES, VOTE_SOURCES

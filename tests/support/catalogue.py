@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.catalogue.command_writer import CommandWriter, WriteRequest
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Table
 from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.catalogue_events import Stored
@@ -17,7 +17,6 @@ from libs.kafka.writer import LogWriter
 from libs.projection.catalogue_projection import CatalogueProjection
 from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, ProjectorSettings
-from libs.tally.errors import AppendUnknown
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
 from libs.views.function_loading import load_functions, open_valkey
@@ -103,4 +102,4 @@ async def open_catalogue(
 
 def _writer(topic: Topic, log: LogWriter, views: CatalogueViews) -> CommandWriter:
     """Return a writer that waits long for the fold: a busy machine folds late."""
-    return CommandWriter(topic, log, views, AppendUnknown, deadline_s=60.0)
+    return CommandWriter(topic, log, views, deadline_s=60.0)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from libs.catalogue.contests.closing_record import reopened, reopened_of, votes_from
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from libs.catalogue.cross_account_refs import OwnerReader, find_usable
+from libs.catalogue.records import find_usable
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS, IMAGES
 from libs.catalogue.schemas.account import AccountSettings
 from libs.catalogue.schemas.participant import Participant
@@ -26,6 +26,7 @@ from libs.legacy.parameters.read_shapes import (
 from libs.legacy.parameters.translator import Field, Translator
 from libs.tally.counts import VoteSums
 from libs.tally.time_conversion import timestamp
+from libs.views.catalogue_views import CatalogueViews
 
 Totals = Mapping[str, VoteSums] | None
 """Counts by participant in the results, "" for the contest; None, shown as null, while hidden from the caller."""
@@ -74,14 +75,14 @@ SHAPE: Final = shape(
 PARTICIPANT_PARAMETERS: Final = PARTICIPANT.parameters
 
 
-async def images_of(reader: OwnerReader, account: str, *records: Stored) -> Images:
+async def images_of(views: CatalogueViews, account: str, *records: Stored) -> Images:
     """Return the images that the account's records reference: its own, and others' for public use."""
-    return await images_at(reader, account, (key for stored in records for key in _image_keys(stored)))
+    return await images_at(views, account, (key for stored in records for key in _image_keys(stored)))
 
 
-async def images_at(reader: OwnerReader, account: str, keys: Iterable[str]) -> Images:
+async def images_at(views: CatalogueViews, account: str, keys: Iterable[str]) -> Images:
     """Return the images with these keys that the account may use."""
-    found = await asyncio.gather(*(find_usable(reader, IMAGES, account, key) for key in sorted(set(keys))))
+    found = await asyncio.gather(*(find_usable(views, IMAGES, account, key) for key in sorted(set(keys))))
     return {stored.key: IMAGES.show(stored) | {"account": owner} for owner, stored in filter(None, found)}
 
 
@@ -121,7 +122,7 @@ def brand_of(account: str) -> dict[str, Any]:
     return brand if shown is None else shown.setdefault(account, brand)
 
 
-async def with_brands(reader: OwnerReader, read: Awaitable[T]) -> T:
+async def with_brands(views: CatalogueViews, read: Awaitable[T]) -> T:
     """Return the shapes from `read`, whose brands have the names and images of their accounts' settings."""
     brands: dict[str, dict[str, Any]] = {}
     token = _BRANDS.set(brands)
@@ -129,7 +130,7 @@ async def with_brands(reader: OwnerReader, read: Awaitable[T]) -> T:
         shapes = await read
     finally:
         _BRANDS.reset(token)
-    found = await asyncio.gather(*(reader.get(account, ACCOUNTS.name, ACCOUNT_KEY) for account in brands))
+    found = await asyncio.gather(*(views.get(account, ACCOUNTS.name, ACCOUNT_KEY) for account in brands))
     for brand, stored in zip(brands.values(), found, strict=True):
         if stored is not None:
             settings = AccountSettings.model_validate(stored.document)

@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
-from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.contest_mapper import contest_of
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS

@@ -6,8 +6,8 @@ from typing import IO, Any, Final
 
 from starlette.datastructures import UploadFile
 
-from libs.catalogue.command_writer import WriteRequest
-from libs.catalogue.cross_account_refs import find_usable
+from libs.catalogue.commands import WriteRequest
+from libs.catalogue.records import find_usable
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import Stored

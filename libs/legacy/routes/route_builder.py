@@ -10,11 +10,8 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from libs.catalogue.command_writer import WriteRequest
-from libs.catalogue.cross_account_refs import OwnerReader
-from libs.catalogue.record_builder import Fits
-from libs.catalogue.record_service import RecordService
-from libs.catalogue.record_writer import Written
+from libs.catalogue.commands import WriteRequest
+from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.parameters.participants import with_brands
@@ -121,7 +118,7 @@ Handler = Callable[[Call], Awaitable[Document | None]]
 class LegacyRoutes:
     """Routes of one environment: each answers with and without `/dev`, and is documented once."""
 
-    def __init__(self, base: str, auth: Authenticator, records: OwnerReader) -> None:
+    def __init__(self, base: str, auth: Authenticator, records: CatalogueViews) -> None:
         """`records` has the accounts' settings."""
         self.router = APIRouter(tags=["legacy"], responses=LEGACY_ANSWERS)
         self._base = base

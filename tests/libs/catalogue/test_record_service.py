@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.commands import WriteRequest
 from libs.catalogue.errors import InUse, StatusTransition, VersionConflict
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from libs.catalogue.command_writer import CommandWriter, WriteRequest
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.records import RecordService
 from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, RecordCreated
 from libs.contracts.log_records import Appended
+from libs.kafka.writer import LogWriter
 from libs.tally.errors import (
     AppendUnknown,
     IdempotencyKeyReused,
@@ -102,7 +103,7 @@ async def test_a_request_that_lost_a_race_is_known_by_its_last_command(catalogue
         await catalogue.record_service.place(CRATES, account, "k", {"title": "x"}, other)
 
 
-class TroubledLog:
+class TroubledLog(LogWriter):
     """A log whose acknowledgements get lost, or that takes nothing."""
 
     def __init__(self, catalogue: Catalogue, error: TallyError, *, takes: bool) -> None:
@@ -124,7 +125,7 @@ class TroubledLog:
 
 def engine_over(catalogue: Catalogue, error: TallyError, *, takes: bool) -> RecordService:
     log = TroubledLog(catalogue, error, takes=takes)
-    writer = CommandWriter(catalogue.topic, log, catalogue.views, AppendUnknown, deadline_s=60 if takes else 0.3)
+    writer = CommandWriter(catalogue.topic, log, catalogue.views, deadline_s=60 if takes else 0.3)
     return RecordService(TABLE, catalogue.views, writer)
 
 

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from libs.catalogue.record_builder import validated
+from libs.catalogue.records import validated
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import unknown_members
 from libs.contracts.validation import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed

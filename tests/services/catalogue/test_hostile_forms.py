@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.catalogue.record_builder import validated
+from libs.catalogue.records import validated
 from libs.catalogue.resource_table import IMAGES
 from libs.legacy.parameters.contests import CONTEST
 from libs.legacy.parameters.images import IMAGE

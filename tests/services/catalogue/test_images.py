@@ -5,13 +5,13 @@ import io
 import httpx
 import pytest
 
-from libs.catalogue.command_writer import CommandWriter, WriteRequest
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import IMAGES, RESOURCES
 from libs.local_stack.servers import Servers
 from libs.media.image_store import StoredPicture
 from libs.storage.object_store import environment_files
-from libs.tally.errors import AppendUnknown, ViewsUnavailable
+from libs.tally.errors import ViewsUnavailable
 from services.catalogue.images import Images
 from tests.services.catalogue.conftest import Place
 from tests.services.catalogue.image_uploads import NO_FETCHER, media_code, pointers, upload, uploaded
@@ -145,7 +145,7 @@ async def test_a_picture_stays_where_its_record_may_yet_come(
     addresses = servers.addresses
     async with open_catalogue(addresses.kafka, addresses.valkey, namespace) as unfolded:
         place.environments["unfolded"] = unfolded
-        writer = CommandWriter(unfolded.topic, unfolded.log, unfolded.views, AppendUnknown, deadline_s=0.2)
+        writer = CommandWriter(unfolded.topic, unfolded.log, unfolded.views, deadline_s=0.2)
         images = Images(
             RecordService(RESOURCES, unfolded.views, writer), place.image_store("unfolded"), NO_FETCHER
         )

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from libs.catalogue.feed_pages import PAGE, Pages
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import FEEDS
 from libs.contracts.catalogue_events import Stored
 from tests.services.catalogue.conftest import Place

@@ -6,7 +6,7 @@ import io
 import httpx
 import pytest
 
-from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.commands import WriteRequest
 from libs.media.decoder_pool import Decoders
 from services.catalogue.images import Images
 from tests.services.catalogue.conftest import Place

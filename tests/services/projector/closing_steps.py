@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from libs.catalogue.command_writer import WriteRequest
+from libs.catalogue.commands import WriteRequest
 from libs.catalogue.contests.closing_record import closed
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.vote_sources import source_key

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.api_keys import PERMISSIONS
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Table
 from libs.catalogue.resource_table import PARTICIPANTS, RESOURCES
 from libs.contracts.catalogue_events import (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from libs.catalogue.contests.closing_record import closing_of, reopened_of, seal_of
-from libs.catalogue.record_service import RecordService
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
 from libs.certificates.builder import Sealing

@@ -8,47 +8,40 @@ a repeated attempt is computed from the write that it lost against, or from a la
 
 import asyncio
 import hashlib
+import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from libs.catalogue.command_outcomes import OutcomePoll, OutcomeReader
 from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
-from libs.contracts.log_records import Appended
 from libs.contracts.topics import Topic
-from libs.tally.errors import IdempotencyKeyReused, LogUnavailable, TallyError, ViewsUnavailable
+from libs.kafka.writer import LogWriter
+from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, TallyError, ViewsUnavailable
+from libs.views.catalogue_views import CatalogueViews
 
 FOLD_DEADLINE_S: Final = 5.0
 WRITE_DEADLINE_S: Final = 2 * FOLD_DEADLINE_S
 MAX_RECORD_BYTES: Final = 900_000
 RACES: Final = (OutcomeKind.CONFLICT, OutcomeKind.EXISTS)
 """Outcomes of commands whose records have changed since they were read."""
+POLL_S: Final = 0.005
+RETRY_S: Final = 0.1
+MAX_COMMANDS: Final = 100
+"""Maximum number of commands per call."""
+
+logger = logging.getLogger(__name__)
+P = TypeVar("P")
 
 
 class RecordTooLarge(TallyError):
     """The command exceeds the maximum size of a log record."""
 
     code = "payload_too_large"
-
-
-class CommandLog(Protocol):
-    """Appends commands within a deadline."""
-
-    async def append(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes,
-        key: bytes | None = None,
-        *,
-        deadline_s: float | None = None,
-    ) -> Appended:
-        """Append a record. Raises `LogUnavailable`; its subclass `unknown` if the record may be in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +69,18 @@ class WriteRequest:
         return WriteRequest(hashlib.sha256(self.command_id.encode()).hexdigest()[:40], self.content)
 
 
-class Prepared(Protocol):
-    """A write derived from records as read. Without a `command`, nothing has to be written."""
-
-    @property
-    def command(self) -> CatalogueCommand | None: ...
-
-
-P = TypeVar("P", bound=Prepared)
-
-
 class CommandWriter:
     """Appends commands of one environment. One partition orders all commands of an account."""
 
     def __init__(
         self,
         topic: Topic,
-        log: CommandLog,
-        views: OutcomeReader,
-        unknown: type[LogUnavailable],
+        log: LogWriter,
+        views: CatalogueViews,
         deadline_s: float = FOLD_DEADLINE_S,
     ) -> None:
         self._deadline_s = deadline_s
         self._topic = topic
-        self._unknown = unknown
         self._log = log
         self._views = views
         self._poll = OutcomePoll(views)
@@ -121,26 +102,27 @@ class CommandWriter:
         self,
         account: str,
         name: tuple[str, ...],
-        prepare: Callable[[dict[str, Any]], Awaitable[P]],
+        prepare: Callable[[dict[str, Any]], Awaitable[tuple[P, CatalogueCommand | None]]],
         request: WriteRequest | None = None,
     ) -> tuple[P | None, Outcome | None]:
         """Append the command that `prepare` derives from the records it reads; repeat it after a lost race.
 
-        Return the decided attempt, None if it was an earlier one with the same idempotency key, and its outcome,
-        None if nothing had to be written. `prepare` gets the members of a `Command`. `name` identifies the
-        records: their writes are serialized in this process, to avoid repeated conflicts. Raises the errors of
-        `prepare` and `record`, and `IdempotencyKeyReused`.
+        `prepare` gets the members of a `Command`, and returns its attempt and the command, None if nothing has to
+        be written. Return the decided attempt, None if it was an earlier one with the same idempotency key, and
+        its outcome, None if nothing was written. `name` identifies the records: their writes are serialized in
+        this process, to avoid repeated conflicts. Raises the errors of `prepare` and `record`, and
+        `IdempotencyKeyReused`.
         """
         request = request or WriteRequest.once()
         async with self._serialized(account, *name):
             while True:
                 prepared, outcome = None, await self.earlier(account, request)
                 if outcome is None:
-                    prepared = await prepare(self._head(account, request))
-                    if prepared.command is None:
+                    prepared, command = await prepare(self._head(account, request))
+                    if command is None:
                         await self._check_in_force(account)
                         return prepared, None
-                    outcome = _same_content(await self.record(prepared.command), request)
+                    outcome = _same_content(await self.record(command), request)
                 if outcome.kind not in RACES:
                     return prepared, outcome
                 request = request.again()
@@ -160,7 +142,7 @@ class CommandWriter:
         doubt = "was recorded"
         try:
             await self._log.append(self._topic.name, partition, value, key)
-        except self._unknown:
+        except AppendUnknown:
             doubt = "may have been recorded"
         try:
             return await self._poll.outcome(partition, command.command_id, self._deadline_s)
@@ -195,3 +177,57 @@ def _same_content(outcome: Outcome, request: WriteRequest) -> Outcome:
     if outcome.content != request.content:
         raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
     return outcome
+
+
+class OutcomePoll:
+    """Waits for the outcomes of one environment's commands."""
+
+    def __init__(self, views: CatalogueViews) -> None:
+        self._views = views
+        self._waiting: dict[int, dict[str, list[asyncio.Future[Outcome]]]] = {}
+        self._poll: asyncio.Task[None] | None = None
+
+    async def outcome(self, partition: int, command_id: str, deadline_s: float) -> Outcome:
+        """Wait for the outcome of a command. Raises `TimeoutError` after `deadline_s`."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault(partition, {}).setdefault(command_id, [])
+        waiting.append(future)
+        if self._poll is None or self._poll.done():
+            self._poll = asyncio.create_task(self._run())
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await future
+        finally:
+            waiting.remove(future)
+            if not waiting:
+                self._forget(partition, command_id)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            try:
+                await asyncio.gather(*(self._read(p, list(ids)) for p, ids in self._waiting.items()))
+                await asyncio.sleep(POLL_S)
+            except ViewsUnavailable:
+                await asyncio.sleep(RETRY_S)
+            except Exception:
+                logger.exception("reading the outcomes of commands failed")
+                await asyncio.sleep(RETRY_S)
+
+    async def _read(self, partition: int, command_ids: list[str]) -> None:
+        for at in range(0, len(command_ids), MAX_COMMANDS):
+            page = command_ids[at : at + MAX_COMMANDS]
+            for command_id, outcome in zip(page, await self._views.outcomes(partition, page), strict=True):
+                self._settle(partition, command_id, outcome)
+
+    def _settle(self, partition: int, command_id: str, outcome: Outcome | None) -> None:
+        for future in self._waiting.get(partition, {}).get(command_id, ()):
+            if outcome is not None and not future.done():
+                future.set_result(outcome)
+
+    def _forget(self, partition: int, command_id: str) -> None:
+        """Remove the command unless another caller is waiting for it."""
+        ids = self._waiting.get(partition, {})
+        if not ids.get(command_id):
+            ids.pop(command_id, None)
+        if not ids:
+            self._waiting.pop(partition, None)

@@ -1,0 +1,576 @@
+"""Creates, reads, lists, changes and deletes the records of every resource in the table.
+
+A write reads the records, composes their new documents, judges them, appends one event, and returns when the fold
+has decided it: its result is in the view, and every later read returns it. If a record has changed since it was
+read, the write is composed again from the record as it is then.
+"""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
+from libs.catalogue.pagination import ListRequest, Page, read_page
+from libs.catalogue.resource_definition import Document, Resource, Table
+from libs.catalogue.schemas.base import UNKNOWN_MEMBER, checked, unknown_members
+from libs.contracts.catalogue_events import (
+    OWN_KEY_PATTERN,
+    REF_KEY_PATTERN,
+    CatalogueCommand,
+    Outcome,
+    OutcomeKind,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+    RecordsWritten,
+    Ref,
+    Stored,
+    Write,
+)
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.tally.errors import NotFound, TallyError
+from libs.views.catalogue_views import CatalogueViews
+
+KEY_BYTES: Final = 12
+MAX_TOGETHER: Final = 100
+"""Records written by one event: their fold is one call of 2 ms at most."""
+MOST_REFERENCES: Final = 500
+"""References of a record, and parts that others can refer to: each costs its fold 2 µs of Valkey's time."""
+TITLED: Final = ("contests", "participants")
+"""Resources that audiences identify by title."""
+REF_KEY: Final = re.compile(REF_KEY_PATTERN)
+
+Refs = dict[str, Ref]
+"""References by the RFC 6901 pointer to the member that holds them."""
+Fits = Callable[[Stored], bool]
+"""The caller's precondition on the current version."""
+Change = Callable[[Document | None], Any]
+"""Returns the new body for the old document (None: new record); raises to reject the write."""
+Guard = Callable[[str, Stored], Awaitable[int]]
+"""Raises to reject the deletion of an account's record, or returns the checked version of its parent."""
+ChangeGuard = Callable[[Stored, Document], Awaitable[None]]
+"""Raises to reject the change of a record to a new document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A record to write, as read at time `at` (us): `before` is None if it does not exist.
+
+    `above` is the parent of a new record, None if the resource has no parent or the parent does not exist.
+    """
+
+    row: Resource
+    key: str
+    parent: str
+    before: Stored | None
+    above: Stored | None
+    at: int
+
+    def existing(self, fits: Fits | None = None) -> Stored:
+        """Return the record. Raises `NotFound`, and `VersionConflict` unless it `fits`."""
+        if self.before is None:
+            raise _no_such(self.row, self.key)
+        if fits is not None and not fits(self.before):
+            raise VersionConflict(f"The {self.row.singular} {self.key} has changed since; read it again.")
+        return self.before
+
+
+Compose = Callable[[Target], Document]
+"""Returns the new valid document of a record as read; raises to reject the write."""
+
+
+class Written(NamedTuple):
+    """A written record. `replayed`: an earlier request with the same idempotency key wrote it."""
+
+    stored: Stored
+    replayed: bool
+
+
+class Draft(NamedTuple):
+    """A valid write: `refs` are the references of its document."""
+
+    target: Target
+    document: Document
+    refs: Refs
+
+
+class RecordService:
+    """The records of one environment. Other accounts' records are not found.
+
+    By resource name, `guards` check deletions and `change_guards` changes, and `new_members` return the server's
+    members of new records.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        views: CatalogueViews,
+        commands: CommandWriter,
+        guards: Mapping[str, Guard] | None = None,
+        change_guards: Mapping[str, ChangeGuard] | None = None,
+        new_members: Mapping[str, Callable[[], Document]] | None = None,
+    ) -> None:
+        self.table = table
+        self._views = views
+        self._commands = commands
+        self._guards = guards or {}
+        self._change_guards = change_guards or {}
+        self._new_members = new_members or {}
+
+    async def get(self, row: Resource, account: str, key: str) -> Stored:
+        """Return a record. Raises `NotFound`."""
+        stored = await self._views.get(account, row.name, key)
+        if stored is None:
+            raise _no_such(row, key)
+        return stored
+
+    async def page(self, row: Resource, account: str, request: ListRequest, parent: str = "") -> Page:
+        """Return a page of a list. Raises `NotFound` if the parent does not exist, `ValidationFailed` for a broken
+        token."""
+        if row.parent is not None:
+            await self.get(self.table[row.parent], account, parent)
+        return await read_page(self._views, account, row, parent, request)
+
+    async def earlier(self, row: Resource, account: str, request: WriteRequest) -> Written | None:
+        """Return the record written by an earlier request with the same idempotency key. Raises as `create`."""
+        outcome = await self._commands.earlier(account, request)
+        return None if outcome is None else _written(row, "", (), outcome)[0]
+
+    async def create(
+        self,
+        row: Resource,
+        account: str,
+        body: Document,
+        request: WriteRequest,
+        *,
+        parent: str = "",
+        key: str = "",
+        owned: Document | None = None,
+    ) -> Written:
+        """Create a record, with a random key unless `key` is given; `owned` are the server's members.
+
+        Raises `ValidationFailed`, `NotFound` (the parent), `IdempotencyKeyReused`, `VersionConflict` (a given key
+        exists), and the errors of `CommandWriter.record`.
+        """
+        is_first = True
+
+        async def read(key: str) -> Stored | None:
+            """Read the record only after the fold has found that it exists."""
+            nonlocal is_first
+            stored, is_first = None if is_first else await self._read(row, account, key), False
+            return stored
+
+        def compose(target: Target) -> Document:
+            if target.before is not None:
+                raise VersionConflict(f"The {row.singular} {target.key} already exists.")
+            members = self._new_members[row.name]() if row.name in self._new_members else {}
+            return self._document(target, body, owned=members | (owned or {}), others=_owned(row, body))
+
+        key = key or secrets.token_hex(KEY_BYTES)
+        return await self._write(row, account, key, compose, request, parent=parent, read=read)
+
+    async def patch(
+        self, row: Resource, account: str, key: str, patch: Document, fits: Fits | None = None
+    ) -> Stored:
+        """Merge `patch` (RFC 7396) into the record; a patch without changes writes nothing.
+
+        Raises as `create`, `VersionConflict` unless the record `fits`, `InUse` if the patch removes a part that
+        others reference, and the errors of the row's `judge`.
+        """
+        unknown = _owned(row, patch) + unknown_members(row.schema, patch)
+
+        def compose(target: Target) -> Document:
+            if target.before is None and unknown:
+                raise ValidationFailed(unknown)
+            before = target.existing(fits).document
+            merged = keep_item_members(row.kept, before, merge_patch(before, patch))
+            return self._document(target, merged, others=unknown)
+
+        return (await self._write(row, account, key, compose)).stored
+
+    async def change(
+        self,
+        row: Resource,
+        account: str,
+        key: str,
+        change: Callable[[Document], Any],
+        owned: Document | None = None,
+    ) -> Stored:
+        """Change a record as `patch`, with the body that `change` returns; `change` may raise to reject the write.
+
+        `owned` are the server's members.
+        """
+
+        def compose(target: Target) -> Document:
+            return self._document(target, change(target.existing().document), owned=owned)
+
+        return (await self._write(row, account, key, compose)).stored
+
+    async def amend(
+        self,
+        row: Resource,
+        account: str,
+        key: str,
+        change: Callable[[Document], Document],
+        request: WriteRequest | None = None,
+    ) -> Written:
+        """Change a record on behalf of the server: `change` returns the whole document, also the owned members.
+
+        It may raise to reject the write. Without changes nothing is written.
+        """
+        return await self._write(
+            row, account, key, lambda target: change(target.existing().document), request or WriteRequest.once()
+        )
+
+    async def put(
+        self, row: Resource, account: str, key: str, body: Document, *, parent: str, fits: Fits | None = None
+    ) -> tuple[Stored, Stored | None]:
+        """Replace the record by `body`, or create it.
+
+        Return the new and the old record. Without changes nothing is written. Raises as `create` and `patch`.
+        """
+        before: Stored | None = None
+
+        def compose(target: Target) -> Document:
+            nonlocal before
+            before = target.before
+            _require_fit(target, fits)
+            return self._document(target, body, others=_owned(row, body))
+
+        written = await self._write(row, account, key, compose, parent=parent)
+        return written.stored, before
+
+    async def merge(
+        self, row: Resource, account: str, key: str, patch: Document, fits: Fits | None = None
+    ) -> Stored:
+        """Merge `patch` into the record as `patch`, or into an empty one if there is none. Raises as `put`."""
+        unknown = _owned(row, patch) + unknown_members(row.schema, patch)
+
+        def compose(target: Target) -> Document:
+            _require_fit(target, fits)
+            before = {} if target.before is None else target.before.document
+            return self._document(target, merge_patch(before, patch), others=unknown)
+
+        return (await self._write(row, account, key, compose)).stored
+
+    async def place(self, row: Resource, account: str, key: str, body: Document, request: WriteRequest) -> Written:
+        """Create or replace the record at a key chosen by the account, also without changes.
+
+        It is new if `created` equals `updated`. Raises as `create`, and `ValidationFailed` for an invalid key.
+        """
+        if not re.fullmatch(OWN_KEY_PATTERN, key):
+            raise ValidationFailed([Problem("", "a key is 1 to 130 of A-Z a-z 0-9 _ . ~ -, and not . or ..")])
+
+        def compose(target: Target) -> Document:
+            return self._document(target, body, others=_owned(row, body))
+
+        return await self._write(row, account, key, compose, request, always=True)
+
+    async def write_together(
+        self, row: Resource, account: str, parent: str, changes: Sequence[tuple[str, Change]]
+    ) -> list[Stored]:
+        """Write several records of one parent atomically; each pair holds a key ("": new record) and its change.
+
+        Raises as `create` and `patch`, with pointers that start with the index in `changes`, and
+        `ValidationFailed` for a key of another parent, a duplicate, or too many changes.
+        """
+        if len(changes) > MAX_TOGETHER:
+            raise ValidationFailed([Problem("", f"at most {MAX_TOGETHER} records can be written together")])
+
+        async def prepare(head: dict[str, Any]) -> tuple[list[Draft], CatalogueCommand]:
+            above = await self.get(self.table[row.parent or ""], account, parent)
+            found = await asyncio.gather(*(self._read(row, account, key) for key, _ in changes))
+            drafts: list[Draft] = []
+            problems: list[Problem] = []
+            for index, (before, (key, change)) in enumerate(zip(found, changes, strict=True)):
+                target = Target(row, key or secrets.token_hex(KEY_BYTES), parent, before, above, head["at"])
+                try:
+                    _require_own(target, key, [draft.target.key for draft in drafts])
+                    body = change(None if before is None else before.document)
+                    drafts.append(draft_of(self.table, target, self._document(target, body), f"/{index}"))
+                except ValidationFailed as error:
+                    problems += (
+                        Problem(f"/{index}{each['pointer']}", each["message"]) for each in error.data["errors"]
+                    )
+            if problems:
+                raise ValidationFailed(problems)
+            drafts = [await self._enforced(account, draft) for draft in drafts]
+            return drafts, RecordsWritten(**head, writes=tuple(self._event_write(draft) for draft in drafts))
+
+        decided = await self._commands.write(account, (row.name, f"{parent}/"), prepare)
+        return [written.stored for written in _written(row, parent, *decided)]
+
+    async def delete(self, row: Resource, account: str, key: str, fits: Fits | None = None) -> None:
+        """Delete a record and its children. Raises `NotFound`, `VersionConflict`, `InUse`, or as its guard."""
+        guard = self._guards.get(row.name)
+
+        async def prepare(head: dict[str, Any]) -> tuple[None, CatalogueCommand]:
+            before = await self._read(row, account, key)
+            stored = Target(row, key, "", before, None, head["at"]).existing(fits)
+            if row.judge_deletion is not None:
+                row.judge_deletion(stored.document)
+            is_checked = fits is not None or row.judge_deletion is not None
+            return None, RecordDeleted(
+                **head,
+                resource=row.name,
+                key=key,
+                expected_version=stored.version if is_checked else None,
+                expected_parent=None if guard is None else await guard(account, stored),
+                contest=_contest_of(row, key, stored.parent),
+            )
+
+        _, outcome = await self._commands.write(account, (row.name, key), prepare)
+        if outcome is not None and outcome.kind is not OutcomeKind.OK:
+            raise _refusal(row, key, "", outcome, {})
+
+    async def _write(
+        self,
+        row: Resource,
+        account: str,
+        key: str,
+        compose: Compose,
+        request: WriteRequest | None = None,
+        *,
+        parent: str = "",
+        always: bool = False,
+        read: Callable[[str], Awaitable[Stored | None]] | None = None,
+    ) -> Written:
+        """Write the document that `compose` returns, `always` or if it is not the current one."""
+
+        async def prepare(head: dict[str, Any]) -> tuple[list[Draft], CatalogueCommand | None]:
+            before, above = await (read(key) if read is not None else self._read(row, account, key)), None
+            if before is None and row.parent is not None:
+                above = await self._read(self.table[row.parent], account, parent)
+            own_parent = parent if before is None else before.parent
+            target = Target(row, key, own_parent, before, above, head["at"])
+            draft = draft_of(self.table, target, compose(target))
+            if before is not None and draft.document == before.document and not always:
+                return [draft], None
+            if before is not None and row.name in self._change_guards:
+                await self._change_guards[row.name](before, draft.document)
+            draft = await self._enforced(account, draft)
+            members = head | self._payload(draft)
+            if before is None:
+                return [draft], RecordCreated(**members)
+            return [draft], RecordChanged(**members, expected_version=before.version)
+
+        decided = await self._commands.write(account, (row.name, key), prepare, request)
+        return _written(row, parent, *decided)[0]
+
+    async def _read(self, row: Resource, account: str, key: str) -> Stored | None:
+        return await self._views.get(account, row.name, key) if key else None
+
+    def _document(
+        self, target: Target, body: Any, *, owned: Document | None = None, others: Iterable[Problem] = ()
+    ) -> Document:
+        """Validate `body` as the target's new document, with the problems in `others`.
+
+        `owned` replaces the server's members, which otherwise stay. Raises `ValidationFailed`, `NotFound` for a
+        missing parent, and the errors of the row's `judge`.
+        """
+        row, above = target.row, target.above
+        old = None if target.before is None else target.before.document
+        document = validated(row, body, [*others, *_blank_title(row, old, body)])
+        document |= {name: old[name] for name in row.schema.owned if name in old} if old is not None else {}
+        document |= owned or {}
+        if old is None and row.parent is not None:
+            if above is None:
+                raise _no_such(self.table[row.parent], target.parent)
+            if row.complete is not None:
+                row.complete(document, above.document)
+        if row.arrange is not None:
+            row.arrange(old, document, target.at)
+        if old is not None and row.judge is not None and document != old:
+            row.judge(old, document)
+        return document
+
+    async def _enforced(self, account: str, draft: Draft) -> Draft:
+        """Return the draft without references to other accounts' shared records, which are not enforced.
+
+        References that the record had before stay allowed if their target is no longer shared.
+        """
+        target = draft.target
+        before = target.before
+        held = {} if before is None else self.table.references(target.row, before.document, before.parent)
+        shared = [await self._is_shared(account, ref, held.values()) for ref in draft.refs.values()]
+        kept = zip(draft.refs.items(), shared, strict=True)
+        return draft._replace(refs={where: ref for (where, ref), is_shared in kept if not is_shared})
+
+    async def _is_shared(self, account: str, ref: Ref, held: Collection[Ref]) -> bool:
+        row = self.table.get(ref[0])
+        if row is None or row.shared is None or await self._views.get(account, *ref) is not None:
+            return False
+        return ref in held or await find_shared(self._views, row, ref[1]) is not None
+
+    def _payload(self, draft: Draft) -> dict[str, Any]:
+        """Return the members of the event that writes the draft."""
+        target, document, refs = draft
+        row = target.row
+        return {
+            "resource": row.name,
+            "key": target.key,
+            "record": orjson.dumps(document).decode(),
+            "parent": (row.parent, target.parent) if row.parent is not None else None,
+            "contest": _contest_of(row, target.key, target.parent),
+            "refs": tuple(dict.fromkeys(refs.values())),
+            "offers": self.table.offers(row, document, target.key),
+            "due": row.due(document),
+            "sort_key": row.sort_key(document),
+        }
+
+    def _event_write(self, draft: Draft) -> Write:
+        before = draft.target.before
+        return Write(**self._payload(draft), expected_version=None if before is None else before.version)
+
+
+def draft_of(table: Table, target: Target, document: Document, where: str = "") -> Draft:
+    """Collect the references of a valid document, their pointers below `where`.
+
+    Raises `ValidationFailed` for references with impossible keys, and for too many.
+    """
+    refs = table.references(target.row, document, target.parent)
+    nameless = [(at, ref) for at, ref in refs.items() if not REF_KEY.fullmatch(ref[1])]
+    if nameless:
+        raise ValidationFailed(Problem(at, _unknown_reference(*ref)) for at, ref in nameless)
+    if len(refs) + len(table.offers(target.row, document, target.key)) > MOST_REFERENCES:
+        message = f"at most {MOST_REFERENCES} references, and parts that others can refer to, are possible"
+        raise ValidationFailed([Problem("", message)])
+    return Draft(target, document, {where + at: ref for at, ref in refs.items()})
+
+
+async def find_shared(views: CatalogueViews, row: Resource, key: str) -> tuple[str, Stored] | None:
+    """Return a record that its account shares with all others, such as an image for public use, with its owner."""
+    owner = None if row.shared is None else await views.find_owner(row.name, key)
+    stored = None if owner is None else await views.get(owner, row.name, key)
+    if owner is None or stored is None or row.shared is None or not row.shared(stored.document):
+        return None
+    return owner, stored
+
+
+async def find_usable(views: CatalogueViews, row: Resource, account: str, key: str) -> tuple[str, Stored] | None:
+    """Return the account's own record, or one shared by another account, with its owner."""
+    own = await views.get(account, row.name, key)
+    return (account, own) if own is not None else await find_shared(views, row, key)
+
+
+def validated(row: Resource, body: Any, others: Iterable[Problem] = ()) -> Document:
+    """Return the canonical document. Raises `ValidationFailed`, also for any problems in `others`."""
+    return checked(row.schema, body, others).stored()
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch (RFC 7396) to a copy of `target`: objects merge, others replace, null removes."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged
+
+
+def keep_item_members(kept: Mapping[str, tuple[str, ...]], before: Document, after: Document) -> Document:
+    """Return `after`, whose list items keep the members in `kept` (by list) of the old item with the same `id`.
+
+    A value in `after`, also null, takes precedence.
+    """
+
+    def items(members: tuple[str, ...], old: Any, new: Any) -> Any:
+        if not isinstance(old, list) or not isinstance(new, list):
+            return new
+        held = {item["id"]: {name: item[name] for name in members if name in item} for item in old}
+        return [held.get(str(item.get("id")), {}) | item if isinstance(item, dict) else item for item in new]
+
+    return after | {name: items(kept[name], before.get(name), after[name]) for name in kept.keys() & after.keys()}
+
+
+def _owned(row: Resource, body: Document) -> list[Problem]:
+    """Return a problem for each member of `body` that only the server writes."""
+    return [Problem(f"/{name}", UNKNOWN_MEMBER) for name in sorted(row.schema.owned & body.keys())]
+
+
+def _blank_title(row: Resource, old: Document | None, body: Any) -> Iterator[Problem]:
+    """Yield a problem for a new title without a visible character; one stored earlier may be sent back."""
+    title = body.get("title") if isinstance(body, dict) and row.name in TITLED else None
+    if isinstance(title, str) and not title.strip() and (old is None or old.get("title") != title):
+        yield Problem("/title", "must not be blank")
+
+
+def _require_fit(target: Target, fits: Fits | None) -> None:
+    """Raise `VersionConflict` unless there is a record that fits, if the caller has a precondition."""
+    if fits is not None and (target.before is None or not fits(target.before)):
+        raise VersionConflict(f"The {target.row.singular} {target.key} has changed since; read it again.")
+
+
+def _require_own(target: Target, key: str, taken: Sequence[str]) -> None:
+    """Check that an existing record of a joint write belongs to its parent and occurs once."""
+    if not key:
+        return
+    stored, singular = target.existing(), target.row.singular
+    if stored.parent != target.parent:
+        raise ValidationFailed([Problem("", f"the {singular} {key} belongs to another parent")])
+    if key in taken:
+        raise ValidationFailed([Problem("", f"the {singular} {key} occurs twice")])
+
+
+def _contest_of(row: Resource, key: str, parent: str) -> str | None:
+    """Return the contest whose configuration version a change of this record raises."""
+    match row.contest:
+        case "self":
+            return key
+        case "parent":
+            return parent
+    return None
+
+
+def _written(row: Resource, parent: str, drafts: Sequence[Draft] | None, outcome: Outcome | None) -> list[Written]:
+    """Return the written records, or the unchanged ones. Raises the API error of a rejected write."""
+    drafts = drafts or ()
+    if outcome is None:
+        return [Written(draft.target.existing(), replayed=False) for draft in drafts]
+    keys = [draft.target.key for draft in drafts]
+    if outcome.kind is not OutcomeKind.OK:
+        missing = next((key for key in keys if (row.name, key) in outcome.refs), "")
+        refs = {where: ref for draft in drafts for where, ref in draft.refs.items()}
+        raise _refusal(row, missing, parent, outcome, refs)
+    if keys != [stored.key for stored in outcome.written]:
+        return [Written(stored, replayed=True) for stored in outcome.written]
+    return [
+        Written(replace(stored, record=stored.record or orjson.dumps(draft.document).decode()), replayed=False)
+        for stored, draft in zip(outcome.written, drafts, strict=True)
+    ]
+
+
+def _refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) -> TallyError:
+    """Return the API error for the outcome of a rejected write; lost races are repeated instead."""
+    match outcome.kind:
+        case OutcomeKind.IN_USE:
+            return InUse(outcome.refs)
+        case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
+            return _no_such(row, key)
+        case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
+            return NotFound(f"{row.parent.capitalize()} {parent} not found.")
+        case OutcomeKind.MISSING:
+            missing = set(outcome.refs)
+            problems = [Problem(where, _unknown_reference(*ref)) for where, ref in refs.items() if ref in missing]
+            problems = problems or [Problem("", _unknown_reference(*ref)) for ref in outcome.refs]
+            return UnknownReferences(problems, outcome.refs)
+    return TallyError(f"unexpected outcome {outcome.kind!r}")
+
+
+def _unknown_reference(resource: str, key: str) -> str:
+    """Return the message for a reference to a missing record, or to a missing part of its parent."""
+    singular = resource.rpartition("/")[2].removesuffix("s").replace("_", " ")
+    return f"there is no {singular} {key.rpartition('/')[2]}; create it first, or name another"
+
+
+def _no_such(row: Resource, key: str) -> NotFound:
+    return NotFound(f"{row.singular.capitalize()} {key} not found.")
