@@ -20,6 +20,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from tests.support.failure_list import list_failures
 from tests.support.marks import add_marks, check_is_not_pure
+from tests.support.programs import Programs, list_left_out, must_be_complete
 from tests.support.shared_servers import Kind, SharedServers, shared_servers, stop_servers, use_given_servers
 from tests.support.workers import FileScheduling, number_of_workers, slow_files_first
 
@@ -35,6 +36,8 @@ hypothesis.load_profile(os.environ.get("TALLY_TESTS_PROFILE", "short"))
 CLUSTERED = {"TALLY_KAFKA_REPLICATION_FACTOR": "3", "TALLY_PRODUCE_DEADLINE_MS": "30000"}
 """Settings of processes that use three brokers, on a busy machine."""
 DIRECTORY = pytest.StashKey[Path]()
+INSTALLATIONS = "installations"
+"""The file that lists them, in `DIRECTORY`."""
 CURRENT = pytest.StashKey[pytest.Item]()
 
 
@@ -95,6 +98,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     yield
     list_failures(terminalreporter)
+    list_left_out(terminalreporter, terminalreporter.config.stash[DIRECTORY] / INSTALLATIONS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that had to be complete and left tests out."""
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    if reporter and reporter.getreports("skipped") and must_be_complete():
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def programs(pytestconfig: pytest.Config) -> Programs:
+    """Find programs that are no part of Python's packages: `programs.path(CLAMD)`, or the test is left out."""
+    return Programs(pytestconfig.stash[DIRECTORY] / INSTALLATIONS, pytestconfig)
 
 
 @pytest.fixture(scope="session")

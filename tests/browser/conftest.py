@@ -1,6 +1,6 @@
 """The whole service with a Valkey of its own, which tests restart, and the system's Chromium."""
 
-import shutil
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from functools import partial
@@ -15,10 +15,11 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.browser_contexts import Contexts
-from tests.support.browser_types import ARGUMENTS, CHROMIUM, LAPTOP, Issue, Visit
+from tests.support.browser_types import ARGUMENTS, LAPTOP, Issue, Visit
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.http_clients import http_client
+from tests.support.programs import CHROMIUM, Programs
 from tests.support.stack_keys import new_key
 from tests.support.voting import Api
 
@@ -62,10 +63,8 @@ def issue(stack: Supervisor) -> Issue:
 
 
 @pytest.fixture(scope="package")
-async def chromium() -> AsyncIterator[Browser]:
-    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if path is None:
-        pytest.fail(f"No Chromium is on the PATH ({', '.join(CHROMIUM)}). `apt-get install chromium` brings one.")
+async def chromium(programs: Programs) -> AsyncIterator[Browser]:
+    path = await asyncio.to_thread(programs.path, CHROMIUM)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser

@@ -7,7 +7,6 @@ from playwright.async_api import Page
 
 from libs.catalogue.api_keys import IssuedKey
 
-CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS: Final = (
     "--headless",
     "--no-sandbox",

@@ -15,8 +15,8 @@ STREAM_MAX_BYTES = 1 << 20
 
 
 @asynccontextmanager
-async def clamd(directory: Path) -> AsyncIterator[str]:
-    """Run clamd as the current user; yield its `clamd://` URL. Debian's package is clamav-daemon."""
+async def clamd(program: str, directory: Path) -> AsyncIterator[str]:
+    """Run clamd as the current user; yield its `clamd://` URL."""
     database, (port,) = directory / "database", free_ports(1)
     database.mkdir()
     (database / "tally.ndb").write_text(f"Tally.Test:0:*:{MALWARE.hex()}\n")
@@ -34,7 +34,7 @@ async def clamd(directory: Path) -> AsyncIterator[str]:
     config = directory / "clamd.conf"
     config.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     process = await asyncio.create_subprocess_exec(
-        "clamd", "--config-file", str(config), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        program, "--config-file", str(config), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
 
     async def answers() -> bool:

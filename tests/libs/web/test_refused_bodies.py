@@ -2,7 +2,6 @@
 
 import asyncio
 import http.client
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import requests
 
 from tests.libs.web.limited_app import an_app, greet
 from tests.support.eventually import eventually
+from tests.support.programs import CURL, Programs
 from tests.support.serving import served
 
 MIB = 1 << 20
@@ -59,12 +59,18 @@ def by_curl_that_sends_at_once(url: str, body: bytes) -> int:
     return by_curl(url, body, "--header", "Expect:")
 
 
-CLIENTS = [by_httpx, by_httpx_in_chunks, by_requests, by_http_client, by_a_plain_socket]
-if shutil.which("curl"):
-    CLIENTS += [by_curl, by_curl_that_sends_at_once]
+OF_CURL = [by_curl, by_curl_that_sends_at_once]
+CLIENTS = [by_httpx, by_httpx_in_chunks, by_requests, by_http_client, by_a_plain_socket, *OF_CURL]
 
 
-@pytest.mark.parametrize("ask", CLIENTS)
+@pytest.fixture(params=CLIENTS)
+def ask(request: pytest.FixtureRequest, programs: Programs) -> Callable[[str, bytes], int]:
+    client: Callable[[str, bytes], int] = request.param
+    if client in OF_CURL:
+        programs.path(CURL)
+    return client
+
+
 async def test_a_refusal_reaches_who_is_still_sending(ask: Callable[[str, bytes], int]) -> None:
     async with served(an_app()) as server:
         for size in (MIB + 100_000, 9 * MIB):
@@ -72,7 +78,6 @@ async def test_a_refusal_reaches_who_is_still_sending(ask: Callable[[str, bytes]
                 assert await asyncio.to_thread(ask, f"{server.url}{path}", b"a" * size) == status, (path, size)
 
 
-@pytest.mark.parametrize("ask", CLIENTS)
 async def test_who_sends_a_body_on_one_connection_too_many_reads_why(ask: Callable[[str, bytes], int]) -> None:
     async with served(an_app(), http_max_connections_per_address=1) as server:
         holder = await server.open()
