@@ -1,6 +1,6 @@
 """`python -m services.catalogue`: runs the catalogue service alone."""
 
-from libs.web.http_service import run_alone
+from libs.web.server.http_service import run_alone
 from services.catalogue.app import open_module
 from services.catalogue.settings import Settings
 

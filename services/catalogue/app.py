@@ -38,7 +38,7 @@ from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.http_service import ByVotes, Complete, HttpModule
+from libs.web.server.http_service import ByVotes, Complete, HttpModule
 from libs.web.sessions import Sessions
 from services.catalogue.account_routes import account_router
 from services.catalogue.closed_contest_guard import ClosedContests

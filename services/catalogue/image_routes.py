@@ -15,10 +15,10 @@ from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey, IfMatch
 from libs.web.errors import MethodNotAllowed, allow
 from libs.web.form_schemas import as_fields
-from libs.web.http_service import Complete
 from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, Schema, answers, named
 from libs.web.request_parsing import read_object
+from libs.web.server.http_service import Complete
 from libs.web.typed_routes import Permitted, TypedRoute
 from services.catalogue.image_forms import FORM, TEXTS, name_at, read_form, titled
 from services.catalogue.images import Images

@@ -1,6 +1,6 @@
 """`python -m services.dashboard`: the pages as a process of its own, behind one origin with the API."""
 
-from libs.web.http_service import run_alone
+from libs.web.server.http_service import run_alone
 from services.dashboard.app import open_module
 from services.dashboard.settings import Settings
 

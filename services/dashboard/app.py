@@ -18,7 +18,7 @@ from libs.views.idempotency_keys import RequestKeys
 from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.health import Check
-from libs.web.http_service import HttpModule
+from libs.web.server.http_service import HttpModule
 from libs.web.sessions import Sessions
 from services.dashboard.pages import page_routes
 from services.dashboard.qr_codes import code_route

@@ -5,7 +5,7 @@ import gc
 if __name__ == "__main__":
     gc.disable()  # until it serves: collections took a seventh of the CPU time of a start
 
-from libs.web.http_service import run_process
+from libs.web.server.http_service import run_process
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
 

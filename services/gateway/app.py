@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from libs.deployment.identity_guard import open_guard
 from libs.telemetry.tracing import Tracing
-from libs.web.http_service import HttpModule, build_app
+from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.app import open_module as open_catalogue
 from services.dashboard.app import open_module as open_dashboard
 from services.gateway.asyncapi_page import asyncapi_module

@@ -12,7 +12,7 @@ import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from libs.web.http_service import HttpModule
+from libs.web.server.http_service import HttpModule
 from services.gateway.html_pages import HTML, PAGE, Accept, page_for
 
 REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from libs.web.http_service import HttpModule
+from libs.web.server.http_service import HttpModule
 from services.gateway.html_pages import HEADERS, HTML, PAGE, Accept, page_for
 
 LINKS: Final = {

@@ -1,6 +1,6 @@
 """`python -m services.ingestion`: ingestion as a process of its own."""
 
-from libs.web.http_service import run_alone
+from libs.web.server.http_service import run_alone
 from services.ingestion.app import open_module
 from services.ingestion.settings import Settings
 

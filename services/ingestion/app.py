@@ -33,7 +33,7 @@ from libs.voting.record_reader import cast_reader
 from libs.voting.service_factory import SINGLE_RECORD_BYTES, create_voting_service
 from libs.voting.source_reports import SourceReporter
 from libs.web.auth import Authenticator
-from libs.web.http_service import HttpModule
+from libs.web.server.http_service import HttpModule
 from libs.web.sessions import Sessions
 from services.ingestion.purchase_read_routes import purchase_read_router
 from services.ingestion.purchase_routes import purchase_router

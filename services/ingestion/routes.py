@@ -9,7 +9,6 @@ from starlette.responses import Response
 from libs.contracts.position_token import encode_positions
 from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
-from libs.web.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
 from libs.web.openapi import (
@@ -24,6 +23,7 @@ from libs.web.openapi import (
     takes,
 )
 from libs.web.request_parsing import integer_parameter
+from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.typed_routes import Permitted, TypedRoute
 from services.ingestion.batch_parsing import NDJSON
 from services.ingestion.vote_endpoints import Voting

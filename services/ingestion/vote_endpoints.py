@@ -20,9 +20,9 @@ from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.client_address import Proxies
-from libs.web.direct_routes import DirectCycle
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
 from libs.web.request_parsing import declared_size, read_body, require_json
+from libs.web.server.direct_routes import DirectCycle
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
 from services.ingestion.vote_forms import MAX_VOTE_BYTES, VOTE_ID_TEXT, VoteForm, check_vote, parse_vote
 from services.ingestion.voter_pseudonyms import command, new_vote_id

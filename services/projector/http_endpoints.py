@@ -11,7 +11,7 @@ from libs.storage.object_store import Store
 from libs.views.client import Valkey
 from libs.web.health import Check, health_routes
 from libs.web.metrics import metrics_route
-from libs.web.side_server import serve_in_background
+from libs.web.server.background_server import serve_in_background
 from services.projector.settings import Settings
 
 

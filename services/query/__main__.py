@@ -1,6 +1,6 @@
 """`python -m services.query`: the query service as a process of its own."""
 
-from libs.web.http_service import run_alone
+from libs.web.server.http_service import run_alone
 from services.query.app import open_module
 from services.query.settings import Settings
 

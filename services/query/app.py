@@ -21,7 +21,7 @@ from libs.views.request_counters import RateCounters
 from libs.views.timeline import Timeline
 from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
-from libs.web.http_service import HttpModule
+from libs.web.server.http_service import HttpModule
 from libs.web.sessions import Sessions
 from services.query.certificate_endpoint import CertificateDownload
 from services.query.historical_counts import PastCounts

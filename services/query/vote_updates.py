@@ -14,8 +14,8 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require
-from libs.web.direct_routes import DirectCycle
 from libs.web.etags import not_modified
+from libs.web.server.direct_routes import DirectCycle
 from services.query.contest_sums import NO_POSITIONS
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Header

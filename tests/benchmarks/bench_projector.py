@@ -30,7 +30,7 @@ from libs.views.function_loading import load_functions, open_valkey
 from libs.views.partition_reads import Group, Mark
 from libs.views.vote_views import VoteViews
 from libs.views.votes_apply_items import fold_items
-from libs.web.http_service import tune_garbage_collector
+from libs.web.server.http_service import tune_garbage_collector
 from tests.benchmarks.alone import show
 from tests.benchmarks.cpu import CpuMeter
 from tests.benchmarks.measurement import OURS, Measurement, Party, Run

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from libs.web.http_service import Server
+from libs.web.server.http_service import Server
 from libs.web.settings import HttpSettings
 
 

@@ -22,8 +22,8 @@ from libs.legacy.routes.parameter_parsing import FORMS, read_parameters
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, require
-from libs.web.http_service import Complete
 from libs.web.openapi import LEGACY_ANSWERS, needs, parameter
+from libs.web.server.http_service import Complete
 
 
 class Images(Protocol):

@@ -7,8 +7,8 @@ from fastapi import Header
 from fastapi.sse import EventSourceResponse
 from pydantic import WithJsonSchema
 
-from libs.web.asgi_routes import StreamRoute
 from libs.web.openapi import COMPONENT, Schema, answers, needs, problems
+from libs.web.server.asgi_routes import StreamRoute
 from services.query.routes import DetailsFlag, ReceiptOfVote, SourcesFlag
 from services.query.streams.endpoints import CountStream, PublicStream
 

@@ -19,8 +19,8 @@ from libs.web.client_address import Proxies
 from libs.web.errors import TABLE, Forbidden, Unauthorized, handle_errors, problem_response
 from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.health import health_routes
-from libs.web.http_middleware import HttpMiddleware
 from libs.web.request_parsing import read_body
+from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.tracing import Traced
 from tests.libs.web.fake_keys import Key, Keys
 

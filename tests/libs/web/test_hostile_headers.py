@@ -18,7 +18,6 @@ from libs.web.byte_ranges import Span, attachment, requested_range
 from libs.web.client_address import Proxies, parse_hop
 from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
 from libs.web.etags import matches, not_modified, precondition_fails
-from libs.web.http_middleware import HttpMiddleware
 from libs.web.request_ids import request_id
 from libs.web.request_parsing import (
     declared_size,
@@ -28,6 +27,7 @@ from libs.web.request_parsing import (
     require_json,
     stream_body,
 )
+from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.sessions import COOKIE, Sessions
 from tests.libs.web.fake_keys import Key, Keys
 from tests.support.hostile import ask, mutated, mutated_text

@@ -15,8 +15,8 @@ from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
 from libs.web.errors import RateLimited
-from libs.web.http_service import HttpModule, build_app
 from libs.web.rate_limits import WINDOW_S, RateLimits
+from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.libs.web.fake_keys import Key, Keys
 from tests.support.eventually import eventually

@@ -15,8 +15,8 @@ from libs.local_stack.servers import Addresses, Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
 from libs.storage.object_store import Store, environment_files, open_store
-from libs.web.http_middleware import HttpMiddleware
-from libs.web.http_service import build_app
+from libs.web.server.http_middleware import HttpMiddleware
+from libs.web.server.http_service import build_app
 from services.catalogue.app import open_module
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue

@@ -15,8 +15,8 @@ from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title
 from libs.local_stack.servers import Servers
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.http_middleware import HttpMiddleware
-from libs.web.http_service import HttpModule, build_app
+from libs.web.server.http_middleware import HttpMiddleware
+from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.routes import build_router
 from tests.support.catalogue import open_catalogue
 from tests.support.voting import code

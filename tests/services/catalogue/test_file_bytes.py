@@ -16,8 +16,8 @@ from libs.storage.object_store import StorageUnavailable, Store, environment_fil
 from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
-from libs.web.http_middleware import HttpMiddleware
-from libs.web.http_service import HttpModule, build_app
+from libs.web.server.http_middleware import HttpMiddleware
+from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.file_content_routes import file_content_router
 from services.catalogue.files import Files
 from services.catalogue.upload_urls import UploadUrls

@@ -18,7 +18,7 @@ from libs.legacy.routes.images import MOST_FIELDS
 from libs.legacy.routes.parameter_parsing import FORMS, from_form, read_parameters
 from libs.web.errors import handle_errors
 from libs.web.form_parsing import open_form
-from libs.web.http_middleware import HttpMiddleware
+from libs.web.server.http_middleware import HttpMiddleware
 from services.catalogue.image_forms import read_form
 from tests.support.hostile import Answer, ask, mutated
 

@@ -11,8 +11,8 @@ import pytest
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.local_stack.servers import Servers
 from libs.web.errors import TABLE
-from libs.web.http_middleware import HttpMiddleware
-from libs.web.http_service import build_app
+from libs.web.server.http_middleware import HttpMiddleware
+from libs.web.server.http_service import build_app
 from services.catalogue.app import open_module
 from services.catalogue.settings import Settings
 from tests.support.catalogue import Catalogue, open_catalogue

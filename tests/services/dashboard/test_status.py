@@ -14,8 +14,8 @@ import pytest
 from libs.monitoring.health_problems import as_json
 from libs.monitoring.projection_names import ProjectionName, projections_of
 from libs.storage.object_store import open_store
-from libs.web.http_middleware import HttpMiddleware
-from libs.web.http_service import build_app
+from libs.web.server.http_middleware import HttpMiddleware
+from libs.web.server.http_service import build_app
 from services.dashboard.app import open_module
 from services.dashboard.settings import Settings
 from services.dashboard.status_models import OperationsStatus

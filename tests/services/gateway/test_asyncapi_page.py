@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from libs.contracts.asyncapi import asyncapi_document
-from libs.web.http_middleware import HttpMiddleware
+from libs.web.server.http_middleware import HttpMiddleware
 from services.gateway.app import DESCRIPTION, TAGS, build
 from services.gateway.asyncapi_page import asyncapi_module, asyncapi_page
 

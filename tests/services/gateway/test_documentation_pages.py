@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from libs.web.http_middleware import HttpMiddleware
+from libs.web.server.http_middleware import HttpMiddleware
 from services.gateway.app import build
 
 FOREIGN = re.compile(r"(?:https?:)?//[a-z0-9.-]+", re.IGNORECASE)

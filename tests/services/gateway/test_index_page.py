@@ -5,8 +5,8 @@ import re
 import httpx
 
 from libs.web.client_address import Proxies
-from libs.web.http_middleware import HttpMiddleware
 from libs.web.rate_limits import RateLimits
+from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.settings import HostSettings
 from services.gateway.app import VERSION, build
 from services.gateway.index_page import LINKS, index_module

@@ -24,7 +24,7 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
 from libs.views.function_loading import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
-from libs.web.http_middleware import HttpMiddleware
+from libs.web.server.http_middleware import HttpMiddleware
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
 from services.projector.app import run

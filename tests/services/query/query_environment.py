@@ -45,8 +45,8 @@ from libs.views.reply_types import FoldInput
 from libs.views.timeline import MINUTE_MS
 from libs.views.vote_views import VoteViews
 from libs.web.client_address import Proxies
-from libs.web.http_middleware import HttpMiddleware
-from libs.web.http_service import HttpModule, build_app
+from libs.web.server.http_middleware import HttpMiddleware
+from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.app import environment_of
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings as CatalogueSettings

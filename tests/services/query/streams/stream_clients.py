@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import orjson
 
-from libs.web.asgi_routes import AsgiRoute
-from libs.web.http_middleware import HttpMiddleware
-from libs.web.http_service import Server
+from libs.web.server.asgi_routes import AsgiRoute
+from libs.web.server.http_middleware import HttpMiddleware
+from libs.web.server.http_service import Server
 from libs.web.settings import HttpSettings
 from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.support.http_clients import http_client

@@ -17,7 +17,7 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from libs.tally.errors import ViewsUnavailable
-from libs.web import http_service as web_service
+from libs.web.server import http_service as web_service
 from libs.web.settings import CLOSE_S
 from tests.services.query.query_environment import PARTITIONS, QueryEnvironment
 from tests.services.query.streams.stream_clients import STREAM, EndOfStream, Service, Stream, served, song

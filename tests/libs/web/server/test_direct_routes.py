@@ -10,11 +10,11 @@ from starlette.types import Receive, Scope, Send
 
 from libs.metrics.definitions import REGISTRY
 from libs.tally.errors import LedgerCatchingUp, TallyError
-from libs.web.asgi_routes import DirectRoute
-from libs.web.direct_routes import DirectCycle
 from libs.web.errors import Forbidden
-from libs.web.http_service import HttpModule, build_app
 from libs.web.request_parsing import read_body
+from libs.web.server.asgi_routes import DirectRoute
+from libs.web.server.direct_routes import DirectCycle
+from libs.web.server.http_service import HttpModule, build_app
 from tests.support.eventually import eventually
 from tests.support.serving import Client, served
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.web.lingering_transport import CONTINUE, LingeringTransport
+from libs.web.server.client_transport import CONTINUE, ClientTransport
 
 HEAD, BODY = b"HTTP/1.1 201 Created\r\n\r\n", b"body"
 
@@ -43,12 +43,12 @@ def inner() -> Inner:
 
 
 @pytest.fixture
-def transport(inner: Inner) -> LingeringTransport:
+def transport(inner: Inner) -> ClientTransport:
     protocol: Any = SimpleNamespace(may_close=lambda: True)
-    return LingeringTransport(protocol, inner)
+    return ClientTransport(protocol, inner)
 
 
-async def test_head_and_body_of_a_response_are_one_write(transport: LingeringTransport, inner: Inner) -> None:
+async def test_head_and_body_of_a_response_are_one_write(transport: ClientTransport, inner: Inner) -> None:
     for _ in range(2):
         transport.write(HEAD)
         assert transport.has_written
@@ -59,7 +59,7 @@ async def test_head_and_body_of_a_response_are_one_write(transport: LingeringTra
     assert inner.writes == [HEAD + BODY, BODY] * 2
 
 
-async def test_a_head_that_nothing_follows_is_sent_by_itself(transport: LingeringTransport, inner: Inner) -> None:
+async def test_a_head_that_nothing_follows_is_sent_by_itself(transport: ClientTransport, inner: Inner) -> None:
     transport.write(HEAD)
     assert inner.writes == []
     await asyncio.sleep(0)
@@ -68,7 +68,7 @@ async def test_a_head_that_nothing_follows_is_sent_by_itself(transport: Lingerin
     assert inner.writes == [HEAD, BODY]
 
 
-async def test_a_whole_response_comes_after_a_head_that_waits(transport: LingeringTransport, inner: Inner) -> None:
+async def test_a_whole_response_comes_after_a_head_that_waits(transport: ClientTransport, inner: Inner) -> None:
     transport.write(HEAD)
     transport.has_written = False  # the response had no body
     transport.write_whole(HEAD + BODY)
@@ -76,24 +76,24 @@ async def test_a_whole_response_comes_after_a_head_that_waits(transport: Lingeri
     assert inner.writes == [HEAD + HEAD + BODY]
 
 
-async def test_an_interim_response_is_sent_at_once(transport: LingeringTransport, inner: Inner) -> None:
+async def test_an_interim_response_is_sent_at_once(transport: ClientTransport, inner: Inner) -> None:
     transport.write(CONTINUE + b"Continue\r\n\r\n")
     assert len(inner.writes) == 1
     assert not transport.has_written
 
 
-async def test_a_head_comes_before_the_end_and_the_close(transport: LingeringTransport, inner: Inner) -> None:
+async def test_a_head_comes_before_the_end_and_the_close(transport: ClientTransport, inner: Inner) -> None:
     transport.write(HEAD)
     transport.end()
     assert inner.writes == [HEAD, b"END"]
-    closing = LingeringTransport(transport._protocol, inner)  # type: ignore[arg-type]
+    closing = ClientTransport(transport._protocol, inner)  # type: ignore[arg-type]
     closing.write(HEAD)
     closing.close()
     await asyncio.sleep(0)
     assert inner.writes == [HEAD, b"END", HEAD]
 
 
-async def test_nothing_is_sent_after_an_abort(transport: LingeringTransport, inner: Inner) -> None:
+async def test_nothing_is_sent_after_an_abort(transport: ClientTransport, inner: Inner) -> None:
     transport.write(HEAD)
     transport.abort()
     await asyncio.sleep(0)

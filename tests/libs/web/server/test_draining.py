@@ -7,7 +7,7 @@ import yaml
 
 from libs.kafka.writer import LogWriter
 from libs.local_stack.service_process import PARTS
-from libs.web.http_service import HttpModule, build_app
+from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client

@@ -9,13 +9,13 @@ from starlette.requests import ClientDisconnect
 from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web import cors
-from libs.web.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.caching import NOT_SHARED
-from libs.web.direct_routes import DirectRoutes
 from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.metrics import RequestTimes
 from libs.web.rate_limits import RateLimits
 from libs.web.request_ids import HEADER, request_id
+from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
+from libs.web.server.direct_routes import DirectRoutes
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]

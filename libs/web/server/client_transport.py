@@ -17,7 +17,7 @@ class ClosingProtocol(Protocol):
     def resume(self) -> None: ...
 
 
-class LingeringTransport(asyncio.Transport):
+class ClientTransport(asyncio.Transport):
     """Closes a connection in two steps: first the sending side, then, when the client has finished, the rest.
 
     A response's head is sent together with what follows in the same tick of the event loop: uvicorn writes head

@@ -20,20 +20,20 @@ from starlette.types import ASGIApp
 from libs.concurrency.forced_exit import ForcedExit
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
-from libs.web.asgi_routes import AsgiRoute, StreamRoute
 from libs.web.auth import ApiKey
-from libs.web.connection_limits import ConnectionLimits
 from libs.web.docs_pages import page_routes
 from libs.web.errors import handle_errors
 from libs.web.health import Check
-from libs.web.http_middleware import HttpMiddleware, Refusal, never_refuse
-from libs.web.http_protocol import BoundedConfig
 from libs.web.metrics import MetricRefresher
 from libs.web.openapi_document import DocumentedApp
 from libs.web.operations_routers import health_router, metrics_router
 from libs.web.rate_limits import RateLimits, SharedCounts
+from libs.web.server.asgi_routes import AsgiRoute, StreamRoute
+from libs.web.server.background_server import listen, serve_in_background
+from libs.web.server.connection_limits import ConnectionLimits
+from libs.web.server.http_connection import HttpConfig
+from libs.web.server.http_middleware import HttpMiddleware, Refusal, never_refuse
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
-from libs.web.side_server import listen, serve_in_background
 from libs.web.tracing import Traced
 
 STUCK_S = 30
@@ -145,7 +145,7 @@ class Server(uvicorn.Server):
         self.connection_limits = ConnectionLimits(settings, proxies)
         public = front(shows_operations=settings.shows_operations)
         super().__init__(
-            BoundedConfig(
+            HttpConfig(
                 traced(public),
                 self.connection_limits,
                 public.direct if tracing is None else None,

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from libs.web.connection_limits import ConnectionLimits
-from libs.web.http_protocol import BoundedConfig
+from libs.web.server.connection_limits import ConnectionLimits
+from libs.web.server.http_connection import HttpConfig
 from libs.web.settings import HostSettings
 
 BACKLOG = 2048
@@ -32,8 +32,8 @@ async def serve_in_background(app: ASGIApp, settings: HostSettings, host: str, p
         yield
         return
     connection_limits = ConnectionLimits(settings, settings.proxies())
-    config = BoundedConfig(app, connection_limits, timeout_graceful_shutdown=1)
-    server = _SideServer(config)
+    config = HttpConfig(app, connection_limits, timeout_graceful_shutdown=1)
+    server = _BackgroundServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield
@@ -48,8 +48,8 @@ def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=BACKLOG, reuse_port=reuse_port)
 
 
-class _SideServer(uvicorn.Server):
-    def __init__(self, config: BoundedConfig) -> None:
+class _BackgroundServer(uvicorn.Server):
+    def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
         self._connection_limits = config.limits
 

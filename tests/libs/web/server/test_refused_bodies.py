@@ -11,7 +11,7 @@ import httpx
 import pytest
 import requests
 
-from tests.libs.web.limited_app import an_app, greet
+from tests.libs.web.server.limited_app import an_app, greet
 from tests.support.eventually import eventually
 from tests.support.programs import CURL, Programs
 from tests.support.serving import served

@@ -13,10 +13,10 @@ from uvicorn.server import ServerState
 from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import Overloaded, TallyError
 from libs.web import cors
-from libs.web.connection_limits import ConnectionLimits
-from libs.web.direct_routes import DirectCycle, DirectRoutes
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
-from libs.web.lingering_transport import LingeringTransport
+from libs.web.server.client_transport import ClientTransport
+from libs.web.server.connection_limits import ConnectionLimits
+from libs.web.server.direct_routes import DirectCycle, DirectRoutes
 
 LINGER_S: Final = 10.0
 LINGER_BYTES: Final = 16 << 20
@@ -41,7 +41,7 @@ class Phase(Enum):
     END = "the client's end of stream; input is dropped"
 
 
-class BoundedConfig(uvicorn.Config):
+class HttpConfig(uvicorn.Config):
     """uvicorn configuration with a `ConnectionLimits`, and the routes to serve without ASGI."""
 
     def __init__(
@@ -49,7 +49,7 @@ class BoundedConfig(uvicorn.Config):
     ) -> None:
         super().__init__(
             app,
-            http=BoundedProtocol,
+            http=HttpConnection,
             ws="none",
             loop="none",
             lifespan="off",
@@ -64,12 +64,12 @@ class BoundedConfig(uvicorn.Config):
         self.direct = direct
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """Refuses requests that are too large or too slow; clients can read the response before it closes."""
 
     def __init__(
         self,
-        config: BoundedConfig,
+        config: HttpConfig,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
@@ -86,12 +86,12 @@ class BoundedProtocol(HttpToolsProtocol):
         """Bytes received since the last body byte: headers, trailers and chunk framing."""
         self._droppable = 0
         """Bytes that may still be dropped."""
-        self._lingering: LingeringTransport
+        self._lingering: ClientTransport
 
     # callbacks of the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._lingering = LingeringTransport(self, transport)
+        self._lingering = ClientTransport(self, transport)
         super().connection_made(self._lingering)
         if self.limits.admit(self, self.client):
             self._wait(self.limits.settings.http_header_timeout_s)
@@ -204,7 +204,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(BadRequest(msg))
 
-    # called by `ConnectionLimits` and `LingeringTransport`
+    # called by `ConnectionLimits` and `ClientTransport`
 
     def expire(self) -> None:
         if self._phase is Phase.HEADERS:

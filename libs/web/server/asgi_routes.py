@@ -7,8 +7,8 @@ from typing import Any, Final
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
-from libs.web.direct_routes import DirectCycle
 from libs.web.errors import MethodNotAllowed, allow
+from libs.web.server.direct_routes import DirectCycle
 
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 Start = Callable[[DirectCycle], bool]

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from libs.tally.errors import Overloaded
 from libs.web.errors import Unauthorized
-from libs.web.http_service import build_app
 from libs.web.request_parsing import read_body
+from libs.web.server.http_service import build_app
 from tests.support.serving import Client
 
 HELLO = "GET /hello HTTP/1.1\nHost: here\n\n"

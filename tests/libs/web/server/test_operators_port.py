@@ -12,9 +12,9 @@ from starlette.responses import Response
 
 from libs.local_stack.ports import free_ports
 from libs.web.cached_value import OncePerSecond
-from libs.web.http_service import HttpModule, build_app
+from libs.web.server.background_server import serve_in_background
+from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HttpSettings
-from libs.web.side_server import serve_in_background
 from tests.support.http_clients import http_client
 from tests.support.serving import served
 

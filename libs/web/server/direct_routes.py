@@ -16,14 +16,14 @@ from libs.tally.errors import TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web.caching import NOT_SHARED
 from libs.web.errors import bug_response, is_for_the_caller, log_bug, problem_response
-from libs.web.lingering_transport import LingeringTransport
 from libs.web.metrics import RequestTimes
 from libs.web.rate_limits import RateLimits
 from libs.web.request_ids import HEADER, request_id
 from libs.web.request_parsing import declared_length
+from libs.web.server.client_transport import ClientTransport
 
 if TYPE_CHECKING:  # FastAPI's routes: the projector serves HTTP without them
-    from libs.web.asgi_routes import DirectRoute
+    from libs.web.server.asgi_routes import DirectRoute
 
 _OF_A_BODY: Final = (b"content-length", b"transfer-encoding")
 """A request with neither of these headers has no body."""
@@ -139,7 +139,7 @@ class DirectCycle(RequestResponseCycle):
             for name, value in self._routes.limits.headers(scope):
                 parts += name, b": ", value, b"\r\n"
         parts += b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n", body
-        assert isinstance(protocol.transport, LingeringTransport)
+        assert isinstance(protocol.transport, ClientTransport)
         protocol.transport.write_whole(b"".join(parts))
         if not self.keep_alive:
             protocol.transport.close()
