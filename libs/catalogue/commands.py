@@ -120,7 +120,6 @@ class CommandWriter:
                 if outcome is None:
                     prepared, command = await prepare(self._head(account, request))
                     if command is None:
-                        await self._check_in_force(account)
                         return prepared, None
                     outcome = _same_content(await self.record(command), request)
                 if outcome.kind not in RACES:
@@ -151,12 +150,6 @@ class CommandWriter:
                 f"The write {doubt}, but cannot be read yet. Send it again with the same Idempotency-Key.",
                 retry_after_s=1,
             ) from None
-
-    async def _check_in_force(self, account: str) -> None:
-        """Raise `ViewsUnavailable` if changes that were read may not be in force for all votes yet."""
-        if await self._views.with_raises([self._topic.partition_of(account)]):
-            message = "Earlier changes do not apply to all votes yet; retry shortly."
-            raise ViewsUnavailable(message, retry_after_s=1)
 
     def _head(self, account: str, request: WriteRequest) -> dict[str, Any]:
         at = self.now()

@@ -5,7 +5,6 @@ command id. Times are microseconds since 1970 UTC. `record` is JSON text that on
 never changes its meaning: a new shape is a new class with its own type name.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, Any, Final, Literal, assert_never
@@ -204,16 +203,6 @@ def contests_of(event: CatalogueEvent) -> frozenset[str]:
         case _:
             assert_never(event)
     return frozenset(contest for contest in named if contest is not None)
-
-
-def created_contests_of(event: CatalogueEvent) -> frozenset[str]:
-    """Return the contests that the event creates, which have no earlier configuration."""
-    created: Iterable[Write | RecordCreated] = ()
-    if isinstance(event, RecordsWritten):
-        created = (write for write in event.writes if write.expected_version is None)
-    elif isinstance(event, RecordCreated):
-        created = (event,)
-    return frozenset(each.key for each in created if each.resource == "contests")
 
 
 class OutcomeKind(IntEnum):

@@ -1,6 +1,8 @@
 """Projection of the catalogue log: records, keys, and the outcome of every command."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from libs.contracts.catalogue_events import (
@@ -8,7 +10,6 @@ from libs.contracts.catalogue_events import (
     RecordDeleted,
     catalogue_codec,
     contests_of,
-    created_contests_of,
 )
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
@@ -16,15 +17,15 @@ from libs.contracts.topics import Topic
 from libs.projection.newer_event_version import until_newer
 from libs.projection.projection_interface import FreshViews
 from libs.projection.quarantine_log import log_undecodable
-from libs.views.catalogue_views import DueRaises
 from libs.views.partition_reads import PartitionReads
+from libs.views.vote_views import VoteViews
 from libs.views.watched_reads import WatchedMarks
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
-RaiseConfig = Callable[[Mapping[str, int]], Awaitable[Collection[int]]]
+RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]
 """Makes every votes partition refuse decisions based on an older configuration than this offset, by contest.
 
-Returns the partitions that may lack it: they did not respond."""
+Raises `ViewsUnavailable` unless all of them do."""
 
 SLICE_EVENTS = 32
 SLICE_BYTES = 256 * 1024
@@ -40,14 +41,29 @@ class CatalogueViewWriter(Protocol):
     def live(self) -> PartitionReads: ...
 
     async def position(self, partition: int) -> Position | None: ...
-    async def apply(
-        self, partition: int, start: Position, entries: Sequence[Entry], end: int, due: Collection[DueRaises]
-    ) -> None: ...
+    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None: ...
 
 
-async def no_votes(versions: Mapping[str, int]) -> Collection[int]:  # noqa: ARG001
+class ConfigVersions:
+    """Raises configuration versions in every partition of the votes views, as a `RaiseConfig`."""
+
+    def __init__(self, views: VoteViews, partitions: Callable[[], Awaitable[Iterable[int]]]) -> None:
+        """`partitions()` returns those of all contests that the catalogue can have by now."""
+        self._views = views
+        self._partitions = partitions
+
+    async def __call__(self, versions: Mapping[str, int]) -> None:
+        """Raise versions by contest, repeatable and in any order, as none is ever lowered."""
+        groups = defaultdict[int, list[int]](list)
+        for partition in await self._partitions():
+            groups[self._views.call_group(partition)].append(partition)
+        replies = await asyncio.gather(*(self._views.raise_together(group, versions) for group in groups.values()))
+        for error in (error for errors in replies for error in errors if error is not None):
+            raise error
+
+
+async def no_votes(versions: Mapping[str, int]) -> None:
     """Ignore changed contests, in an environment without votes."""
-    return ()
 
 
 class CatalogueProjection:
@@ -66,28 +82,28 @@ class CatalogueProjection:
     async def fold(self, partition: int, start: Position, records: Sequence[LogRecord]) -> None:
         """Fold records as `Projection.fold`.
 
-        A contest's new configuration version takes effect in the votes views before the change can be read here.
-        After a crash in between, workers get "stale" until the event is folded. Where a votes partition does not
-        respond, the change is folded nevertheless, with the raise that is due there, and has no outcome until
-        that is done. So workers never decide by the old rules after a writer was answered.
+        A contest's new configuration version takes effect in all votes views before the change can be read here.
+        After a crash in between, workers get "stale" until the event is folded. So what a reader of this view acts
+        on (an answer to a writer, a close marker) is in force for every vote.
+
+        While a votes partition is away, the fold waits: changes of this partition's accounts receive 503, reads go
+        on, and the other partitions' votes, too, by the configuration before. A raise that is left for later
+        would have to be taken into account by all who read the change, and each who forgets it breaks a promise.
         """
         events = catalogue_codec.decode_many([record.value for record in records])
         known, newer = until_newer(self.topic, partition, list(zip(records, events, strict=True)))
         log_undecodable(self.topic, partition, known)
         for entries in _sliced(known):
-            events_by_offset = {
-                record.offset: event for record, event in entries if not isinstance(event, Undecodable)
+            versions = {
+                name: record.offset
+                for record, event in entries
+                if not isinstance(event, Undecodable)
+                for name in contests_of(event)
             }
-            versions = {name: offset for offset, event in events_by_offset.items() for name in contests_of(event)}
-            lacking = tuple(await self._raise_config(versions)) if versions else ()
-            changed = {
-                offset: sorted(contests_of(event) - created_contests_of(event))
-                for offset, event in events_by_offset.items()
-                if lacking
-            }
-            due = [DueRaises(offset, contests, lacking) for offset, contests in changed.items() if contests]
+            if versions:
+                await self._raise_config(versions)
             end = entries[-1][0].offset + 1
-            await self._views.apply(partition, start, entries, end, due)
+            await self._views.apply(partition, start, entries, end)
             start = Position(start.log_id, end)
         if newer is not None:
             raise newer

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, assert_never
 
 import msgpack
 import orjson
@@ -47,20 +47,10 @@ ANY_VERSION = -1
 REASON_SIZE = 500
 PAGE = 250
 """Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
-RAISES_PAGE = 20
-"""Approximate number of events whose raises are read by one call."""
 ATTEMPTS = 3
 """Attempts to read a contest or a page of which records are deleted during the read, or API keys that change."""
 STORED_SIZE = 7
 """Number of values per written record in a packed outcome: the members of `Stored`."""
-
-
-class DueRaises(NamedTuple):
-    """Partitions of the votes that may lack the version `offset` of the contests that the event there names."""
-
-    offset: int
-    contests: Sequence[str]
-    partitions: Sequence[int]
 
 
 class _ContestPages:
@@ -130,19 +120,9 @@ class CatalogueViews:
         """Return a mark of the partition's content: equal marks mean equal content."""
         return Mark(*await self.fresh.read_at("mark", partition))
 
-    async def apply(
-        self, partition: int, start: Position, entries: Sequence[Entry], end: int, due: Collection[DueRaises] = ()
-    ) -> None:
-        """Fold entries, see `generations.apply`, and store with them the raises that are `due` of these."""
-        raises = {at: ["raises", at, 0, list(contests), list(places)] for at, contests, places in due}
-        items = msgpack.packb(
-            [
-                item
-                for record, event in entries
-                for item in (raises.get(record.offset), _item(record, event))
-                if item is not None
-            ]
-        )
+    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
+        """Fold entries, see `generations.apply`."""
+        items = msgpack.packb([_item(record, event) for record, event in entries])
         base, generation = self._base(partition), self._generation
         await apply(self._valkey, "catalogue", base, start, end, items, generation)
         if isinstance(entries[-1][1] if entries else None, RecordDeleted):
@@ -223,27 +203,6 @@ class CatalogueViews:
         """Return the outcome of each command (at most 4,000); None if not folded within 24 h of log time."""
         replies = await self.fresh.read("outcomes", partition, *command_ids)
         return [_outcome(packed) if packed else None for packed in replies]
-
-    async def with_raises(self, partitions: Collection[int]) -> list[int]:
-        """Return the partitions with raises that are due, and those that cannot be read together with others."""
-        found = await asyncio.gather(
-            *(self.live.read("with_raises", group) for group in self.live.groups(partitions))
-        )
-        return [partition for replies in found for partition, reply in replies.items() if reply != 0]
-
-    async def raises(self, partition: int) -> list[DueRaises]:
-        """Return some of the raises that are due in the partition."""
-        base = self._base(partition)
-        flat = await read_function(self._valkey, "catalogue_raises", base, RAISES_PAGE)
-        return [
-            DueRaises(int(offset), *msgpack.unpackb(packed))
-            for offset, packed in zip(flat[::2], flat[1::2], strict=True)
-        ]
-
-    async def raised(self, partition: int, offsets: Sequence[int], places: Sequence[int]) -> None:
-        """Remove the raises of the events at `offsets` that were due in `places`, partitions of the votes."""
-        base = self._base(partition)
-        await call_function(self._valkey, "catalogue_raised", base, len(offsets), *offsets, *places)
 
     async def keys(self, partition: int, known_version: str) -> KeyRows:
         """Return the API keys of a partition, unless their version is `known_version`; read in short calls."""

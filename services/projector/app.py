@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -10,10 +10,11 @@ from libs.catalogue.commands import CommandWriter
 from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.deployment.identity import check_deployment
 from libs.deployment.identity_guard import DeploymentGuard
+from libs.deployment.votes_topics import RAISE_S
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.projection_names import projections_of
-from libs.projection.catalogue_projection import CatalogueProjection, no_votes
+from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes
 from libs.projection.fencing import Fencer
 from libs.projection.generation_expiry import GenerationExpiry
 from libs.projection.projection_interface import Projection
@@ -36,7 +37,6 @@ from libs.views.vote_views import VoteViews
 from libs.voting.service_factory import create_voting_service
 from services.projector.catalogue_progress import CatalogueProgress
 from services.projector.closing_manager import ClosingManager
-from services.projector.config_version_sender import ConfigVersionSender, RaiseManager
 from services.projector.http_endpoints import served
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_steps import Steps
@@ -98,7 +98,6 @@ class Servers:
         self.catalogue = catalogue_topic(namespace)
         self.purchases = purchases_topic(namespace, partitions)
         self.vote_views = VoteViews(self.valkey, namespace, self.votes)
-        self.raiser = ConfigVersionSender(self.vote_views, self.guard.topics)
         self.catalogue_views = CatalogueViews(self.valkey, namespace)
         self.purchase_views = PurchaseViews(self.valkey, namespace, self.purchases)
 
@@ -123,7 +122,12 @@ def open_projectors(settings: Settings, servers: Servers, tracing: Tracing | Non
     def of_votes(topic: Topic) -> Projector:
         return projector(VotesProjection(topic, servers.vote_views, addresses), VOTES)
 
-    catalogue = CatalogueProjection(servers.catalogue, servers.catalogue_views, servers.raiser)
+    async def votes_partitions() -> Iterable[int]:
+        await servers.guard.topics.refresh(RAISE_S)
+        return servers.guard.topics.log.numbers
+
+    raise_config = ConfigVersions(servers.vote_views, votes_partitions)
+    catalogue = CatalogueProjection(servers.catalogue, servers.catalogue_views, raise_config)
     return Projectors(
         votes=VotesProjector(servers.votes, of_votes),
         catalogue=projector(catalogue, CATALOGUE),
@@ -169,10 +173,8 @@ def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -
         [(each, partial(assigned_to, by_topic[each.topic.name])) for each in projections.values()],
         settings.projector_keep_generation_s,
     )
-    raises = RaiseManager(servers.raiser, catalogue_views, lambda: projectors.catalogue.assigned)
     return {
         "fences": fencer.run,
-        "configurations": raises.run,
         "closings": closing.run,
         "purchases": partial(manage_purchases, settings, servers, projectors.purchases, progress),
         "paid votes": counting.run,

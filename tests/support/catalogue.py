@@ -1,7 +1,7 @@
 """A catalogue on the real servers: log, projector, views and record service, over a table of resources."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,9 +42,8 @@ class Catalogue:
 
     @asynccontextmanager
     async def folding(self) -> AsyncIterator[None]:
-        async def raise_config(versions: Mapping[str, int]) -> Collection[int]:
+        async def raise_config(versions: Mapping[str, int]) -> None:
             self.raised.update({key: max(at, self.raised.get(key, -1)) for key, at in versions.items()})
-            return ()
 
         projection = CatalogueProjection(self.topic, self.views, raise_config)
         projector = Projector(

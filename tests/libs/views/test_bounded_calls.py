@@ -85,9 +85,6 @@ async def catalogue(valkey: Measured, namespace: str, size: int) -> None:
 
     await views.position(partition)
     await views.live.marks((partition,))
-    await views.raises(partition)
-    await views.raised(partition, range(100), [0])
-    await views.with_raises([partition])
     await views.mark(partition)
     await views.get(ACCOUNT, "participants", "p7")
     await views.contest_config(ACCOUNT, "contest")

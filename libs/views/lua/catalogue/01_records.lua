@@ -18,9 +18,6 @@
 --   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued, rules}
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
--- and beside the generations, under KEYS[1]
---   :raises                                        hash  offset of an event -> packed {contests that it names, partitions
---                                                  of the votes that may lack their configuration version}
 -- An envelope is {version, created, updated, number, parent resource, parent key, refs, offers, json, sort key or ''}; refs
 -- and offers are flat lists resource, key, ...; JSON stays text (cjson would turn [] into {}). Numbers stay below 2^53.
 -- created and updated are the event's `at`, never ahead of the broker's clock and growing strictly: a list's cursor.

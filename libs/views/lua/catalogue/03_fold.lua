@@ -107,9 +107,8 @@ local function remember(base, e, now, kind, named, left)
   call('ZADD', base .. ':outcome_times', whole(now), e.command)
 end
 
--- Folds items; the position moves after each event's writes. An item 'raises' comes before its event; it is stored with it,
--- where `root` shows that readers see the event from now on.
-local function fold(base, items, range, _, root)
+-- Folds items; the position moves after each event's writes.
+local function fold(base, items, range)
   local stored = call('HMGET', base .. ':position', 'time', 'clock')
   local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
   for i = 1, #items do
@@ -119,9 +118,7 @@ local function fold(base, items, range, _, root)
       time = math.max(time, item[3])
       while remove_doomed(base, REMOVED) do end  -- none is left after a DELETE that ends its batch
     end
-    if kind == 'raises' then
-      if root then call('HSET', root .. ':raises', whole(item[2]), pack({ item[4], item[5] })) end
-    elseif kind == 'poison' then
+    if kind == 'poison' then
       call('HSET', base .. ':quarantine', whole(item[2]), item[4])
       call('HINCRBY', base .. ':position', 'poison', 1)
     elseif folds[kind] then
@@ -137,7 +134,7 @@ local function fold(base, items, range, _, root)
         if about.contest ~= '' then call('HSET', base .. ':config', about.contest, whole(e.offset)) end
       end
     end
-    if kind ~= 'folded' and kind ~= 'raises' then
+    if kind ~= 'folded' then
       call('HSET', base .. ':position', 'offset', whole(item[2] + 1), 'time', whole(time), 'clock', whole(clock))
     end
   end

@@ -129,40 +129,11 @@ read('keys', function(views, args, base)
   return reply
 end)
 
--- ARGV: command ids. {packed outcome or '', ...} in their order. There is none while a raise is due of what the command
--- changed: votes might still be decided by what was in force before.
-read('outcomes', function(base, args, root)
-  local reply, due = call('HMGET', base .. ':outcomes', unpack(args)), call('EXISTS', root .. ':raises') == 1
-  for i = 1, #args do
-    local packed = reply[i] or ''
-    if packed ~= '' and due and call('HEXISTS', root .. ':raises', whole(unpack_one(packed)[2])) == 1 then packed = '' end
-    reply[i] = packed
-  end
+-- ARGV: command ids. {packed outcome or '', ...} in their order.
+read('outcomes', function(base, args)
+  local reply = call('HMGET', base .. ':outcomes', unpack(args))
+  for i = 1, #args do reply[i] = reply[i] or '' end
   return reply
-end)
-
--- By partition: 1 where a raise of a configuration is due, else 0.
-library.register_read_each('catalogue_with_raises', function(base) return call('EXISTS', base .. ':raises') end)
-
--- ARGV: how many about. {offset of an event, packed {contests, partitions of the votes}, ...}: some that are due.
-library.register_read('catalogue_raises', function(keys, args)
-  return call('HSCAN', keys[1] .. ':raises', '0', 'COUNT', args[1])[2]
-end)
-
--- ARGV: number of offsets, offsets of events, partitions of the votes that have what these raise.
-library.register('catalogue_raised', function(keys, args)
-  local due, count, done = keys[1] .. ':raises', tonumber(args[1]), {}
-  for i = count + 2, #args do done[tonumber(args[i])] = true end
-  for i = 2, count + 1 do
-    local packed = call('HGET', due, args[i])
-    local contests, partitions = unpack(packed and unpack_one(packed) or { {}, {} })
-    local rest = {}
-    for k = 1, #partitions do
-      if not done[partitions[k]] then rest[#rest + 1] = partitions[k] end
-    end
-    if #rest == 0 then call('HDEL', due, args[i]) else call('HSET', due, args[i], pack({ contests, rest })) end
-  end
-  return 1
 end)
 
 -- ARGV: resource, key. The account that owns it, or nil.

@@ -1,6 +1,6 @@
 """The mapping of contests to the voting rules, and notification of changes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -82,13 +82,12 @@ async def test_the_version_is_in_force_before_the_change_can_be_read(catalogue: 
         async def position(self, partition: int) -> Position | None:
             return None
 
-        async def apply(self, partition: int, start: Position, entries: Any, end: int, due: Any) -> None:
+        async def apply(self, partition: int, start: Position, entries: Any, end: int) -> None:
             order.append(("applied", end))
             raise ViewsUnavailable("crash")
 
-    async def raise_config(versions: Mapping[str, int]) -> Collection[int]:
+    async def raise_config(versions: Mapping[str, int]) -> None:
         order.append(dict(versions))
-        return ()
 
     event = {"account": "a", "command_id": "c", "at": 1, "resource": "contests", "key": "k", "record": "{}"}
     values = [

@@ -65,10 +65,7 @@ def fencer(system: SimulatedSystem) -> Steps:
 
 
 def catalogue(system: SimulatedSystem) -> Steps:
-    """Folds the catalogue's log: a version is raised in the partition first, then seen, then answered.
-
-    If the partition does not respond, it is seen first; `config_raiser` raises and answers it.
-    """
+    """Folds the catalogue's log: a version is raised in the partition first, then seen, then answered."""
     while True:
         at = len(system.catalogue)
         if at == len(system.changes):
@@ -76,32 +73,18 @@ def catalogue(system: SimulatedSystem) -> Steps:
             continue
         contest = system.changes[at]
         yield system.rng.choice([1, 1, 1, 40])
-        if not system.raises_late:
+        if not system.answers_early:
             system.ledger.raise_config(contest.key, contest.version)
             system.note(f"version {contest.version} raised")
         yield 1
         if len(system.catalogue) == at:
             system.catalogue.append(contest)
             system.note(f"version {contest.version} seen")
-            if system.raises_late:
-                system.due.append(contest)
-                if not system.answers_due:
-                    continue
             yield 1
             system.patched = max(system.patched, contest.version)
-
-
-def config_raiser(system: SimulatedSystem) -> Steps:
-    """Raises what is due, then answers it."""
-    while True:
-        yield 30
-        if system.due:
-            contest = system.due[0]
+        if system.answers_early:
+            yield 30
             system.ledger.raise_config(contest.key, contest.version)
-            system.note(f"version {contest.version} raised late")
-            yield 1
-            system.patched = max(system.patched, contest.version)
-            system.due.remove(contest)
 
 
 def may_close(system: SimulatedSystem, contest: Contest, state: ClosingState) -> bool:

@@ -18,7 +18,7 @@ def closes_behind_a_shut_gate(system: SimulatedSystem, contest: Contest, state: 
 
 
 RAISING_MUTATIONS: dict[str, dict[str, Any]] = {
-    "a change is answered before it is raised": {"raises_late": True, "answers_due": True},
+    "a change is answered before it is raised": {"answers_early": True},
 }
 CLOSING_MUTATIONS: dict[str, dict[str, Any]] = {
     "closed behind a shut gate": {"may_close": closes_behind_a_shut_gate},

@@ -12,7 +12,6 @@ from tests.libs.views.simulation.operators import operator
 from tests.libs.views.simulation.projectors import (
     catalogue,
     closer,
-    config_raiser,
     fencer,
     may_close,
     projector,
@@ -23,8 +22,6 @@ from tests.libs.views.simulation.simulated_system import NONE, Faults, Simulated
 PATIENCE: Final = 3
 SETTLED_WITHIN: Final = 4_000
 """Turns that the system has to settle in once the faults are over."""
-LATE: Final = 4
-"""Seeds with this remainder raise configurations late."""
 SERVICES: Final = projector, fencer, catalogue, closer
 
 
@@ -36,10 +33,7 @@ def run(seed: int, ledger: Ledger, **protocol: Any) -> SimulatedSystem:
     faults = replace(
         base, crash=base.crash * trouble, freeze=base.freeze * trouble, restart=base.restart * trouble
     )
-    raises_late = seed % 5 == LATE
-    system = SimulatedSystem(
-        rng, ledger, faults, **{"may_close": may_close, "raises_late": raises_late, **protocol}
-    )
+    system = SimulatedSystem(rng, ledger, faults, **{"may_close": may_close, **protocol})
     system.change(some_contest(rng))
     system.catalogue = system.changes[:]
     system.caches = [system.catalogue[0]] * rng.randint(1, 3)
@@ -58,8 +52,6 @@ def _play(system: SimulatedSystem, voids: Random | None, clock: Random | None) -
     for service in SERVICES:
         for _ in range(rng.randint(1, 2)):
             _keep(system, service)
-    if system.raises_late:
-        _keep(system, config_raiser)
     duration = rng.randint(100, 400)
     starts = [(rng.randrange(duration), errand) for errand in some_errands(rng, system.changes[0])]
     patches = [rng.randrange(duration) for _ in range(rng.randint(0, 3))]
@@ -115,7 +107,7 @@ def _keep(system: SimulatedSystem, service: Callable[[SimulatedSystem], Steps]) 
 
 
 def _drain(system: SimulatedSystem) -> None:
-    codes = {service.__code__ for service in (*SERVICES, config_raiser)}
+    codes = {service.__code__ for service in SERVICES}
 
     def serves(steps: Any) -> bool:
         return steps.gi_code in codes
@@ -133,4 +125,4 @@ def _is_settled(system: SimulatedSystem) -> bool:
         return False
     contest, closing = system.changes[-1], system.ledger.closing("contest")
     marked = (closing.closed, closing.reopened) == (contest.closed, contest.reopened)
-    return marked and len(system.catalogue) == len(system.changes) and not system.due
+    return marked and len(system.catalogue) == len(system.changes)

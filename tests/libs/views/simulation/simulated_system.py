@@ -81,14 +81,10 @@ class SimulatedSystem:
     """The catalogue's view: `changes` up to where they were folded."""
     patched: int = 0
     """The version of the last configuration change that was answered."""
-    raises_late: bool = False
-    """The partition is away whenever the catalogue's fold would raise a version."""
-    answers_due: bool = False
-    """Such a change is answered before its version is raised: a mutation."""
+    answers_early: bool = False
+    """A change is answered before its version is raised: a mutation."""
     reserves_with_limits: bool = False
     """One call uses an address's limit and reserves the vote, as where one server has all keys."""
-    due: list[Contest] = field(default_factory=list)
-    """Changes that were folded, and are still to be raised."""
     latest_moments: dict[int, int] = field(default_factory=dict)
     """The time of the last accepted vote, by fence epoch."""
     caches: list[Contest] = field(default_factory=list)
