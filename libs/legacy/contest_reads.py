@@ -1,19 +1,25 @@
-"""Contests and participants with their counts, for the legacy API."""
+"""Contests and participants with their counts in the legacy API, which the query service serves."""
 
 import asyncio
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+from fastapi import APIRouter
 
 from libs.catalogue.pagination import ListRequest, read_page
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.errors import NoPermission, missing_record
-from libs.legacy.parameters.contests import ContestPage, contest_read, is_listed
-from libs.legacy.parameters.participants import Images, Totals, images_of, participant_read
-from libs.legacy.records import PAGE
+from libs.legacy.contests import SHAPE as CONTEST
+from libs.legacy.contests import ContestPage, contest_read, is_listed
+from libs.legacy.participants import SHAPE as PARTICIPANT
+from libs.legacy.participants import Images, Totals, images_of, participant_read
+from libs.legacy.records import PAGE, NoPermission, missing_record
+from libs.legacy.routing import NEXT, Call, LegacyRoutes
+from libs.legacy.translator import page
 from libs.tally.contest import Phase
 from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
@@ -135,3 +141,34 @@ def _next(token: str | None) -> dict[str, str]:
 
 def _now() -> int:
     return time.time_ns() // 1000
+
+
+QUERY: Final = {"next": NEXT}
+
+
+def contest_reads_router(base: str, reads: LegacyReads) -> APIRouter:
+    """Return the reads of one environment under `base`."""
+    routes = LegacyRoutes(base, reads.auth, reads.catalogue)
+
+    async def get_contest(call: Call) -> Document:
+        """Includes its counts and approved participants."""
+        return await reads.contest(call.key, call.path("contest_id"))
+
+    async def list_contests(call: Call) -> Document:
+        """The brand's contests, 20 a page, newest first, except those with `contest_visibility` `not_listed`."""
+        return await reads.contests(call.key, call.path("brand_id"), call.query("next"))
+
+    async def list_participants(call: Call) -> Document:
+        """The contest's participants of every status, 20 a page, newest first."""
+        return await reads.participants(call.key, call.path("contest_id"), call.query("next"))
+
+    async def get_participant(call: Call) -> Document:
+        """Includes its counts."""
+        return await reads.participant(call.key, call.path("participant_key"))
+
+    contests, participants = page("contests", CONTEST), page("participants", PARTICIPANT)
+    routes.add("GET", "/contests/{contest_id}", get_contest, shape=CONTEST)
+    routes.add("GET", "/brands/{brand_id}/contests", list_contests, query=QUERY, shape=contests)
+    routes.add("GET", "/contests/{contest_id}/participants", list_participants, query=QUERY, shape=participants)
+    routes.add("GET", "/participants/{participant_key}", get_participant, shape=PARTICIPANT)
+    return routes.router

@@ -1,7 +1,7 @@
 """Reads and writes records of one resource for the legacy API, with its error messages."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
@@ -12,9 +12,8 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
-from libs.legacy.errors import missing_record
-from libs.legacy.parameters.translator import Translator
-from libs.tally.errors import NotFound
+from libs.legacy.translator import Translator
+from libs.tally.errors import NotFound, TallyError
 from libs.views.catalogue_views import CatalogueViews
 
 PAGE: Final = 20
@@ -101,3 +100,21 @@ class LegacyRecords:
             raise self._translator.renamed(error) from error
         except ValidationFailed as error:
             raise self._translator.renamed(error) from error
+
+
+NAMES: Final[Mapping[str, str]] = {"feeds": "articlefeed"}
+"""Names of a record in error messages, if different from `singular`, by resource."""
+
+
+class NoPermission(TallyError):
+    """The record belongs to another brand."""
+
+    code = "forbidden"
+
+
+async def missing_record(views: CatalogueViews, row: Resource, key: str) -> TallyError:
+    """Return the error for a record that the account does not have."""
+    name = NAMES.get(row.name, row.singular)
+    if await views.find_owner(row.name, key) is None:
+        return NotFound(f"{name} not found")
+    return NoPermission(f"no permission to {name}")

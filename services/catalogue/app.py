@@ -17,8 +17,8 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_
 from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.writer import LogWriter
-from libs.legacy.routes.route_builder import LegacyEnvironment
-from libs.legacy.routes.router import legacy_router
+from libs.legacy.router import legacy_router
+from libs.legacy.routing import LegacyEnvironment
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore

@@ -10,8 +10,7 @@ from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
-from libs.legacy.contest_reads import LegacyReads
-from libs.legacy.routes.contest_reads import contest_reads_router
+from libs.legacy.contest_reads import LegacyReads, contest_reads_router
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.views.api_key_uses import KeyUses

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from libs.catalogue.schemas.contest import ContestConfig
-from libs.legacy.parameters.contests import FIELDS
+from libs.legacy.contests import FIELDS
 from tests.e2e.contest_field_behaviours import BAD, BEHAVIOURS, LEGACY_PARAMETERS
 from tests.support.voting import Api, code
 

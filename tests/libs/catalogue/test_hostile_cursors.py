@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from libs.catalogue.pagination import _after, _token
 from libs.contracts.validation import ValidationFailed
-from libs.legacy.parameters.feeds import key_of, split_key
+from libs.legacy.feeds import key_of, split_key
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.catalogue_views import Order

@@ -9,7 +9,7 @@ from hypothesis.strategies import SearchStrategy
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import Record
-from libs.legacy.parameters.translator import Translator
+from libs.legacy.translator import Translator
 
 WORDS = st.text('abc é"\\', max_size=4)
 FREE = st.dictionaries(

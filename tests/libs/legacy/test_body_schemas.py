@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.legacy.parameters.articles import ARTICLE
-from libs.legacy.parameters.contests import CONTEST
-from libs.legacy.parameters.conventions import CONVENTION, REQUIRED
-from libs.legacy.parameters.feeds import FEED
-from libs.legacy.parameters.images import IMAGE
-from libs.legacy.parameters.timeslots import MULTI, TIMESLOT
-from libs.legacy.parameters.translator import JsonSchema
-from libs.legacy.routes.body_schemas import request_body
-from libs.legacy.routes.feeds import INDEX
-from libs.legacy.routes.parameter_parsing import FORMS, from_form
+from libs.legacy.articles import ARTICLE
+from libs.legacy.bodies import FORMS, from_form, request_body
+from libs.legacy.contests import CONTEST
+from libs.legacy.conventions import CONVENTION, REQUIRED
+from libs.legacy.feeds import FEED, INDEX
+from libs.legacy.images import IMAGE
+from libs.legacy.timeslots import MULTI, TIMESLOT
+from libs.legacy.translator import JsonSchema
 from libs.web.form_schemas import integer_text
 
 TABLES: Final = {

@@ -8,8 +8,8 @@ import pytest
 from libs.catalogue.schemas.contest import Contest
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
-from libs.legacy.parameters.contests import CONTEST, FIELDS, ContestPage, contest_read, contest_written
-from libs.legacy.parameters.participants import participant_read
+from libs.legacy.contests import CONTEST, FIELDS, ContestPage, contest_read, contest_written
+from libs.legacy.participants import participant_read
 from libs.tally.contest import Phase
 from libs.tally.counts import VoteSums
 from libs.tally.time_conversion import timestamp

@@ -6,7 +6,7 @@ import pytest
 
 from libs.catalogue.feed_pages import Pages
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.parameters import articles, contests, conventions, feeds, images, participants, timeslots
+from libs.legacy import articles, contests, conventions, feeds, images, participants, timeslots
 from libs.tally.contest import Phase
 
 STORED = Stored("key", 1, 1, 1, 1, "parent", '{"title": "x"}')

@@ -12,14 +12,14 @@ from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import Image
 from libs.catalogue.schemas.participant import Participant
-from libs.legacy.parameters.articles import ARTICLE, DRAFT
-from libs.legacy.parameters.contests import CONTEST
-from libs.legacy.parameters.conventions import CONVENTION
-from libs.legacy.parameters.feeds import FEED
-from libs.legacy.parameters.images import IMAGE
-from libs.legacy.parameters.participants import PARTICIPANT
-from libs.legacy.parameters.timeslots import TIMESLOT
-from libs.legacy.parameters.translator import Translator
+from libs.legacy.articles import ARTICLE, DRAFT
+from libs.legacy.contests import CONTEST
+from libs.legacy.conventions import CONVENTION
+from libs.legacy.feeds import FEED
+from libs.legacy.images import IMAGE
+from libs.legacy.participants import PARTICIPANT
+from libs.legacy.timeslots import TIMESLOT
+from libs.legacy.translator import Translator
 from tests.libs.legacy.round_trips import bodies, documents, sent_back, shown, without
 from tests.support.hypothesis_examples import examples
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.validation import ValidationFailed
-from libs.legacy.parameters.feeds import feed_written
+from libs.legacy.feeds import feed_written
 
 
 def style(given: Any, held: dict[str, Any] | None = None) -> Any:

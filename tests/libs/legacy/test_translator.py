@@ -5,8 +5,8 @@ from pydantic import Field as Member
 
 from libs.catalogue.schemas.base import FreeForm, Linked, Members, Record
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.legacy.parameters import articles, contests, conventions, feeds, images, participants, timeslots
-from libs.legacy.parameters.translator import Field, Translator
+from libs.legacy import articles, contests, conventions, feeds, images, participants, timeslots
+from libs.legacy.translator import Field, Translator
 
 
 class Hall(Members):

@@ -16,11 +16,11 @@ from libs.catalogue.schemas.content import Article, Feed
 from libs.catalogue.schemas.contest import Contest
 from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.parameters.articles import Embedded, article_read, article_written, named_by
-from libs.legacy.parameters.contests import ContestPage, contest_read, contest_written
-from libs.legacy.parameters.conventions import convention_read, convention_written
-from libs.legacy.parameters.feeds import feed_read, feed_written
-from libs.legacy.parameters.timeslots import timeslot_read, timeslot_written
+from libs.legacy.articles import Embedded, article_read, article_written, named_by
+from libs.legacy.contests import ContestPage, contest_read, contest_written
+from libs.legacy.conventions import convention_read, convention_written
+from libs.legacy.feeds import feed_read, feed_written
+from libs.legacy.timeslots import timeslot_read, timeslot_written
 from libs.tally.contest import Phase
 from tests.libs.legacy.round_trips import documents, shown
 from tests.support.hypothesis_examples import examples

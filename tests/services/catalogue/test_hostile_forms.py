@@ -12,10 +12,9 @@ from starlette.routing import Route
 
 from libs.catalogue.records import validated
 from libs.catalogue.resource_table import IMAGES
-from libs.legacy.parameters.contests import CONTEST
-from libs.legacy.parameters.images import IMAGE
-from libs.legacy.routes.images import MOST_FIELDS
-from libs.legacy.routes.parameter_parsing import FORMS, from_form, read_parameters
+from libs.legacy.bodies import FORMS, from_form, read_parameters
+from libs.legacy.contests import CONTEST
+from libs.legacy.images import IMAGE, MOST_FIELDS
 from libs.web.errors import handle_errors
 from libs.web.form_parsing import open_form
 from libs.web.server.http_middleware import HttpMiddleware

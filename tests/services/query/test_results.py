@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import ContestConfig, Stored
-from libs.legacy.parameters.contests import ContestPage, contest_read
-from libs.legacy.parameters.participants import participant_read
+from libs.legacy.contests import ContestPage, contest_read
+from libs.legacy.participants import participant_read
 from libs.results.contest_counts import Counts
 from libs.results.contest_results import results_of
 from libs.tally.contest import Contest

@@ -1,4 +1,4 @@
-"""Routes of images in the legacy API; `media_routes` serves their pictures."""
+"""Images in the legacy API: their table and routes; `media_routes` serves their pictures."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,13 +10,58 @@ from libs.catalogue.commands import WriteRequest
 from libs.catalogue.records import find_usable
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
+from libs.catalogue.schemas.media import Image
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
-from libs.legacy.errors import missing_record
-from libs.legacy.parameters.images import IMAGE, SHAPE, image_record_read
-from libs.legacy.routes.parameter_parsing import FORMS, from_form
-from libs.legacy.routes.route_builder import Call, LegacyEnvironment, LegacyRoutes
+from libs.legacy.bodies import FORMS, from_form
+from libs.legacy.participants import BRAND, Brand
+from libs.legacy.records import missing_record
+from libs.legacy.routing import Call, LegacyEnvironment, LegacyRoutes
+from libs.legacy.translator import TEXT, TIME, Field, JsonSchema, Translator, shape
+from libs.tally.time_conversion import timestamp
 from libs.web.form_parsing import open_form
+
+FIELDS: Final = (
+    Field("title", "title"),
+    Field("image_text", "image_text", "legacy only"),
+    Field(
+        "public_use",
+        "public_use",
+        "legacy only; `access` controls who can read the picture, this who can reference it",
+    ),
+    Field("is_icon", "is_icon", "legacy only; rejected in an update"),
+    Field("tags", "tags", "read-only", writes=False),
+)
+
+OWN_PARAMETERS: Final[dict[str, JsonSchema]] = {
+    "url": {
+        "type": "string",
+        "description": "URL of the picture: http or https; spaces as %20, no backslashes.",
+    },
+    "src": {
+        "type": "string",
+        "format": "binary",
+        "description": "The picture: jpg or png. Not allowed in an update.",
+    },
+}
+
+IMAGE: Final = Translator(Image, FIELDS, OWN_PARAMETERS)
+RATIO: Final = {"type": "number", "description": "Width divided by height."}
+SHAPE: Final = shape(
+    "ImageRecord", {"image_id": TEXT, "brand": BRAND, "ratio": RATIO, "created": TIME} | IMAGE.shape()
+)
+
+
+def image_record_read(account: str, stored: Stored) -> Document:
+    """Return the image read shape; `account` is the image's owner."""
+    shown = IMAGES.show(stored)
+    return {
+        "image_id": stored.key,
+        "brand": Brand(account),
+        "ratio": shown["ratio"],
+        "created": timestamp(stored.created),
+    } | IMAGE.read(Image.model_validate(stored.document))
+
 
 FORMATS: Final = ("jpg", "png")
 NOT_ON_UPDATE: Final = ("src", "is_icon")

@@ -7,7 +7,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.style import StyleObject
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.legacy.parameters.translator import JsonSchema, inlined
+from libs.legacy.translator import JsonSchema, inlined
 
 STYLE: Final[JsonSchema] = inlined(StyleObject.model_json_schema()) | {
     "description": "The style. Unknown members cannot be changed.",

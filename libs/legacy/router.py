@@ -4,13 +4,13 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from libs.legacy.routes.articles import Articles
-from libs.legacy.routes.contests import Contests
-from libs.legacy.routes.conventions import Conventions
-from libs.legacy.routes.feeds import Feeds
-from libs.legacy.routes.images import ImageHandlers
-from libs.legacy.routes.route_builder import LegacyEnvironment, LegacyRoutes
-from libs.legacy.routes.timeslots import Timeslots
+from libs.legacy.articles import Articles
+from libs.legacy.contests import Contests
+from libs.legacy.conventions import Conventions
+from libs.legacy.feeds import Feeds
+from libs.legacy.images import ImageHandlers
+from libs.legacy.routing import LegacyEnvironment, LegacyRoutes
+from libs.legacy.timeslots import Timeslots
 
 HANDLERS: Final = (Contests, Articles, Conventions, Timeslots, Feeds, ImageHandlers)
 

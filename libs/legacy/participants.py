@@ -1,29 +1,29 @@
-"""Legacy API: mapping of participants, with images and brands, which contests use too."""
+"""Participants in the legacy API: their table, and the images and brands that other shapes use too."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
-from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from libs.catalogue.records import find_usable
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS, IMAGES
 from libs.catalogue.schemas.account import AccountSettings
 from libs.catalogue.schemas.participant import Participant
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.parameters.read_shapes import (
+from libs.legacy.translator import (
     COUNT,
     INTEGER,
     OBJECT_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
     TIME,
+    Field,
+    Translator,
     array,
     described,
     of,
     or_null,
     shape,
 )
-from libs.legacy.parameters.translator import Field, Translator
 from libs.tally.counts import VoteSums
 from libs.tally.time_conversion import timestamp
 from libs.views.catalogue_views import CatalogueViews
@@ -32,10 +32,6 @@ Totals = Mapping[str, VoteSums] | None
 """Counts by participant in the results, "" for the contest; None, shown as null, while hidden from the caller."""
 Images = Mapping[str, Mapping[str, Any]]
 """Existing image records by key, each with its `account`."""
-
-T = TypeVar("T")
-_BRANDS: Final[ContextVar[dict[str, dict[str, Any]] | None]] = ContextVar("legacy_brands", default=None)
-"""Brands in the shapes of the current request, by account."""
 
 FIELDS: Final = (
     Field("title", "title"),
@@ -115,27 +111,34 @@ def sums_of_participant(totals: Totals, participant: str) -> VoteSums | None:
     return None if totals is None else totals.get(participant, VoteSums())
 
 
-def brand_of(account: str) -> dict[str, Any]:
-    """Return the brand of an account, which `with_brands` completes by its settings: here only its id."""
-    brand = {"brand_id": account, "brand_name": account, "image_id": None}
-    shown = _BRANDS.get()
-    return brand if shown is None else shown.setdefault(account, brand)
+class Brand(dict[str, Any]):
+    """The brand of an account inside a shape; `name_brands` completes it by the account's settings."""
+
+    def __init__(self, account: str) -> None:
+        super().__init__(brand_id=account, brand_name=account, image_id=None)
 
 
-async def with_brands(views: CatalogueViews, read: Awaitable[T]) -> T:
-    """Return the shapes from `read`, whose brands have the names and images of their accounts' settings."""
-    brands: dict[str, dict[str, Any]] = {}
-    token = _BRANDS.set(brands)
-    try:
-        shapes = await read
-    finally:
-        _BRANDS.reset(token)
-    found = await asyncio.gather(*(views.get(account, ACCOUNTS.name, ACCOUNT_KEY) for account in brands))
-    for brand, stored in zip(brands.values(), found, strict=True):
-        if stored is not None:
-            settings = AccountSettings.model_validate(stored.document)
-            brand |= {"brand_name": settings.brand_name or brand["brand_id"], "image_id": settings.image_key}
-    return shapes
+async def name_brands(views: CatalogueViews, shape: Any) -> None:
+    """Give the brands inside `shape` the names and images of their accounts' settings."""
+    brands = list(_brands(shape))
+    accounts = {brand["brand_id"] for brand in brands}
+    found = await asyncio.gather(*(views.get(account, ACCOUNTS.name, ACCOUNT_KEY) for account in accounts))
+    settings = {
+        account: AccountSettings.model_validate(stored.document)
+        for account, stored in zip(accounts, found, strict=True)
+        if stored is not None
+    }
+    for brand in brands:
+        if (own := settings.get(brand["brand_id"])) is not None:
+            brand |= {"brand_name": own.brand_name or brand["brand_id"], "image_id": own.image_key}
+
+
+def _brands(shape: Any) -> Iterator[Brand]:
+    if isinstance(shape, Brand):
+        yield shape
+        return
+    for inner in shape.values() if isinstance(shape, dict) else shape if isinstance(shape, list) else ():
+        yield from _brands(inner)
 
 
 def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] | None:
@@ -145,7 +148,7 @@ def image_read(key: str | None, account: str, images: Images) -> dict[str, Any] 
     record = images.get(key, {})
     return {
         "image_id": key,
-        "brand": brand_of(record.get("account", account)),
+        "brand": Brand(record.get("account", account)),
         "title": record.get("title"),
         "story": record.get("image_text"),
         "ratio": record.get("ratio"),

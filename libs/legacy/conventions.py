@@ -1,15 +1,17 @@
-"""Legacy API: mapping of conventions, which the current API calls schedules."""
+"""Conventions in the legacy API, which the current API calls schedules: their table and routes."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import CONVENTIONS
 from libs.catalogue.schemas.convention import Convention
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
-from libs.legacy.parameters.participants import IMAGE_OR_NULL, Images, image_read
-from libs.legacy.parameters.read_shapes import TEXT, TEXT_OR_NULL, TIMES, array, shape
-from libs.legacy.parameters.translator import Field, Translator
+from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
+from libs.legacy.records import WHOLE
+from libs.legacy.routing import UPDATE, Call, ResourceHandlers
+from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, Translator, array, shape
 from libs.tally.time_conversion import timestamp
 
 DAY: Final = (
@@ -90,3 +92,21 @@ def missing(body: Mapping[str, Any], required: tuple[str, ...], before: Document
         for name in required
         if body.get(name) is None and (before is None or (name in body and before.get(name) is not None))
     ]
+
+
+class Conventions(ResourceHandlers):
+    name, several, one = "convention", "/dev/v2/conventions", "/dev/v2/conventions/{convention_key}"
+    row, translator, shape, required = CONVENTIONS, CONVENTION, SHAPE, REQUIRED
+    written = staticmethod(convention_written)
+    page_size = WHOLE
+    docs: ClassVar[Mapping[str, str]] = {
+        "create": "`start` and `end` are required.",
+        "get": "Includes its days and venues; timeslots have their own list.",
+        "update": f"{UPDATE} A day or venue with timeslots cannot be removed.",
+        "delete": "Deletes the convention and its timeslots.",
+    }
+
+    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+        icons = (each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ()))
+        images = await images_at(self.environment.views, call.account, filter(None, icons))
+        return [convention_read(call.account, stored, images) for stored in records]

@@ -1,18 +1,38 @@
-"""Legacy API: mapping of articles and the records that they embed."""
+"""Articles in the legacy API: their table, the records that they embed, and their routes."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final, get_args
 
 from libs.catalogue.resource_definition import Document
-from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField
+from libs.catalogue.resource_table import ARTICLES, CONTESTS, PARTICIPANTS, SURVEYS
+from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField, ArticleType
 from libs.contracts.catalogue_events import Ref, Stored
-from libs.legacy.parameters.contests import SHAPE as CONTEST
-from libs.legacy.parameters.participants import IMAGE_OR_NULL, Images, image_read
-from libs.legacy.parameters.participants import SHAPE as PARTICIPANT
-from libs.legacy.parameters.read_shapes import FLAG, OBJECT_OR_NULL, TEXT, TIMES, array, described, or_null, shape
-from libs.legacy.parameters.styles import STYLE, style_problems, styled
-from libs.legacy.parameters.translator import Field, JsonSchema, Translator, shape_of
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.legacy.bodies import BOOLEANS
+from libs.legacy.contests import SHAPE as CONTEST
+from libs.legacy.contests import contest_shape
+from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at, images_of, participant_read
+from libs.legacy.participants import SHAPE as PARTICIPANT
+from libs.legacy.records import Filter
+from libs.legacy.routing import NEXT, UPDATE, Call, LegacyEnvironment, ResourceHandlers
+from libs.legacy.styles import STYLE, style_problems, styled
+from libs.legacy.translator import (
+    FLAG,
+    OBJECT_OR_NULL,
+    TEXT,
+    TIMES,
+    Field,
+    JsonSchema,
+    Translator,
+    array,
+    described,
+    or_null,
+    shape,
+    shape_of,
+)
+from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, timestamp
 
 EMBEDDED: Final = {
@@ -215,3 +235,97 @@ def _field(account: str, part: ArticleField, embedded: Embedded) -> Document:
 
 def _with_id(written: Document | None, name: str, key: str | None) -> Document | None:
     return {**(written or {}), name: key} if key else written
+
+
+TYPES: Final = get_args(ArticleType)
+FLAGS: Final = ("scheduled", "is_template")
+
+
+class Articles(ResourceHandlers):
+    name, several, one = "article", "/v2/articles", "/v2/articles/{article_key}"
+    row, translator, shape = ARTICLES, ARTICLE, SHAPE
+    written = staticmethod(article_written)
+    query: ClassVar[Mapping[str, JsonSchema]] = {
+        "scheduled": {
+            "type": "boolean",
+            "default": False,
+            "description": "Only scheduled articles; `is_template` and `type` are ignored then.",
+        },
+        "is_template": {"type": "boolean", "default": False, "description": "Only templates."},
+        "type": {"type": "string", "enum": list(TYPES), "description": "Only articles of this type."},
+        "next": NEXT,
+    }
+    docs: ClassVar[Mapping[str, str]] = {
+        "list": "Newest first, 20 a page. Scheduled articles and templates have their own lists.",
+        "create": "A `publish` in the future makes it scheduled; without one, it appears at once. `type` defaults "
+        "to normal.",
+        "get": "Includes the images, contests, surveys and participants that it refers to, without deleted ones.",
+        "update": f"{UPDATE} A draft is replaced as a whole.",
+        "delete": "Refused while other records refer to it.",
+    }
+
+    def filter(self, call: Call) -> Filter:
+        """Parse the query. Raises `ValidationFailed` with all faults."""
+        kind, now = call.query("type"), self.environment.now()
+        flags = [BOOLEANS.get(call.query(name) or "false") for name in FLAGS]
+        problems = [
+            Problem("", f"{name} must be true or false", name)
+            for name, flag in zip(FLAGS, flags, strict=True)
+            if flag is None
+        ]
+        scheduled, is_template = (flag is True for flag in flags)
+        if kind is not None and kind not in TYPES and not scheduled:
+            problems.append(Problem("", f"type must be one of {', '.join(TYPES)}", "type"))
+        if problems:
+            raise ValidationFailed(problems, "; ".join(problem.message for problem in problems))
+        return lambda stored: is_listed(stored, now, scheduled, is_template, kind)
+
+    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+        return await shown_articles(self.environment, call, records)
+
+
+async def shown_articles(environment: LegacyEnvironment, call: Call, articles: Sequence[Stored]) -> list[Document]:
+    """Return articles in their read shape, without references to deleted records or other accounts' records."""
+    named: dict[str, set[str]] = {}
+    for resource, key in (ref for stored in articles for ref in named_by(stored)):
+        named.setdefault(resource, set()).add(key)
+    images, contests, participants, surveys = await asyncio.gather(
+        images_at(environment.views, call.account, named.get("images", ())),
+        _contests(environment, call, named.get("contests", ())),
+        _participants(environment, call, named.get("participants", ())),
+        _surveys(environment, call, named.get("surveys", ())),
+    )
+    embedded, now = Embedded(images, contests, participants, surveys), environment.now()
+    return [article_read(call.account, stored, embedded, now) for stored in articles]
+
+
+async def _contests(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+    found = await asyncio.gather(
+        *(contest_shape(environment, call.account, key) for key in keys), return_exceptions=True
+    )
+    shapes = []
+    for each in found:
+        if isinstance(each, dict):
+            shapes.append(each)
+        elif not isinstance(each, NotFound):
+            raise each
+    await environment.complete(call, CONTESTS, shapes)
+    return {shape["contest_id"]: shape for shape in shapes}
+
+
+async def _participants(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+    found = await _records(environment, call, PARTICIPANTS.name, keys)
+    images = await images_of(environment.views, call.account, *found)
+    shapes = [participant_read(call.account, stored, None, images) for stored in found]
+    await environment.complete(call, PARTICIPANTS, shapes)
+    return {shape["participant_key"]: shape for shape in shapes}
+
+
+async def _surveys(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+    """Return surveys in the current API's shape: the legacy API has none of its own."""
+    return {stored.key: SURVEYS.show(stored) for stored in await _records(environment, call, SURVEYS.name, keys)}
+
+
+async def _records(environment: LegacyEnvironment, call: Call, resource: str, keys: Iterable[str]) -> list[Stored]:
+    found = await asyncio.gather(*(environment.views.get(call.account, resource, key) for key in keys))
+    return [stored for stored in found if stored is not None]

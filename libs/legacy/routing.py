@@ -1,10 +1,11 @@
-"""Builds routes from legacy handlers, one call per route, for each of the two environments."""
+"""Routes of the legacy API: one call per route, and the five operations that resources have alike."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any, Final, Literal, Protocol
+from functools import partial
+from typing import IO, Any, ClassVar, Final, Literal, Protocol
 
 import orjson
 from fastapi import APIRouter, Request
@@ -14,11 +15,10 @@ from libs.catalogue.commands import WriteRequest
 from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.parameters.participants import with_brands
-from libs.legacy.parameters.translator import JsonSchema, Translator
-from libs.legacy.records import LegacyRecords
-from libs.legacy.routes.body_schemas import request_body
-from libs.legacy.routes.parameter_parsing import FORMS, read_parameters
+from libs.legacy.bodies import FORMS, read_parameters, request_body
+from libs.legacy.participants import name_brands
+from libs.legacy.records import PAGE, Filter, LegacyRecords
+from libs.legacy.translator import JsonSchema, Translator, page
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, require
@@ -152,9 +152,10 @@ class LegacyRoutes:
         async def endpoint(request: Request) -> Response:
             key = await self._auth.authenticate_legacy(request.scope)
             require(key, permission)
-            shape = await with_brands(self._records, handler(Call(key, request)))
+            shape = await handler(Call(key, request))
             if shape is None:
                 return Response(status_code=204)
+            await name_brands(self._records, shape)
             return Response(orjson.dumps(shape), 200, {"Cache-Control": "private, no-cache"}, "application/json")
 
         name = name or handler.__name__
@@ -181,3 +182,94 @@ class LegacyRoutes:
         self.router.add_api_route(
             self._base + other, endpoint, methods=[method], include_in_schema=False, openapi_extra=extra
         )
+
+
+LIST: Final = "The brand's {}, {:,} a page, newest first."
+UPDATE: Final = "Takes the parameters of create; those left out keep their value."
+
+
+class ResourceHandlers:
+    """Serves one resource, whose records are `name`; subclasses return the records' shapes.
+
+    `several` and `one` are the paths of the list, perhaps below a parent, and of a record.
+    `docs` describes operations, by their names.
+    """
+
+    name: ClassVar[str]
+    several: ClassVar[str]
+    one: ClassVar[str]
+    row: ClassVar[Resource]
+    translator: ClassVar[Translator]
+    shape: ClassVar[JsonSchema]
+    required: ClassVar[Sequence[str]] = ()
+    query: ClassVar[Mapping[str, JsonSchema]] = {"next": NEXT}
+    docs: ClassVar[Mapping[str, str]] = {}
+    page_size: ClassVar[int] = PAGE
+
+    def __init__(self, environment: LegacyEnvironment) -> None:
+        self.environment = environment
+        self.records = environment.records(self.row, self.translator)
+
+    @staticmethod
+    def written(body: Mapping[str, Any], before: Document | None) -> Document:
+        """Apply the parameters to a record, as `Translator.written`."""
+        raise NotImplementedError
+
+    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+        """Return the records' shapes."""
+        raise NotImplementedError
+
+    async def body(self, call: Call) -> Document:
+        """Parse the body. Raises `ValidationFailed` for values that depend on other records."""
+        return await call.parameters(self.translator.parameters)
+
+    def filter(self, _: Call) -> Filter | None:
+        """Return the filter of a list's query."""
+        return None
+
+    def add_to(self, routes: LegacyRoutes) -> None:
+        docs = {"list": LIST.format(f"{self.name}s", self.page_size), "update": UPDATE} | dict(self.docs)
+        parameters = self.translator.parameters
+        shaped: dict[str, Any] = {"shape": self.shape}
+        operations: dict[str, tuple[Any, dict[str, Any]]] = {
+            "list": (self.list, {"query": self.query, "shape": page(f"{self.name}s", self.shape)}),
+            "create": (self.create, shaped | {"parameters": parameters, "required": self.required}),
+            "get": (self.get, shaped),
+            "update": (self.update, shaped | {"parameters": parameters}),
+            "delete": (self.delete, {}),
+        }
+        for operation, (handler, options) in operations.items():
+            name = f"{operation}_{self.name}" + ("s" if operation == "list" else "")
+            path = self.several if operation in ("list", "create") else self.one
+            method = {"list": "GET", "get": "GET", "delete": "DELETE"}.get(operation, "POST")
+            routes.add(method, path, handler, name=name, description=docs[operation], **options)
+
+    async def list(self, call: Call) -> Document:
+        fits, parent = self.filter(call), _key(call, self.several)
+        found = await self.records.page(call.account, call.query("next"), parent, fits, self.page_size)
+        shapes = await self.shown(call, found.records)
+        return {f"{self.name}s": shapes} | ({} if found.next is None else {"next": found.next})
+
+    async def create(self, call: Call) -> Document:
+        change = partial(self.written, await self.body(call))
+        return await self.answer(call, await self.records.create(call.account, change, _key(call, self.several)))
+
+    async def get(self, call: Call) -> Document:
+        return await self.answer(call, await self.records.get(call.account, _key(call, self.one)))
+
+    async def update(self, call: Call) -> Document:
+        change = partial(self.written, await self.body(call))
+        return await self.answer(call, await self.records.change(call.account, _key(call, self.one), change))
+
+    async def delete(self, call: Call) -> None:
+        await self.records.delete(call.account, _key(call, self.one))
+
+    async def answer(self, call: Call, stored: Stored) -> Document:
+        [shape] = await self.shown(call, [stored])
+        return shape
+
+
+def _key(call: Call, path: str) -> str:
+    """Return the value of the path's parameter; "" if it has none."""
+    match = re.search(r"{(\w+)}", path)
+    return "" if match is None else call.path(match[1])
