@@ -65,7 +65,8 @@ class AddressCounters:
     """Counters of one namespace, exact unless Valkey loses data.
 
     `address` is a pseudonym. A taker (a vote id, or the voter of a replacing vote) is counted once, also if
-    repeated.
+    repeated, by the most votes of its attempts. Each attempt that used the counter, also one after another, holds
+    the use: it is free again once all have given it back.
     """
 
     def __init__(self, valkey: Valkey, namespace: str) -> None:
@@ -99,10 +100,10 @@ class AddressCounters:
         votes = (word for place in page for word in (digest(takes[place].taker), takes[place].votes))
         return counter_key(self._namespace, counter), pack([limit, expires_at_s, *votes])
 
-    async def give(self, contest: str, participant: str, address: str, taker: str) -> None:
-        """Give back the votes of a taker whose vote was refused or removed."""
-        key = counter_key(self._namespace, (contest, participant, address))
-        await call_function(self._valkey, "address_give", key, digest(taker))
+    async def give(self, counter: Counter, taker: str, *, removed: bool = False) -> None:
+        """Give back what one attempt of a taker holds, or, of a `removed` vote, all that was used in its name."""
+        key = counter_key(self._namespace, counter)
+        await call_function(self._valkey, "address_give", key, digest(taker), int(removed))
 
     async def refill(self, counter: Counter, taken: Sequence[TakenBefore], expires_at_s: int) -> None:
         """Restore counters that Valkey may have lost, from votes in the order of the log. Repeatable."""

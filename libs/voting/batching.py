@@ -13,10 +13,9 @@ from typing import Any
 from libs.metrics.definitions import RESERVE_SECONDS
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
-from libs.views.address_counters import AddressAnswer, AddressCounters, Counter, Take, Taken
+from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
 from libs.views.limited_requests import LimitedAnswer, LimitedRequest
 from libs.views.vote_views import VoteViews
-from libs.voting.address_fallback import AddressFallback
 from libs.voting.protocol.effects import AddressTaken
 
 CALL_REQUESTS = 64
@@ -169,8 +168,8 @@ class ReservationBatcher:
         granted, request, take = answer, queued.request, None
         if isinstance(request, LimitedRequest):
             assert isinstance(answer, LimitedAnswer)
-            is_taken = answer.use is not None and answer.use.taken is Taken.TAKEN
-            granted, take = answer.answer, request.take if is_taken else None
+            is_held = answer.use is not None and answer.use.taken is not Taken.FULL
+            granted, take = answer.answer, request.take if is_held else None
             request = request.request
         if isinstance(granted, Granted):
             release = asyncio.ensure_future(self._release(queued.partition, request, granted, take))
@@ -242,12 +241,12 @@ class ConfirmationBatcher:
 class AddressBatcher:
     """Uses the limits of addresses for all votes of a loop tick together, in their order.
 
-    Each vote waits for its own counters only; one that does not respond is replaced by the process's own count.
+    Each vote waits for its own counters only, which lie anywhere in a cluster. While one is away, votes pass it
+    uncounted: the limit is advisory, and else a lost shard refused voters whose own partition is well.
     """
 
     def __init__(self, addresses: AddressCounters) -> None:
         self._addresses = addresses
-        self._fallback = AddressFallback(addresses)
         self._waiting: list[tuple[list[Take], Used]] = []
 
     def take(self, takes: list[Take], reply: Used) -> None:
@@ -255,11 +254,6 @@ class AddressBatcher:
         self._waiting.append((takes, reply))
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._ask, context=Context())
-
-    async def give(self, counter: Counter, taker: str) -> None:
-        """Give back a taker's votes. Raises `ViewsUnavailable`."""
-        self._fallback.give(counter, taker)
-        await self._addresses.give(*counter, taker)
 
     def _ask(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -279,18 +273,17 @@ class AddressBatcher:
     def _reply(
         self, takes: Sequence[Take], answers: Sequence["asyncio.Future[AddressAnswer]"], reply: Used, _: object
     ) -> None:
-        taken, used = [], None
+        held, used = [], None
         for take, future in zip(takes, answers, strict=True):
             error = future.exception()
-            answer = self._fallback.take(take) if isinstance(error, ViewsUnavailable) else None
-            if error is None:
-                answer = future.result()
-            elif answer is None:
-                reply(error if isinstance(error, Exception) else ViewsUnavailable(RECOVERING, retry_after_s=1))
+            if isinstance(error, ViewsUnavailable):
+                continue
+            if isinstance(error, Exception):
+                reply(error)
                 return
-            assert answer is not None
-            if answer.taken is Taken.TAKEN:
-                taken.append(take.counter[1])
-            elif answer.taken is Taken.FULL:
+            answer = future.result()
+            if answer.taken is Taken.FULL:
                 used = answer.used
-        reply(AddressTaken(tuple(taken), used))
+            else:
+                held.append(take.counter[1])
+        reply(AddressTaken(tuple(held), used))

@@ -124,6 +124,7 @@ class Driver:
         self._log = log
         self._read_cast = read_cast
         self._tracing = tracing
+        self._addresses = addresses
         self._uses = AddressBatcher(addresses)
         self._reservations = ReservationBatcher(views)
         self._confirmations = ConfirmationBatcher(views)
@@ -290,9 +291,10 @@ class Driver:
         with suppress(ViewsUnavailable):
             await asyncio.gather(
                 *(
-                    self._uses.give((run.command.contest, participant, effect.address), taker)
-                    for participant in effect.participants
-                    for taker in effect.takers
+                    self._addresses.give(
+                        (run.command.contest, participant, effect.address), taker, removed=effect.removed
+                    )
+                    for participant, taker in effect.uses
                 )
             )
 
@@ -333,9 +335,9 @@ def _address_taken(run: Run, participant: str, answer: LimitedAnswer | Exception
         run.reply(answer)
         return
     run.reserved, use = answer.answer, answer.use
-    taken = use is not None and use.taken is Taken.TAKEN
-    used = use.used if use is not None and use.taken is Taken.FULL else None
-    run.reply(effects.AddressTaken((participant,) if taken else (), used))
+    is_full = use is not None and use.taken is Taken.FULL
+    held = () if use is None or is_full else (participant,)
+    run.reply(effects.AddressTaken(held, use.used if use is not None and is_full else None))
 
 
 def _begin(run: Run) -> None:

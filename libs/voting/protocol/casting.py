@@ -47,26 +47,28 @@ _USING: Final = frozenset({VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.V
 def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -> Steps[Outcome]:
     """Cast a vote, first by the cached `contest`.
 
-    After an error with status 503 the same vote id may be sent again. Votes used of an address's limit are given
-    back when the vote is refused. They are used in the name of the vote, or of its voter if the vote replaces
-    another, so that the replacement uses no further ones.
+    After an error with status 503 the same vote id may be sent again. An attempt uses an address's limit once, and
+    gives its hold back if the vote is refused: others of the same id have holds of their own. The votes are used
+    in the name of the vote, or of its voter if the vote replaces another, so that the replacement uses no others.
     """
     seen: Progress | None = None
-    fenced, taker = False, ""
-    taken: set[str] = set()
+    fenced = False
+    held: dict[str, str] = {}
+    """By participant the taker in whose name the address's limit is used."""
     while True:
         judged = judge(contest, command)
         if isinstance(judged, Selection) and _uses_address(contest, command):
             own, of_voter = address_takers(command.voter, command.vote_id)
             taker = own if judged.slot is None else of_voter
-            votes = tuple(address_votes(judged.form, judged.choices))
-            then = _request(contest, command, judged)
-            reply: AddressTaken | TallyError = yield TakeAddress(contest, taker, votes, then)
-            if isinstance(reply, TallyError):
-                return reply
-            taken.update(reply.participants)
-            if reply.used is not None:
-                judged = LimitReached(LimitScope.IP, contest.ip_restriction_per_participant, reply.used)
+            votes = tuple(vote for vote in address_votes(judged.form, judged.choices) if vote[0] not in held)
+            if votes:
+                then = _request(contest, command, judged)
+                reply: AddressTaken | TallyError = yield TakeAddress(contest, taker, votes, then)
+                if isinstance(reply, TallyError):
+                    return reply
+                held |= dict.fromkeys(reply.participants, taker)
+                if reply.used is not None:
+                    judged = LimitReached(LimitScope.IP, contest.ip_restriction_per_participant, reply.used)
         answer: Answer | TallyError = yield Reserve(_request(contest, command, judged))
         match answer:
             case Granted():
@@ -82,10 +84,11 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
                         fenced = True  # its record can never count, so it may be reserved again
                         continue
                     # after a fence another request may have taken the id
-                    if recorded.content != command.content:
-                        return _reused(command)
-                    return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)
-                outcome: Outcome = recorded
+                    if recorded.content == command.content:
+                        return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)
+                    outcome: Outcome = _reused(command)
+                else:
+                    outcome = recorded
             case TallyError():
                 # a reservation may be held, but this attempt never records it
                 return LogUnavailable("The vote was not recorded.", retry_after_s=1) if fenced else answer
@@ -105,12 +108,11 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
                 if answer.status in _USING:
                     return outcome
             case IdConflict():
-                # the use may be that of the vote that has the id
-                return _reused(command)
+                outcome = _reused(command)
             case _:
                 outcome = _refusal(contest, judged, answer)
-        if taken:
-            yield GiveAddress(command.address or "", (taker,), tuple(taken))
+        if held:
+            yield GiveAddress(command.address or "", tuple(held.items()))
         return outcome
 
 

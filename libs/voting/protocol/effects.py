@@ -32,18 +32,22 @@ class TakeAddress(NamedTuple):
 
 
 class AddressTaken(NamedTuple):
-    """Participants whose votes `taker` had not used before. `used`: votes used of an exhausted limit, or None."""
+    """Participants whose counter `taker` holds by this attempt; none whose counter is away, as its limit is not
+    applied. `used`: votes used of an exhausted limit, or None."""
 
     participants: tuple[str, ...]
     used: int | None = None
 
 
 class GiveAddress(NamedTuple):
-    """Give back the address's votes that each of `takers` used for `participants`. Best effort; reply: None."""
+    """Give back the address's votes that an attempt holds by participant and taker, or all of a `removed` vote.
+
+    Best effort; reply: None.
+    """
 
     address: str
-    takers: tuple[str, ...]
-    participants: tuple[str, ...]
+    uses: tuple[tuple[str, str], ...]
+    removed: bool = False
 
 
 class Reserve(NamedTuple):

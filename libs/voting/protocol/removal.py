@@ -66,7 +66,8 @@ def remove_vote(
                     continue
                 if event.address is not None:
                     takers = address_takers(event.voter, event.vote_id)
-                    yield GiveAddress(event.address, takers, event.participants)
+                    uses = ((participant, taker) for participant in event.participants for taker in takers)
+                    yield GiveAddress(event.address, tuple(uses), removed=True)
                 return Removed(partition, recorded if isinstance(recorded, int) else None)
             case TallyError():
                 return LogUnavailable("The removal was not recorded.", retry_after_s=1) if fenced else answer

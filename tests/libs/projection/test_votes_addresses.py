@@ -113,7 +113,7 @@ async def test_what_an_emptied_server_lost_is_counted_again_with_one_call_a_coun
 
 async def test_what_a_restarted_server_may_have_lost_is_counted_again(subject: Subject) -> None:
     lost = await subject.vote(8, "home")
-    await subject.addresses.give("contest", "a", pseudonym("home"), own_name(lost))
+    await subject.addresses.give(("contest", "a", pseudonym("home")), own_name(lost))
     await subject.valkey.call("HSET", f"{subject.views._base(0)}:gate", "run", "another server")
     assert await subject.used("home") == 4
     await subject.fold(lost)

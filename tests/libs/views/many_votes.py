@@ -226,4 +226,4 @@ async def addresses(counters: AddressCounters, size: int) -> None:
     await counters.take([Take(counter, taker, votes, -1, 0) for taker, votes in taken])
     await counters.take([Take(("contest", "a", f"of {taker}"), taker, 1, 5, NOW_MS) for taker, _ in taken])
     await counters.refill(counter, taken, NOW_MS)
-    await counters.give(*counter, "vote 1")
+    await counters.give(counter, "vote 1")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from libs.tally.errors import LimitReached
+from libs.tally.errors import LimitReached, NotAppended
 from libs.voting import protocol_driver
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService
@@ -45,7 +45,8 @@ async def test_the_call_declares_the_counter_so_that_a_cluster_refuses_it(
     service: VotingService, valkey: Counted
 ) -> None:
     """The response then says that it is one."""
-    await cast(service, "first")
+    for voter in ("first", "second"):
+        await cast(service, voter)
     partition, counter = valkey.keys["votes_reserve"]
     assert counter.endswith(":{a:contest:a:address}")
     assert partition != counter
@@ -78,6 +79,17 @@ async def test_a_vote_that_is_sent_again_uses_the_limit_once(service: VotingServ
     for _ in range(2 * LIMIT):
         assert isinstance(await cast(service, "first"), Accepted)
     assert isinstance(await cast(service, "second"), Accepted)
+
+
+async def test_a_refused_append_leaves_the_use_to_the_attempt_that_joined(
+    service: VotingService, log: Log
+) -> None:
+    log.answers = lambda number: NotAppended("no") if number == 0 else None
+    refused, accepted = await asyncio.gather(cast(service, "first"), cast(service, "first"))
+    assert isinstance(refused, NotAppended)
+    assert isinstance(accepted, Accepted)
+    outcomes = [await cast(service, f"v{number}") for number in range(LIMIT)]
+    assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * (LIMIT - 1) + [False]
 
 
 async def test_votes_of_several_voters_with_the_same_id_use_the_limit_each(service: VotingService) -> None:

@@ -1,38 +1,43 @@
 -- Counters of the free votes of an address for a participant.
--- A key: counter of one contest, participant and address, in a slot of its own; "" holds the sum. Advisory.
+-- A key: counter of one contest, participant and address, in a slot of its own, by digest of a taker its votes; "" holds the
+-- sum, and a digest with HOLDS the attempts of that taker besides the first one, each of which gives back for itself. Advisory.
 
 local addresses = { FULL = 0, TAKEN = 1, HAD = 2 }
+local HOLDS = '+'
 
 do
   local function take_from(key, digest, count) call('HSET', key, digest, count, '', (call('HGET', key, '') or 0) + count) end
 
-  function addresses.give(key, digest)
-    local count = tonumber(call('HGET', key, digest) or 0)
-    if count > 0 then
-      call('HDEL', key, digest)
+  -- Gives back what one attempt of a taker holds; its votes go with the last attempt, or at once if it is `removed`.
+  function addresses.give(key, digest, removed)
+    local count, others = tonumber(call('HGET', key, digest) or 0), tonumber(call('HGET', key, digest .. HOLDS) or 0)
+    if others > 0 and not removed then
+      call('HINCRBY', key, digest .. HOLDS, -1)
+    elseif count > 0 then
+      call('HDEL', key, digest, digest .. HOLDS)
       call('HINCRBY', key, '', -count)
     end
-    return count
   end
 
   -- args: limit, expiry (seconds since 1970, 0: none), digest, count, ... Each vote is decided after those before it:
-  -- {FULL, TAKEN or HAD, used before, ...}
+  -- {FULL, TAKEN or HAD, used before, ...}. A taker that has more votes than before uses the difference: two requests may
+  -- have one vote id.
   function addresses.use(key, args)
     local limit, expiry, fields = args[1], args[2], { '' }
     for i = 3, #args, 2 do fields[#fields + 1] = args[i] end
     local taken = read_fields(key, fields)
     local sum, replies, written = tonumber(taken[''] or 0), {}, {}
     for i = 3, #args, 2 do
-      local digest, count, state = args[i], args[i + 1], addresses.TAKEN
-      if taken[digest] then
-        state = addresses.HAD
-      elseif limit ~= UNLIMITED and sum + count > limit then
-        state = addresses.FULL
-      end
+      local digest, had = args[i], tonumber(taken[args[i]] or 0)
+      local more, state = math.max(0, args[i + 1] - had), had > 0 and addresses.HAD or addresses.TAKEN
+      if more > 0 and limit ~= UNLIMITED and sum + more > limit then state = addresses.FULL end
       replies[#replies + 1], replies[#replies + 2] = state, state == addresses.HAD and 0 or sum
-      if state == addresses.TAKEN then
-        sum, taken[digest] = sum + count, count
-        written[#written + 1], written[#written + 2] = digest, count
+      if state ~= addresses.FULL then
+        if had > 0 then call('HINCRBY', key, digest .. HOLDS, 1) end
+        if more > 0 then
+          sum, taken[digest] = sum + more, had + more
+          written[#written + 1], written[#written + 2] = digest, had + more
+        end
       end
     end
     if #written > 0 then
@@ -48,8 +53,8 @@ do
   -- each, or its error.
   library.register('address_take', function(keys, args) return library.each_key(keys, args, take) end)
 
-  -- ARGV: digest. Gives back its votes.
-  library.register('address_give', function(keys, args) return addresses.give(keys[1], args[1]) end)
+  -- ARGV: digest, '1' if its vote was removed. See `give`.
+  library.register('address_give', function(keys, args) addresses.give(keys[1], args[1], args[2] == '1') end)
 
   -- ARGV: expiry (seconds since 1970), digest, count, ...: what votes took before Valkey may have lost it, without a limit
   -- and in the order of the log; count 0 gives it back.
@@ -58,7 +63,7 @@ do
     for i = 2, #args, 2 do
       local count = tonumber(args[i + 1])
       if count == 0 then
-        addresses.give(keys[1], args[i])
+        addresses.give(keys[1], args[i], true)
       elseif call('HEXISTS', keys[1], args[i]) == 0 then
         take_from(keys[1], args[i], count)
         taken = true

@@ -362,14 +362,14 @@ end
 
 -- ARGV: contest, voter, digest, incarnation. Takes back one attempt that the log definitely refused; the
 -- reservation goes with its last attempt. Under another incarnation it is gone already: that one is another's.
--- KEYS[2], ARGV[5]: counter of an address on this server, and digest of the taker, whose use of it goes with the reservation.
+-- KEYS[2], ARGV[5]: counter of an address on this server, and digest of the taker, whose use of it the attempt gives back.
 library.register('votes_release', function(keys, args)
+  if keys[2] then addresses.give(keys[2], args[5]) end
   local gate = load_gate(keys[1])
   if not gate.open or gate.n ~= tonumber(args[4]) then return 0 end
   local field = pending_field(args[1], args[2])
   local pending = open_pending(keys[1], { field })
   local dropped = pending:drop(field, args[3], true)
   pending:close()
-  if dropped == 1 and keys[2] then addresses.give(keys[2], args[5]) end
   return dropped
 end)

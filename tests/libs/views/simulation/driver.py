@@ -103,10 +103,12 @@ class Driver:
                         error, self.reserved = self.reserved, None
                         return error
                 return AddressTaken(tuple(name for name, _ in taken if name), full[-1] if full else None)
-            case GiveAddress(address, takers, participants):
-                for participant in participants:
-                    for taker in takers:
-                        system.addresses.get((participant, address), {}).pop(taker, None)
+            case GiveAddress(address, uses, removed):
+                for participant, taker in uses:
+                    counter = system.addresses.get((participant, address), {})
+                    used, holds = counter.pop(taker, (0, 0))
+                    if holds > 1 and not removed:
+                        counter[taker] = used, holds - 1
                 yield 1
             case ReadVote():
                 state = ledger.lookup(errand.command)
@@ -179,14 +181,12 @@ class Driver:
         return ViewsUnavailable("the catalogue's view is behind")
 
     def _take(self, contest: Contest, taker: str, participant: str, count: int) -> tuple[str, int | None]:
-        """Use the address's votes: the participant if they were not used before, and those used if too many."""
+        """Use the address's votes: the participant whose use is held, and those used if too many."""
         counter = self.system.addresses.setdefault((participant, self.errand.address), {})
-        if taker in counter:
-            return "", None
-        used = sum(counter.values())
-        if used + count > contest.ip_restriction_per_participant:
+        used, (had, holds) = sum(votes for votes, _ in counter.values()), counter.get(taker, (0, 0))
+        if count > had and used + count - had > contest.ip_restriction_per_participant:
             return "", used
-        counter[taker] = count
+        counter[taker] = max(had, count), holds + 1
         return participant, None
 
 
@@ -213,7 +213,6 @@ def produce(system: SimulatedSystem, event: Event) -> Generator[int, None, Appen
         return Appended(0, offset, True)
     match system.rng.choice(["refused", "late", "never", "no answer", "twice", "inexact", "late twice"]):
         case "refused":
-            system.has_refused = True
             yield system.rng.choice([1, 1, 40, 80])
             return NotAppended("refused")
         case "no answer":

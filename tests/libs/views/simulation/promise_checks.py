@@ -176,8 +176,8 @@ def check_sources(contest: ContestTally, log: list[Event]) -> None:
 
 
 def check_addresses(system: SimulatedSystem, count: PlainCount) -> None:
-    """Votes of one address are within its limit, unless the log refused records. Replacements share a use."""
-    if system.has_refused or system.changes[0].contest_type == "rating":
+    """Votes of one address are within its limit. Replacements share a use."""
+    if system.changes[0].contest_type == "rating":
         return
     used: Counter[tuple[str, str]] = Counter()
     for vote in count.votes.values():

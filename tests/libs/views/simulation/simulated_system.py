@@ -97,10 +97,8 @@ class SimulatedSystem:
     """Those of them whose restoring was acknowledged."""
     unwanted: set[tuple[str, str]] = field(default_factory=set)
     """(voter, vote id) whose removal or refund was asked for."""
-    addresses: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
-    """Votes used of an address's limit, by (participant, address) and taker."""
-    has_refused: bool = False
-    """The log has refused a record, whose address was given back though another attempt may have its use."""
+    addresses: dict[tuple[str, str], dict[str, tuple[int, int]]] = field(default_factory=dict)
+    """Votes used of an address's limit, and the attempts that hold them, by (participant, address) and taker."""
     granted: set[tuple[str, str]] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
     snapshots: list[object] = field(default_factory=list)

@@ -206,13 +206,13 @@ def test_an_exhausted_address_is_refused_and_uses_nothing() -> None:
 @pytest.mark.parametrize("answer", [NotRunning(5), OverLimit(LimitScope.CONTEST, 1, 1, None, 5)])
 def test_a_refused_vote_gives_its_address_back(answer: Any) -> None:
     effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), answer, None)
-    assert effects[-1] == GiveAddress("address", (OWN_NAME,), ("a",))
+    assert effects[-1] == GiveAddress("address", (("a", OWN_NAME),))
 
 
-def test_a_vote_whose_id_another_one_has_leaves_the_address_to_that_one() -> None:
-    """Else two requests with one id, sent at once, would be one vote that uses nothing."""
-    effects, outcome = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), IdConflict())
-    assert names(effects) == ["TakeAddress", "Reserve"]
+def test_a_vote_whose_id_another_one_has_gives_back_its_own_hold() -> None:
+    """The other one has a hold of its own: else two requests with one id would be one vote that uses nothing."""
+    effects, outcome = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), IdConflict(), None)
+    assert names(effects) == ["TakeAddress", "Reserve", "GiveAddress"]
     assert isinstance(outcome, IdempotencyKeyReused)
 
 
@@ -243,11 +243,11 @@ def test_a_repeated_vote_gives_its_address_back_only_if_it_was_removed(status: V
 
 
 def test_what_was_used_before_a_fence_is_given_back_by_the_refusal_after_it() -> None:
-    """The second use found the vote's own use of the address, which no other vote made."""
+    """An attempt uses the address once."""
     doubt = [granted(), AppendUnknown("no"), VoteState(progress(8))]
     refused = OverLimit(LimitScope.CONTEST, 1, 1, None, 5)
-    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), *doubt, AddressTaken(()), refused, None)
-    assert effects[-1] == GiveAddress("address", (OWN_NAME,), ("a",))
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), *doubt, refused, None)
+    assert effects[-1] == GiveAddress("address", (("a", OWN_NAME),))
 
 
 def test_an_address_that_cannot_be_counted_ends_the_vote() -> None:

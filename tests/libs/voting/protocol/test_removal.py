@@ -62,7 +62,8 @@ def test_a_removal_is_reserved_appended_and_confirmed(steps: Any, reason: str) -
 def test_the_votes_record_is_read_before_anything_is_reserved_and_its_address_given_back_at_last() -> None:
     effects, _ = play(removing(LIMITED), a_cast(address="address"), GRANTED, APPENDED, True, None)
     assert names(effects) == ["ReadVote", "ReserveRemoval", "Append", "Confirm", "GiveAddress"]
-    assert effects[-1] == GiveAddress("address", address_takers(REMOVAL.voter, REMOVAL.vote_id), ("a",))
+    uses = tuple(("a", taker) for taker in address_takers(REMOVAL.voter, REMOVAL.vote_id))
+    assert effects[-1] == GiveAddress("address", uses, removed=True)
 
 
 def test_a_record_that_cannot_be_read_stops_no_removal() -> None:
