@@ -64,6 +64,6 @@ def _page(shell: Template, language: str, name: str, title: str) -> Any:
 
 
 def _chart_library() -> Path:
-    """Return uPlot's directory. Its Python package is not imported: that would load much for notebooks."""
-    found = next(file for file in files("uplot-python") or () if file.name == "uPlot.iife.js")
+    """Return uPlot's directory, which the build put beside the packages (`build_hook.py`)."""
+    found = next(file for file in files("tallykeeper") or () if file.name == "uPlot.iife.js")
     return Path(str(found.locate())).parent
