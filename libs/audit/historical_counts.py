@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from libs.audit.log_fold import LogFold, without_gc
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
-from libs.contracts.catalogue_events import ContestConfig
+from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.log_records import Position
 from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
-from libs.results.contest_counts import counts_of
+from libs.results.contest_counts import counts_of, vote_count
 from libs.results.contest_results import results_of
-from libs.results.vote_count import vote_count
 from libs.tally.errors import NotFound
 from libs.tally.fold import ContestTally
 from libs.tally.time_conversion import timestamp
@@ -44,7 +43,7 @@ class Counted:
         return encode_positions({partition: at.offset for partition, at in self.positions.items()})
 
 
-def titles_of(config: ContestConfig) -> dict[str, str]:
+def titles_of(config: ContestRecords) -> dict[str, str]:
     return {stored.key: stored.document.get("title") or "" for stored in config.participants}
 
 

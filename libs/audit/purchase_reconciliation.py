@@ -15,7 +15,7 @@ from libs.contracts.purchase_events import (
 )
 from libs.deployment.deployment import Deployment
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.purchased_votes import paid_vote
+from libs.purchases.fold import paid_vote
 from libs.storage.object_store import Store
 from libs.storage.secrets import account_secret, contest_secret
 from libs.tally.errors import SecretErased

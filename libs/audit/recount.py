@@ -9,12 +9,11 @@ from libs.audit.historical_counts import EVER, fold_until
 from libs.audit.log_fold import LogFold
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
-from libs.contracts.catalogue_events import ContestConfig
+from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import counts_of
+from libs.results.contest_counts import counts_of, vote_count
 from libs.results.contest_results import results_of
-from libs.results.vote_count import vote_count
 from libs.tally.contest import Contest, Phase
 from libs.tally.errors import ContestFinal, NotFound
 from libs.tally.events import ContestReopened, VoteRestored, VoteVoided
@@ -41,7 +40,7 @@ class Ballots:
     """
 
     contest: Contest
-    config: ContestConfig
+    config: ContestRecords
     folds: list[LogFold]
     at: int
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from libs.audit.historical_counts import titles_of
 from libs.audit.recount import Ballots, VoidEvent
-from libs.results.ranking import entry_rank_key, places
+from libs.results.contest_results import entry_rank_key, places
 
 
 class Pair(NamedTuple):

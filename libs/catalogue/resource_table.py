@@ -13,22 +13,27 @@ Only the references in this table are enforced. All others are neither checked n
 
 from typing import Final
 
-from libs.catalogue import nested_items, search_terms
+from libs.catalogue import nested_items
 from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.contests import closing_record
-from libs.catalogue.contests.phase import phase_of
+from libs.catalogue.contests.contest_mapper import phase_of
 from libs.catalogue.errors import StatusTransition
-from libs.catalogue.picture_urls import SIZES, picture_url, picture_urls
 from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
-from libs.catalogue.schemas.account import AccountSettings
-from libs.catalogue.schemas.app import App, CloudSettings
+from libs.catalogue.schemas.app import AccountSettings, App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
-from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.contest import Contest, Participant, StoredVoteSource
 from libs.catalogue.schemas.convention import Convention, Timeslot
-from libs.catalogue.schemas.media import Access, File, Image, PublicAccess, is_scanned
-from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.schemas.media import (
+    SIZES,
+    Access,
+    File,
+    Image,
+    PublicAccess,
+    is_scanned,
+    picture_url,
+    picture_urls,
+)
 from libs.catalogue.schemas.shop import Package, Shop
-from libs.catalogue.schemas.vote_source import StoredVoteSource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
@@ -116,7 +121,7 @@ CONVENTIONS: Final = Resource(
     references=(Reference("/venues/*/article_key", "articles"), Reference("/search_helps/*/icon_id", "images")),
     offers=(Offer("/days/*/id", "conventions/days"), Offer("/venues/*/id", "conventions/venues")),
     kept={"days": ("top_text",), "venues": ("article_key", "navigation")},
-    arrange=search_terms.shared("search_help"),
+    arrange=nested_items.shared_terms("search_help"),
 )
 
 TIMESLOTS: Final = Resource(
@@ -133,7 +138,7 @@ TIMESLOTS: Final = Resource(
         Reference("/search_helps/*/icon_id", "images"),
     ),
     sort_key=_by_start,
-    arrange=search_terms.shared("search_terms"),
+    arrange=nested_items.shared_terms("search_terms"),
 )
 
 CONTESTS: Final = Resource(

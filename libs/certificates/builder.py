@@ -1,30 +1,45 @@
 """Computes a certificate from the log alone: approved participants, votes up to the close markers, result."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
+from hashlib import sha256
+from operator import attrgetter
 from typing import Protocol
 
+import orjson
+
+from libs.catalogue.contests.closing_record import Closing, closing_of, votes_from
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed
-from libs.certificates.closing_lookup import Decided, find_decision
-from libs.certificates.partition_leaves import LeafFold
-from libs.certificates.proofs.leaves import Leaf
-from libs.certificates.proofs.merkle import root_of
-from libs.certificates.result import certified
+from libs.certificates.merkle_proofs import NO_VOTE, Leaf, root_of
+from libs.contracts.catalogue_events import ContestClosing, catalogue_codec, contests_of
 from libs.contracts.certificates import (
     FORMAT,
     Certificate,
+    Decision,
+    ParticipantResult,
+    Ratings,
     RegisteredSource,
     Result,
     SealedPartition,
     SourceMark,
+    SourceTotal,
+    SourceVotes,
+    SubRating,
     stamped,
 )
+from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic, source_log_key
-from libs.results.contest_counts import Counts, counts_of
-from libs.results.contest_results import results_of
+from libs.results.contest_counts import NO_RATINGS, Counts, counts_of
+from libs.results.contest_results import Results, SourceFigures, places, rank_keys, results_of
 from libs.tally.contest import Contest, ParticipantStatus
+from libs.tally.counts import RatingSums, VoteSums
+from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
+from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.voter_ledger import FoldedVote, VoteStatus
+from libs.views.votes_apply_items import POISON, fold_item
 
 Batches = AsyncGenerator[Sequence[LogRecord], None]
 
@@ -45,6 +60,132 @@ class Log(Protocol):
         ...
 
     def votes(self, partition: int) -> Batches: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A closing and its position in the log."""
+
+    closing: Closing
+    contest_type: str
+    votes_from: int
+    at: Decision
+
+
+async def find_decision(
+    records: AsyncIterator[Sequence[LogRecord]], account: str, contest: str, seq: int
+) -> Decided:
+    """Return closing number `seq` from the `records` of the account's partition.
+
+    Applies the rule of the catalogue's fold: a ContestClosing made from another than the contest's latest
+    configuration was rejected. Raises `NotClosed`.
+    """
+    log_id, version = "", -1
+    async for batch in records:
+        events = catalogue_codec.decode_many([record.value for record in batch])
+        for record, event in zip(batch, events, strict=True):
+            if isinstance(event, LogCreated) and record.offset == 0:
+                log_id = event.log_id
+            if isinstance(event, Undecodable) or contest not in contests_of(event):
+                continue
+            if isinstance(event, ContestClosing) and (event.account, event.expected_config) == (account, version):
+                document = orjson.loads(event.record)
+                closing = closing_of(document)
+                if closing is not None and closing.seq == seq:
+                    where = Decision(account=account, log_id=log_id, offset=record.offset)
+                    return Decided(closing, document.get("contest_type", "voteonly"), votes_from(document), where)
+            version = record.offset
+    raise NotClosed(f"The log holds no closing number {seq} of contest {contest}.")
+
+
+class LeafFold:
+    """Folds a partition until the close markers of the contest and of `sources`, which report here: then it
+    `is_complete`.
+
+    Records after a marker change nothing and are no leaves: a source's marker ends its reports, the contest's
+    marker all other records.
+    """
+
+    def __init__(self, contest: str, seq: int, sources: Collection[str]) -> None:
+        self.log_id = ""
+        self.mark: int | None = None
+        self.source_marks: dict[str, int] = {}
+        self._contest = contest
+        self._seq = seq
+        self._sources = sources
+        self._tally = PartitionTally()
+        self._records: list[tuple[int, bytes, FoldedVote | None]] = []
+
+    @property
+    def is_complete(self) -> bool:
+        return self.mark is not None and len(self.source_marks) == len(self._sources)
+
+    @property
+    def sums(self) -> ContestTally:
+        """Return the contest's sums in this partition, without voters; of external sources only those that report
+        here.
+        """
+        full = self._full
+        sources = {name: its for name, its in full.sources.items() if name in self._sources}
+        return ContestTally(figures=full.figures, ratings=full.ratings, sources=sources, closed=full.closed)
+
+    def take(self, records: Sequence[LogRecord]) -> None:
+        """Fold the next records, up to the last close marker."""
+        events = vote_codec.decode_many([record.value for record in records])
+        for record, event in zip(records, events, strict=True):
+            if not isinstance(event, Undecodable) and fold_item(event, 0, 0)[0] != POISON:
+                self._fold(event, record)
+            if self.is_complete:
+                return
+
+    def leaves(self, approved: Collection[str]) -> Iterator[Leaf]:
+        """Yield the leaves in log order; `approved` are the participants in the result."""
+        for offset, value_hash, vote in self._records:
+            became, receipt = (NO_VOTE, NO_VOTE) if vote is None else (_became(vote, approved), vote.cast.receipt)
+            yield Leaf(offset, became, receipt, value_hash.hex())
+
+    @property
+    def _full(self) -> ContestTally:
+        return self._tally.contests.setdefault(self._contest, ContestTally())
+
+    def _fold(self, event: Event, record: LogRecord) -> None:
+        if isinstance(event, LogCreated) and record.offset == 0:
+            self.log_id = event.log_id
+        self._tally.evolve(event, record.offset, record.timestamp_ms)
+        if getattr(event, "contest", None) != self._contest:
+            return
+        if isinstance(event, ContestClosed):
+            self._note_marks(record.offset)
+        if not self._is_behind(event):
+            vote = self._folded(event, record.offset) if isinstance(event, VoteCast) else None
+            self._records.append((record.offset, sha256(record.value).digest(), vote))
+
+    def _note_marks(self, offset: int) -> None:
+        """Note new close markers at `offset`; a marker that was already void closes nothing."""
+        contest = self._full
+        if self.mark is None and contest.closed == self._seq:
+            self.mark = offset
+        for name in self._sources:
+            if name in contest.sources and contest.sources[name].closed == self._seq:
+                self.source_marks.setdefault(name, offset)
+
+    def _is_behind(self, event: Event) -> bool:
+        """Return whether the event is after its close marker; the marker itself is."""
+        source = getattr(event, "source", None)
+        return source in self.source_marks if source in self._sources else self.mark is not None
+
+    def _folded(self, cast: VoteCast, offset: int) -> FoldedVote | None:
+        """Return the folded vote, if the fold accepted it from this record."""
+        voter = self._full.voters.get(cast.voter)
+        vote = None if voter is None else voter.votes.get(cast.vote_id)
+        return vote if vote is not None and vote.offset == offset else None
+
+
+def _became(vote: FoldedVote, approved: Collection[str]) -> str:
+    """Return the vote's outcome; a counted vote is in the result if one of its participants is approved."""
+    if vote.status is VoteStatus.COUNTED and not any(key in approved for key, _ in vote.cast.choices):
+        return "unapproved"
+    return vote.status.name.lower()
 
 
 class Sealing:
@@ -141,3 +282,51 @@ def _registered(name: str, config: SourceConfig) -> RegisteredSource:
         registered=config.registered,
         mapping=sorted(config.mapping.items()),
     )
+
+
+def certified(contest_type: str, counts: Counts, results: Results) -> Result:
+    """Return the certified result; `results` were computed from `counts`."""
+    totals, keys = results.totals, sorted(results.participants)
+    rated = contest_type == "rating"
+    order = rank_keys(contest_type, counts, results)
+    ranks = places(order.values())
+    return Result(
+        contest_type=contest_type,
+        **_votes(totals[""]),
+        sources=[
+            SourceTotal(source=total.source, is_in_total=total.is_in_total, **_votes(total.figures))
+            for total in sorted(results.sources, key=attrgetter("source"))
+        ],
+        participants=[
+            ParticipantResult(
+                participant_key=key,
+                rank=ranks[order[key]],
+                **_votes(totals[key]),
+                sources=[
+                    SourceVotes(source=source, mapped_id=mapped_id, **_votes(figures))
+                    for source, figures, mapped_id in sorted(results.participants[key], key=_place)
+                ],
+                rating=_ratings(counts.ratings.get(key, NO_RATINGS)) if rated else None,
+            )
+            for key in keys
+        ],
+        rating=_ratings(results.rating) if rated else None,
+    )
+
+
+def _place(figures: SourceFigures) -> tuple[str, str]:
+    return figures.source, figures.mapped_id or ""
+
+
+def _votes(figures: VoteSums) -> dict[str, int]:
+    return {
+        "count": figures.count,
+        "unique_voter_count": figures.unique,
+        "anonymous_voter_count": figures.anonymous,
+    }
+
+
+def _ratings(sums: RatingSums) -> Ratings:
+    given = sorted((name, *each) for name, each in sums.sub_ratings.items() if each[0])
+    subs = [SubRating(sub_rating_id=name, count=count, total=total) for name, count, total in given]
+    return Ratings(count=sums.count, total=sums.total, sub_ratings=subs)

@@ -1,13 +1,19 @@
-"""Seals a closed contest: ends its external sources, waits for every close marker, and changes the record."""
+"""Seals a closed contest: ends its external sources, waits for every close marker, and changes the record.
+
+Each certificate is written once to the object store, never changed, and outlives its contest.
+"""
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
+
+from pydantic import ValidationError
 
 from libs.catalogue.contests.closing_record import (
     Closing,
     Seal,
     closing_of,
+    seal_of,
     sealed,
     unsealed,
     votes_from,
@@ -18,9 +24,12 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.certificates import Certificate
 from libs.contracts.votes_log import VotesLog
-from libs.tally.errors import ViewsUnavailable
+from libs.storage.object_store import Store
+from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.tally.time_conversion import microseconds, timestamp
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.reply_types import ClosingState
 from libs.views.vote_views import VoteViews
 
@@ -102,3 +111,71 @@ async def _pause(deadline: float) -> None:
     if asyncio.get_running_loop().time() > deadline:
         raise ViewsUnavailable("The contest has ended, but is not closed yet; retry shortly.", retry_after_s=1)
     await asyncio.sleep(POLL_S)
+
+
+FOLDER = "certificates"
+
+
+class CertificateConflict(TallyError):
+    """The stored certificate was changed, or differs from the log."""
+
+
+async def save(store: Store, certificate: Certificate) -> None:
+    """Store a certificate; repeatable. Raises `CertificateConflict`, and `StorageUnavailable`."""
+    name, value = _name(certificate.contest_key, certificate.seq), certificate.canonical()
+    if await store.put_if_absent(name, value):
+        return
+    if await store.get(name) != value:
+        raise CertificateConflict(
+            f"{name} in the object store differs from the certificate that the log gives. One was changed: "
+            "compare them with `tally certificate verify` before you continue."
+        )
+
+
+async def load(store: Store, contest: str, seq: int) -> Certificate | None:
+    """Return the stored certificate, or None. Raises `CertificateConflict` if it was changed, and
+    `StorageUnavailable`.
+    """
+    name = _name(contest, seq)
+    value = await store.get(name)
+    if value is None:
+        return None
+    try:
+        certificate = Certificate.model_validate_json(value)
+    except ValidationError:
+        certificate = None
+    if certificate is None or not certificate.is_whole:
+        raise CertificateConflict(
+            f"{name} in the object store was changed: its sha256 is not that of its contents."
+        )
+    return certificate
+
+
+def _name(contest: str, seq: int) -> str:
+    return f"{FOLDER}/{contest}/{seq}.json"
+
+
+class Sealed(NamedTuple):
+    contest: str
+    title: str
+    account: str
+    seal: Seal
+
+
+async def sealed_contests(store: Store, views: CatalogueViews) -> list[Sealed]:
+    """Return an environment's currently sealed contests by key, out of those that have a stored certificate.
+
+    Raises `StorageUnavailable` and `ViewsUnavailable`.
+    """
+    keys = sorted({name.split("/")[1] for name in await store.names(FOLDER)})
+    found = await asyncio.gather(*(_sealed(views, key) for key in keys))
+    return [one for one in found if one is not None]
+
+
+async def _sealed(views: CatalogueViews, contest: str) -> Sealed | None:
+    account = await views.find_owner("contests", contest)
+    stored = None if account is None else await views.get(account, "contests", contest)
+    seal = None if stored is None else seal_of(stored.document)
+    if account is None or stored is None or seal is None:
+        return None
+    return Sealed(contest, stored.document.get("title") or "", account, seal)

@@ -261,7 +261,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class ContestConfig:
+class ContestRecords:
     """A contest with its participants, vote sources and configuration version, read atomically.
 
     `version` is None if the view has folded no event of the contest; `as_of` is the view's offset at the read.

@@ -16,7 +16,7 @@ To check a certificate without this program:
    separated by single spaces. `became` and `receipt` are "-" except for a vote that the fold accepted: then
    the vote's outcome at the markers (`counted`, `unapproved`, `removed`, `replaced`, `voided`, `overruled`,
    `late`) and the voter's receipt. `root` is the root of the Merkle tree over the leaves
-   (`libs.certificates.proofs.merkle`).
+   (`libs.certificates.merkle_proofs`).
 4. `result` is the result (`libs.results`) of the fold of those records (`libs.tally.fold`).
 
 It names no voter, and a vote's leaf does not reveal the vote's participant.

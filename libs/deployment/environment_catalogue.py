@@ -6,7 +6,7 @@ from enum import StrEnum
 from libs.catalogue.commands import CommandWriter
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS, RESOURCES
-from libs.contracts.catalogue_events import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import NotFound
@@ -51,7 +51,7 @@ class Catalogue:
             raise NotFound(f"Contest {contest} not found.")
         return account
 
-    async def contest(self, key: str) -> tuple[str, ContestConfig]:
+    async def contest(self, key: str) -> tuple[str, ContestRecords]:
         """Return the account that owns a contest, and the contest's records. Raises `NotFound`."""
         account = await self.owner_of(key)
         return account, await self.views.contest_config(account, key)

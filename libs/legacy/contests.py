@@ -10,12 +10,10 @@ from functools import partial
 from typing import Any, Final
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.contests.contest_mapper import contest_of
-from libs.catalogue.contests.participant_order import listed
+from libs.catalogue.contests.contest_mapper import contest_of, listed
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
-from libs.catalogue.schemas.contest import Contest
-from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.schemas.contest import Contest, Participant
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.participants import (

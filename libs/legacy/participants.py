@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from libs.catalogue.records import find_usable
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS, IMAGES
-from libs.catalogue.schemas.account import AccountSettings
-from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.schemas.app import AccountSettings
+from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.translator import (
     COUNT,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import checked
-from libs.catalogue.schemas.style import StyleObject
+from libs.catalogue.schemas.content import StyleObject
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.translator import JsonSchema, inlined
 

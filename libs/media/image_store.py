@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any, Final
 from weakref import WeakValueDictionary
 
-from libs.catalogue.picture_urls import SIZES
+from libs.catalogue.schemas.media import SIZES
 from libs.media.decoder_pool import Decoders
 from libs.media.picture_encoding import FORMATS, NotAPicture
 from libs.storage.object_store import Store, environment_files

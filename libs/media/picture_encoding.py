@@ -12,8 +12,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
-from libs.media.polyglots import is_something_else
-from libs.media.structure_limits import has_too_many_parts
+from libs.media.content_sniffing import has_too_many_parts, is_something_else
 
 
 class NotAPicture(ValueError):

@@ -15,8 +15,7 @@ from typing import IO, Final
 
 import httpx
 
-from libs.media.ssrf_guard import Allowed, plain_address
-from libs.media.url_fetcher import NotFetched
+from libs.media.url_fetcher import Allowed, NotFetched, plain_address
 from libs.web.tls import public_authorities
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]

@@ -1,19 +1,19 @@
-"""Collects the status: positions of the views compared with the log's end offsets and append times."""
+"""Collects the status: positions of the views compared with the log's end offsets and append times, and tasks."""
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from libs.catalogue.resource_table import CONTESTS
-from libs.certificates.sealed_contests import Sealed, sealed_contests
+from libs.certificates.service import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
 from libs.contracts.votes_log import VotesLog, votes_log
 from libs.kafka.reader import LogReader
-from libs.monitoring.append_times import AppendTimes, TimeAt
-from libs.monitoring.lag import LagTracker, View
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.lag import AppendTimes, LagTracker, ProjectionName, TimeAt, View, projections_of
 from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import (
     Ledger,
@@ -32,6 +32,7 @@ from libs.views.generations import TIMELINE, Generations, PartitionGenerations
 from libs.views.purchase_views import PurchaseViews, Todo, Unreadable
 from libs.views.reply_types import PartitionState
 from libs.views.vote_views import VoteViews
+from libs.web.tls import public_authorities
 
 SEALED_EVERY_S: Final = 30.0
 
@@ -206,3 +207,26 @@ def _offset(generations: PartitionGenerations) -> int:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+TIMEOUT_S: Final = 2.0
+PART_UP: Final = "tally_projector_part_up"
+
+
+async def failing_tasks(metrics_urls: Iterable[str]) -> list[str]:
+    """Return the sorted names of failing tasks; unreachable processes report none."""
+    found = await asyncio.gather(*map(_failing, metrics_urls))
+    return sorted({name for names in found for name in names})
+
+
+async def _failing(metrics_url: str) -> list[str]:
+    import httpx  # noqa: PLC0415 (delays the start)
+
+    try:
+        async with httpx.AsyncClient(verify=public_authorities(), timeout=TIMEOUT_S, trust_env=False) as client:
+            answer = (await client.get(metrics_url)).raise_for_status()
+        families = list(text_string_to_metric_families(answer.text))
+    except (httpx.HTTPError, ValueError):
+        return []
+    samples = [sample for family in families for sample in family.samples]
+    return [one.labels["part"] for one in samples if one.name == PART_UP and one.value == 0]

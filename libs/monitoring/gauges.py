@@ -12,7 +12,7 @@ from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.metrics import definitions as table
 from libs.monitoring.collector import StatusCollector
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import Row
 from libs.storage.object_store import Store
 from libs.tally.errors import TallyError

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from libs.monitoring.projection_names import ProjectionName
+from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import GenerationStatus, Row, Status, moment
 from libs.views.generations import State
 

@@ -1,8 +1,45 @@
-"""Lag of views behind the log: age, rate, and stalls. Times are milliseconds since 1970 UTC."""
+"""Lag of views behind the log, by append times: age, rate, and stalls.
 
+Times are milliseconds since 1970 UTC.
+"""
+
+from collections.abc import Iterable
+from contextlib import aclosing
+from enum import StrEnum
 from typing import Final, NamedTuple
 
-from libs.monitoring.projection_names import ProjectionName
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace, purchases_topic
+from libs.contracts.votes_log import VotesLog, votes_log
+from libs.kafka.reader import FIRST_RECORD_BYTES, Extent, LogReader
+from libs.views.client import Valkey
+from libs.views.generations import Generations
+
+
+class ProjectionName(StrEnum):
+    """A topic and its views: a projection that can be rebuilt."""
+
+    VOTES = "votes"
+    PURCHASES = "purchases"
+    CATALOGUE = "catalogue"
+    TEST = "test"
+    """The catalogue of the legacy test environment."""
+
+
+def projections_of(
+    valkey: Valkey, namespace: str, partitions: int | VotesLog
+) -> dict[ProjectionName, Generations]:
+    """Return each projection's views, with their log; `partitions`: of the votes, or their log."""
+    votes = votes_log(namespace, partitions)
+    test = legacy_test_namespace(namespace)
+    return {
+        ProjectionName.VOTES: Generations(valkey, namespace, "votes", votes),
+        ProjectionName.PURCHASES: Generations(
+            valkey, namespace, "purchases", purchases_topic(namespace, votes.begun_with)
+        ),
+        ProjectionName.CATALOGUE: Generations(valkey, namespace, "catalogue", catalogue_topic(namespace)),
+        ProjectionName.TEST: Generations(valkey, test, "catalogue", catalogue_topic(test)),
+    }
+
 
 STALLED_MS: Final = 10_000
 """A healthy view processes a record within a second; a rebalance or restart takes a few seconds."""
@@ -57,3 +94,32 @@ class LagTracker:
             rate = max(0, position - last.position) * 1000 / gone if gone < RATE_OVER_MS else None
         self._seen[view] = _Seen(position, now, moved)
         return moved, rate
+
+
+class TimeAt(NamedTuple):
+    """Partition and offset of a record in one topic."""
+
+    partition: int
+    offset: int
+
+
+class AppendTimes:
+    """Caches the last times requested, so that idle partitions are not read again."""
+
+    def __init__(self, reader: LogReader, topic: str) -> None:
+        self._reader = reader
+        self._topic = topic
+        self._known: dict[TimeAt, int] = {}
+
+    async def read(self, places: Iterable[TimeAt]) -> dict[TimeAt, int]:
+        """Return the append times in ms; the records must exist. Raises `LogChanged` and `LogUnavailable`."""
+        wanted = set(places)
+        self._known = {at: time for at, time in self._known.items() if at in wanted}
+        ranges: dict[int, Extent] = {}
+        for partition, offset in sorted(wanted - self._known.keys()):
+            first = ranges[partition].beginning if partition in ranges else offset
+            ranges[partition] = Extent(first, offset + 1)
+        async with aclosing(self._reader.records(self._topic, ranges, fetch_bytes=FIRST_RECORD_BYTES)) as batches:
+            async for partition, records in batches:
+                self._known |= {TimeAt(partition, record.offset): record.timestamp_ms for record in records}
+        return self._known

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from libs.certificates.sealed_contests import Sealed
-from libs.monitoring.projection_names import ProjectionName
+from libs.certificates.service import Sealed
+from libs.monitoring.lag import ProjectionName
 from libs.tally.time_conversion import timestamp
 from libs.views.generations import State
 

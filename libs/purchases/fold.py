@@ -1,12 +1,20 @@
-"""Reference fold of one partition of the purchases log; tests keep `lua/purchases.lua` equal to it."""
+"""Reference fold of one partition of the purchases log, and the votes that its purchases pay for.
 
+Tests keep `lua/purchases.lua` equal to the fold.
+"""
+
+import logging
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Final, Protocol, assert_never
 
+from libs.contracts.catalogue_events import Stored
+from libs.contracts.pseudonyms import pseudonym
 from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
     PurchaseCountedAgain,
+    PurchasedVotes,
     PurchaseEvent,
     PurchaseRecorded,
     PurchaseRefunded,
@@ -19,7 +27,12 @@ from libs.contracts.purchase_events import (
     Refusal,
     Subscription,
 )
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.purchases.encryption import AccountCipher
+from libs.purchases.requests import PurchaseForm
 from libs.tally.events import LogCreated
+from libs.tally.vote_commands import CastVote
+from libs.voting.content_hash import content_of
 
 
 @dataclass(slots=True)
@@ -118,3 +131,82 @@ def _refunded(known: Purchase | None, event: PurchaseRefunded, now: int) -> Purc
     if known.status is PurchaseStatus.REFUNDED:
         return None
     return replace(known, status=PurchaseStatus.REFUNDED, updated=now)
+
+
+SHOPS: Final = "shops", "master_shops"
+PAGE: Final = 100
+
+logger = logging.getLogger(__name__)
+
+
+class Records(Protocol):
+    """Reads records from the catalogue's views."""
+
+    async def get(self, account: str, resource: str, key: str) -> Stored | None: ...
+
+    async def page(self, account: str, resource: str, *, after: int | str = "", limit: int) -> list[Stored]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PackageBounds:
+    """Compares purchases with the account's packages; unknown packages bound nothing.
+
+    With `refuses` False a purchase of more votes than its package has is logged and recorded.
+    """
+
+    records: Records
+    refuses: bool = True
+
+    async def check(self, account: str, form: PurchaseForm) -> None:
+        """Raise `ValidationFailed` if the purchase casts more votes than its package has."""
+        if form.vote is None or form.package_key is None:
+            return
+        bound = await self._vote_count(account, form.shop_key, form.package_key)
+        if bound is None or form.vote.count <= bound:
+            return
+        if self.refuses:
+            raise ValidationFailed([Problem("/vote/count", f"package {form.package_key} has {bound} votes")])
+        logger.warning(
+            "a purchase of account %s casts %d votes of a package of %d", account, form.vote.count, bound
+        )
+
+    async def _vote_count(self, account: str, shop_key: str | None, package_key: str) -> int | None:
+        async for shop in self._shops(account, shop_key):
+            for package in shop.document.get("packages", ()):
+                if package["key"] == package_key:
+                    count: int | None = package.get("vote_count")
+                    return count
+        return None
+
+    async def _shops(self, account: str, key: str | None) -> AsyncIterator[Stored]:
+        """Yield the named shop, or all of the account."""
+        for resource in SHOPS:
+            if key is not None:
+                shop = await self.records.get(account, resource, key)
+                if shop is not None:
+                    yield shop
+                continue
+            after: int | str = ""
+            while page := await self.records.page(account, resource, after=after, limit=PAGE):
+                for shop in page:
+                    yield shop
+                after = page[-1].created
+
+
+def paid_vote(
+    recorded: PurchaseRecorded, votes: PurchasedVotes, cipher: AccountCipher, contest_secret: bytes
+) -> CastVote:
+    """Build the purchase's vote. Its id derives from `contest_secret` and cannot be guessed without it. Raises
+    `SecretLost`."""
+    buyer = cipher.unseal(recorded.key, recorded.sealed)
+    voter = pseudonym(contest_secret, "anonymous" if recorded.anonymous else "voter", buyer.identity)
+    return CastVote(
+        contest=votes.contest_key,
+        voter=voter,
+        anonymous=recorded.anonymous,
+        vote_id=pseudonym(contest_secret, "purchase", buyer.purchase_token),
+        content=content_of(voter, "c-paid", votes.participant_key, votes.count),
+        source="c-paid",
+        participant=votes.participant_key,
+        count=votes.count,
+    )

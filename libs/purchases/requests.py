@@ -190,3 +190,11 @@ def parse_purchase(body: dict[str, Any]) -> PurchaseForm:
 def parse_refund(body: dict[str, Any]) -> RefundForm:
     """Parse a refund. Raises `ValidationFailed`."""
     return checked(RefundForm, body)
+
+
+def current(subscription: Subscription | None, now: int) -> Subscription | None:
+    """Return the reported state as of `now` (us): no access after `grace_end`, or without one `expiration`."""
+    if subscription is None:
+        return None
+    ends = subscription.expiration if subscription.grace_end is None else subscription.grace_end
+    return replace(subscription, access=False) if ends is not None and ends <= now else subscription

@@ -1,14 +1,16 @@
-"""Response schemas of purchases: the specification's record, with status and refusal."""
+"""Response schemas of purchases: the specification's record, with status and refusal, or unreadable."""
 
+import logging
 import time
 from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.purchase_events import Purchase, PurchaseStatus
+from libs.metrics.definitions import PURCHASES_UNREADABLE
 from libs.purchases.encryption import AccountCipher
-from libs.purchases.subscription import current
-from libs.purchases.unreadable_purchases import report
+from libs.purchases.requests import current
+from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
 from libs.views.purchase_views import Unreadable
 
@@ -161,3 +163,25 @@ def _time(microseconds: int) -> str:
     text = timestamp(microseconds)
     assert text is not None
     return text
+
+
+logger = logging.getLogger(__name__)
+
+
+class PurchaseUnreadable(TallyError):
+    """The purchase cannot be read and was not changed; a retry succeeds only after an operator's repair."""
+
+    code = "purchase_unreadable"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"Purchase {key} is recorded but cannot be read; it was not changed. Retry after the service's "
+            "operator has repaired it.",
+            key=key,
+        )
+
+
+def report(purchase: Unreadable) -> None:
+    """Log the reason and increment the metric of unreadable purchases."""
+    PURCHASES_UNREADABLE.inc()
+    logger.warning("purchase %s of %s cannot be read: %s", purchase.key, purchase.account, purchase.reason)

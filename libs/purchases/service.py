@@ -4,7 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from libs.contracts.actors import CURRENT
 from libs.contracts.log_records import Appended, Appender
@@ -19,10 +22,9 @@ from libs.contracts.purchase_events import (
 from libs.contracts.topics import Topic
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.packages import PackageBounds
-from libs.purchases.requests import PurchaseForm
-from libs.purchases.subscription import current
-from libs.purchases.unreadable_purchases import PurchaseUnreadable, report
+from libs.purchases.fold import PackageBounds
+from libs.purchases.requests import PurchaseForm, current
+from libs.purchases.responses import PurchaseUnreadable, report
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.time_conversion import microseconds
 from libs.views.purchase_views import PurchaseViews, Unreadable
@@ -188,3 +190,13 @@ def _check_time(form: PurchaseForm, now: int) -> None:
 
 def _now() -> int:
     return time.time_ns() // 1000
+
+
+class PurchaseSettings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
+
+    purchase_package_check: Literal["refuse", "report"] = Field(
+        "refuse",
+        description="Treatment of a purchase of more votes than its package has: `refuse` answers 422, `report` "
+        "records it and logs a warning.",
+    )

@@ -1,12 +1,12 @@
-"""Results of a contest: votes for its approved participants, by source and in total."""
+"""Results of a contest: votes for its approved participants, by source, in total, and ranked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from libs.catalogue.contests.vote_sources import SourceConfig, external_counts
 from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts
-from libs.tally.contest import Contest
+from libs.tally.contest import MILLION, Contest
 from libs.tally.counts import RatingSums, VoteSums
 
 INTERNAL_SOURCES: Final = {"c-free": "Free votes", "c-paid": "Paid votes"}
@@ -87,3 +87,52 @@ def _final(contest: Contest, registered: Mapping[str, SourceConfig], counts: Cou
         *(counts.sources[name].closed if name in counts.sources else 0 for name in registered),
     ]
     return contest.closed > 0 and min(passed) >= contest.closed
+
+
+class RankKey(NamedTuple):
+    """Sort key of a participant; the largest is first, equal ones share a place.
+
+    `average` is that of the ratings in millionths, -1 without ratings; 0 in all other contests, where votes alone
+    decide.
+    """
+
+    average: int
+    votes: int
+
+
+def average(count: int, total: int) -> int | None:
+    """Return the average of `count` values with the sum `total`, rounded; None without values."""
+    return (2 * total + count) // (2 * count) if count else None
+
+
+def rank_key(votes: int, rating: RatingSums | None) -> RankKey:
+    """Return the key of a participant; `rating` is None unless the contest is a rating contest."""
+    if rating is None:
+        return RankKey(0, votes)
+    mean = average(rating.count, rating.total)
+    return RankKey(-1 if mean is None else mean, votes)
+
+
+def rank_keys(contest_type: str, counts: Counts, results: Results) -> dict[str, RankKey]:
+    """Return the key of each participant of `results`, which were computed from `counts`."""
+    rated = contest_type == "rating"
+    return {
+        key: rank_key(results.totals[key].count, counts.ratings.get(key, NO_RATINGS) if rated else None)
+        for key in results.participants
+    }
+
+
+def entry_rank_key(entry: Mapping[str, Any]) -> RankKey:
+    """Return the key of a participant in a vote count record."""
+    if "rating" not in entry:
+        return RankKey(0, entry["count"])
+    mean = entry["rating"]["average"]
+    return RankKey(-1 if mean is None else round(mean * MILLION), entry["count"])
+
+
+def places(keys: Iterable[RankKey]) -> dict[RankKey, int]:
+    """Return the place of each key, from 1 for the largest; equal keys share a place."""
+    found: dict[RankKey, int] = {}
+    for place, key in enumerate(sorted(keys, reverse=True), start=1):
+        found.setdefault(key, place)
+    return found

@@ -10,7 +10,7 @@ import orjson
 from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
-    ContestConfig,
+    ContestRecords,
     KeyIssued,
     KeyRevoked,
     KeyRow,
@@ -78,12 +78,12 @@ class _ContestPages:
         """True if nothing was deleted while the pages were read, and the view was not swapped."""
         return len(self._swaps) == 1 and [len(records) for records in self._records] == self._last[4::2]
 
-    def config(self, contest: str, as_of: int) -> ContestConfig:
+    def config(self, contest: str, as_of: int) -> ContestRecords:
         version, _, envelope = self._last[:3]
         participants, sources = (
             sorted(all_of.values(), key=lambda record: record.created) for all_of in self._records
         )
-        return ContestConfig(
+        return ContestRecords(
             version=int(version) if version else None,
             contest=_stored(contest.encode(), envelope) if envelope else None,
             participants=tuple(participants) if envelope else (),
@@ -170,7 +170,7 @@ class CatalogueViews:
                 unread = _unread(flat)
         return found
 
-    async def contest_config(self, account: str, contest: str) -> ContestConfig:
+    async def contest_config(self, account: str, contest: str) -> ContestRecords:
         """Return the contest, its participants and vote sources in the order of creation, and their version.
 
         Reads in short calls, records by their last change, including those changed during the read.

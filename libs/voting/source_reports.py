@@ -10,9 +10,9 @@ from libs.catalogue.commands import MAX_RECORD_BYTES, RecordTooLarge
 from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import ContestReader, sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig, mapped, source_name, source_of
-from libs.catalogue.schemas.vote_source import Mode
+from libs.catalogue.schemas.contest import Mode
 from libs.contracts.actors import CURRENT
-from libs.contracts.catalogue_events import ContestConfig
+from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
 from libs.contracts.pseudonyms import content_hash
@@ -131,7 +131,7 @@ class SourceReporter:
             await asyncio.sleep(POLL_S)
 
 
-def _in_use(config: ContestConfig, contest: str, source: str) -> SourceConfig:
+def _in_use(config: ContestRecords, contest: str, source: str) -> SourceConfig:
     """Return the source's configuration in force. Raises `NotFound` and `ContestFinal`."""
     if config.contest is None:
         raise NotFound(f"Contest {contest} not found.")

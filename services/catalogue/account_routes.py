@@ -9,7 +9,7 @@ from starlette.responses import Response
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
-from libs.catalogue.schemas.account import AccountSettings
+from libs.catalogue.schemas.app import AccountSettings
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp

@@ -22,8 +22,7 @@ from libs.legacy.routing import LegacyEnvironment
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
-from libs.media.ssrf_guard import parse_allowed
-from libs.media.url_fetcher import FetcherOnDemand
+from libs.media.url_fetcher import FetcherOnDemand, parse_allowed
 from libs.storage.object_store import StorageUnavailable, open_store
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets

@@ -12,7 +12,7 @@ from typing import Annotated, Final, NamedTuple, get_args
 from fastapi import Query
 from pydantic import WithJsonSchema
 
-from libs.catalogue.contests.phase import phase_of
+from libs.catalogue.contests.contest_mapper import phase_of
 from libs.catalogue.schemas.content import ArticleType
 from libs.catalogue.schemas.contest import Contest, Status
 from libs.contracts.catalogue_events import Stored

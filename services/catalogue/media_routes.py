@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
-from libs.catalogue.picture_urls import SIZES, picture_version
 from libs.catalogue.resource_table import ACCOUNTS, CONTESTS, IMAGES, PARTICIPANTS
+from libs.catalogue.schemas.media import SIZES, picture_version
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.image_store import ImageStore, StoredPicture

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from libs.catalogue.contests.vote_sources import source_name, source_of
 from libs.catalogue.schemas.base import checked
-from libs.catalogue.schemas.vote_source import SOURCE_NAME, Mode, VoteSource
+from libs.catalogue.schemas.contest import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue_events import Stored
 from libs.tally.time_conversion import timestamp
 from libs.web.auth import ApiKey, Authenticator

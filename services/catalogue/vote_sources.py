@@ -6,8 +6,8 @@ from libs.catalogue.contests.contest_mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
 from libs.catalogue.records import Fits, RecordService
 from libs.catalogue.resource_table import VOTE_SOURCES
-from libs.catalogue.schemas.vote_source import SOURCE_NAME, VoteSource
-from libs.contracts.catalogue_events import ContestConfig, Stored
+from libs.catalogue.schemas.contest import SOURCE_NAME, VoteSource
+from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
 
@@ -70,7 +70,7 @@ class VoteSources:
         stored = await self.get(account, contest, source)
         await self._record_service.patch(VOTE_SOURCES, account, stored.key, {"retired": True}, _in_use(fits))
 
-    async def _config(self, account: str, contest: str) -> ContestConfig:
+    async def _config(self, account: str, contest: str) -> ContestRecords:
         config = await self._views.contest_config(account, contest)
         if config.contest is None:
             raise NotFound(f"Contest {contest} not found.")

@@ -20,12 +20,10 @@ from libs.web.auth import Authenticator
 from libs.web.health import Check
 from libs.web.server.http_service import HttpModule
 from libs.web.sessions import Sessions
-from services.dashboard.pages import page_routes
-from services.dashboard.qr_codes import code_route
+from services.dashboard.pages import code_route, page_routes
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings
-from services.dashboard.status import StatusCache
-from services.dashboard.status_routes import status_router
+from services.dashboard.status import StatusCache, status_router
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ The pages read their data from the API, with the browser's session; `html/shell.
 from html import escape
 from importlib.metadata import files
 from importlib.resources import files as resources
+from io import BytesIO
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -15,6 +16,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
+
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.web.auth import Authenticator
+from services.dashboard.session_routes import require_page
 
 HERE: Final = Path(str(resources(__package__)))
 POLICY: Final = (
@@ -67,3 +72,25 @@ def _chart_library() -> Path:
     """Return uPlot's directory, which the build put beside the packages (`build_hook.py`)."""
     found = next(file for file in files("tallykeeper") or () if file.name == "uPlot.iife.js")
     return Path(str(found.locate())).parent
+
+
+MOST_CHARACTERS = 300
+CODE_HEADERS: Final = {"Cache-Control": "private, max-age=86400", "X-Content-Type-Options": "nosniff"}
+
+
+def code_route(auth: Authenticator) -> Route:
+    """Return the route that draws the web address in `text` as a QR code (SVG)."""
+
+    async def code(request: Request) -> Response:
+        require_page(await auth.authenticate(request.scope))
+        text = request.query_params.get("text", "")
+        if not text.startswith(("https://", "http://")) or len(text) > MOST_CHARACTERS:
+            fault = f"text must be a web address of at most {MOST_CHARACTERS} characters"
+            raise ValidationFailed([Problem("", fault)])
+        import segno  # noqa: PLC0415 (delays the start)
+
+        svg = BytesIO()
+        segno.make(text, error="m", micro=False).save(svg, kind="svg", border=3, light="#fff")
+        return Response(svg.getvalue(), headers=CODE_HEADERS, media_type="image/svg+xml")
+
+    return Route("/dashboard/code.svg", code)

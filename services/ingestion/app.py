@@ -12,7 +12,7 @@ from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.gauges import open_gauges
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.packages import PackageBounds
+from libs.purchases.fold import PackageBounds
 from libs.purchases.service import PurchaseService
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing

@@ -9,9 +9,8 @@ from starlette.responses import Response
 from libs.contracts.purchase_events import Purchase
 from libs.purchases.encryption import SecretLost
 from libs.purchases.requests import PurchaseForm, RefundForm, parse_purchase, parse_refund
-from libs.purchases.responses import PurchaseShown, RefundShown, show
+from libs.purchases.responses import PurchaseShown, PurchaseUnreadable, RefundShown, report, show
 from libs.purchases.service import PurchaseService
-from libs.purchases.unreadable_purchases import PurchaseUnreadable, report
 from libs.views.purchase_views import Unreadable
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from libs.deployment.settings import DeploymentSettings
-from libs.purchases.settings import PurchaseSettings
+from libs.purchases.service import PurchaseSettings
 from libs.web.settings import HttpSettings
 
 

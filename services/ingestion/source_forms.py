@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import PydanticCustomError
 
 from libs.catalogue.schemas.base import Timestamp, checked
-from libs.catalogue.schemas.vote_source import MappedId
+from libs.catalogue.schemas.contest import MappedId
 from libs.tally.time_conversion import microseconds
 from libs.voting.source_reports import MAX_IDS_PER_REPORT, Folded, SourceReport
 from services.ingestion.vote_forms import VOTE_ID

@@ -13,7 +13,7 @@ from libs.deployment.identity_guard import DeploymentGuard
 from libs.deployment.votes_topics import RAISE_S
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
-from libs.monitoring.projection_names import projections_of
+from libs.monitoring.lag import projections_of
 from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes
 from libs.projection.fencing import Fencer
 from libs.projection.generation_expiry import GenerationExpiry

@@ -14,7 +14,7 @@ from libs.contracts.purchase_events import (
     PurchaseTakenBack,
 )
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.purchased_votes import paid_vote
+from libs.purchases.fold import paid_vote
 from libs.tally.errors import RECOVERING, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.tally.vote_commands import CastVote
 from libs.voting.metrics import count

@@ -3,7 +3,7 @@
 from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.contests.closing_record import seal_of
-from libs.certificates.store import load
+from libs.certificates.service import load
 from libs.storage.object_store import Store
 from libs.tally.errors import NotFound
 from libs.web.auth import Authenticator, require

@@ -7,7 +7,7 @@ from functools import cached_property
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.contracts.catalogue_events import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.results.contest_counts import Counts
 from libs.results.contest_results import Results, results_of
 from libs.tally.contest import Contest, Phase
@@ -31,7 +31,7 @@ class Snapshot:
     stored: Stored
     record: ContestRecord
     sources: Mapping[str, SourceConfig]
-    config: ContestConfig
+    config: ContestRecords
     phase: Phase
     counts: Counts = field(default_factory=Counts)
     parts: Sequence[ContestCounts] = ()

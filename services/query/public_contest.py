@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from libs.catalogue.picture_urls import picture_url, picture_urls
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.catalogue.schemas.participant import Participant
-from libs.contracts.catalogue_events import ContestConfig, Stored
+from libs.catalogue.schemas.contest import Participant
+from libs.catalogue.schemas.media import picture_url, picture_urls
+from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import timestamp
 from libs.views.partition_reads import Mark
@@ -47,7 +47,7 @@ class Made(NamedTuple):
     """A response with what it was made from: the images as of `mark`."""
 
     mark: Mark
-    config: ContestConfig
+    config: ContestRecords
     phase: Phase
     images: Images
     answer: Answer

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from libs.catalogue.contests.participant_order import listed
-from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.contests.contest_mapper import listed
+from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
-from libs.results.ranking import places, rank_keys
+from libs.results.contest_results import places, rank_keys
 from libs.tally.contest import MILLION
 from libs.tally.time_conversion import timestamp
 from services.query.counts_snapshot import Snapshot

@@ -4,7 +4,7 @@ from typing import Any
 
 from libs.catalogue.contests.closing_record import seal_of
 from libs.catalogue.contests.vote_sources import external_counts
-from libs.catalogue.schemas.participant import Participant
+from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.tally.time_conversion import timestamp
 from services.query.counts_snapshot import Snapshot

@@ -11,7 +11,7 @@ from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.concurrency.single_flight import SingleFlight, outcome
-from libs.contracts.catalogue_events import ContestConfig
+from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import NotFound
@@ -34,7 +34,7 @@ class Catalogue(Protocol):
 
     async def mark(self, partition: int) -> Mark: ...
 
-    async def contest_config(self, account: str, contest: str) -> ContestConfig: ...
+    async def contest_config(self, account: str, contest: str) -> ContestRecords: ...
 
 
 @dataclass(slots=True)
@@ -208,7 +208,7 @@ def _later(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int
     return {each: max(one.get(each, 0), other.get(each, 0)) for each in one.keys() | other.keys()}
 
 
-def _snapshot(account: str, config: ContestConfig) -> Snapshot | None:
+def _snapshot(account: str, config: ContestRecords) -> Snapshot | None:
     """Return a contest without its counts, None if it does not exist."""
     contest = contest_of(account, config)
     if contest is None or config.contest is None:

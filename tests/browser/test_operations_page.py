@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from libs.contracts.topics import votes_topic
 from libs.local_stack.supervisor import Supervisor
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.lag import ProjectionName, projections_of
 from libs.views.function_loading import open_valkey
 from tests.support.browser_types import Issue, Visit
 from tests.support.soundness import SIZES, is_sound

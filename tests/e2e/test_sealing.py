@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from libs.backup.exporter import export_logs
 from libs.backup.manifest import Request
-from libs.certificates.sealed_contests import sealed_contests
+from libs.certificates.service import sealed_contests
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app

@@ -1,21 +1,22 @@
-"""Maps a contest's records to the `Contest` of the voting rules."""
+"""Maps a contest's records to the `Contest` of the voting rules, with phase and order of participants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from libs.catalogue.contests.closing_record import Closing, closing_of, is_erased, reopened_of, votes_from
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
+from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.catalogue.schemas.contest import Ordering, Rating, RenewFreeVote
-from libs.contracts.catalogue_events import ContestConfig, Stored
-from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, RatingScale, Renewal
-from libs.tally.time_conversion import microseconds
+from libs.catalogue.schemas.contest import ContestConfig, Ordering, Rating, RenewFreeVote
+from libs.contracts.catalogue_events import ContestRecords, Stored
+from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, Phase, RatingScale, Renewal
+from libs.tally.time_conversion import microseconds, parse_timestamp
 
 
 class ContestReader(Protocol):
     """Reads contests from the catalogue's views."""
 
-    async def contest_config(self, account: str, contest: str) -> ContestConfig:
+    async def contest_config(self, account: str, contest: str) -> ContestRecords:
         """Read the contest, its participants and configuration version atomically."""
 
 
@@ -27,7 +28,7 @@ async def load_contest(reader: ContestReader, account: str, key: str) -> Contest
     return contest_of(account, await reader.contest_config(account, key))
 
 
-def contest_of(account: str, config: ContestConfig) -> Contest | None:
+def contest_of(account: str, config: ContestRecords) -> Contest | None:
     """Map records that were already read, as `load_contest`."""
     if config.contest is None or config.version is None:
         return None
@@ -101,9 +102,50 @@ def _positions(rules: Ordering | None) -> dict[str, int]:
     return {position.id: position.votes for position in ordered}
 
 
-def sources_of(config: ContestConfig) -> Mapping[str, SourceConfig]:
+def sources_of(config: ContestRecords) -> Mapping[str, SourceConfig]:
     """Return the external sources by name, also retired ones; in a closed contest those at its closing."""
     closing = None if config.contest is None else closing_of(config.contest.document)
     if closing is not None:
         return closing.sources
     return {source_name(stored): source_of(stored) for stored in config.sources}
+
+
+def phase_of(document: Document, now: int) -> Phase:
+    """Return the phase at `now` (us) of the contest with this stored document."""
+    rules, closing = document.get("contest_config", {}), closing_of(document)
+    return Contest(
+        key="",
+        account="",
+        version=0,
+        publish=_us(document.get("publish")),
+        start=_us(rules.get("start")),
+        end=_us(rules.get("end")),
+        closed=0 if closing is None else closing.seq,
+    ).phase(now)
+
+
+def _us(text: str | None) -> int | None:
+    return None if text is None else microseconds(parse_timestamp(text))
+
+
+Comparable = int | tuple[int, ...]
+
+
+def listed(
+    participants: Sequence[Stored], rules: ContestConfig, votes: Mapping[str, Comparable] | None
+) -> list[Stored]:
+    """Sort by the contest's `participant_order` and limit to its `limit_result_amount`.
+
+    By `vote_count`, the largest of `votes` (counts, or sort keys of ranks) is first, and equal ones are ordered by
+    running number. If the counts are hidden from the reader, `votes` is None and the order is by running number,
+    so that it reveals nothing.
+    """
+    found = sorted(participants, key=lambda stored: stored.number)
+    if votes is not None and rules.participant_order == "participated":
+        found.sort(key=lambda stored: stored.created)
+    elif votes is not None and rules.participant_order == "vote_count":
+        counted = [stored for stored in found if stored.key in votes]
+        counted.sort(key=lambda stored: votes[stored.key], reverse=True)
+        found = counted + [stored for stored in found if stored.key not in votes]
+    limit = rules.limit_result_amount
+    return found if limit < 0 else found[:limit]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal, NamedTuple, Protocol
 
-from libs.catalogue.schemas.vote_source import Mode, StoredVoteSource
+from libs.catalogue.schemas.contest import Mode, StoredVoteSource
 from libs.contracts.catalogue_events import Stored
 from libs.tally.counts import VoteSums
 

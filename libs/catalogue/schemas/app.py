@@ -1,9 +1,10 @@
-"""Schema of an app: its build, appearance and login methods."""
+"""Schemas of an app (its build, appearance and login methods) and of an account's settings."""
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
+from libs.catalogue.api_examples import EXAMPLES
 from libs.catalogue.schemas.base import (
     CustomData,
     FreeForm,
@@ -17,6 +18,7 @@ from libs.catalogue.schemas.base import (
     Tags,
     Title,
 )
+from libs.catalogue.schemas.content import Colour
 
 Part = Annotated[FreeForm, Field(description="Free-form.")]
 Address = Annotated[str | None, Field(description="A URL.")]
@@ -124,3 +126,29 @@ class App(Record):
     custom_data: CustomData = Field({})
     screens: Items = Field([], description="The app's screens; free-form.")
     tags: Tags = Field([])
+
+
+BrandName = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Looks(Members):
+    """The looks of the account's pages."""
+
+    logo_key: str | None = Field(None, description="Key of an image: the logo.")
+    primary_color: Colour | None = Field(None, description="Colour of buttons and links.")
+    secondary_color: Colour | None = Field(None, description="Secondary colour.")
+    background_color: Colour | None = Field(None, description="Colour of the pages.")
+    text_color: Colour | None = Field(None, description="Colour of the text.")
+
+
+class AccountSettings(Record):
+    """The settings of an account, which the legacy API calls a brand."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["accounts"]]})
+    ignored: ClassVar[frozenset[str]] = Record.ignored | {"account"}
+
+    brand_name: BrandName | None = Field(
+        None, description="Name of the account's brand, as legacy records show it; unset: the account's own name."
+    )
+    image_key: str | None = Field(None, description="Key of an image: the brand's, as legacy records show it.")
+    looks: Looks = Field(default_factory=Looks, description="Logo and colours of the account's pages.")

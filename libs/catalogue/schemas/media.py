@@ -1,7 +1,8 @@
-"""Schemas of files and images; their bytes are in the object store."""
+"""Schemas of files and images, whose bytes are in the object store, and addresses of pictures."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -107,3 +108,23 @@ class Image(Record):
     public_use: bool = Field(False, description="Legacy: records of other accounts may refer to it.")
     is_icon: bool = Field(False, description="Legacy: an icon, always a PNG; cannot be changed later.")
     tags: Tags = Field([])
+
+
+SIZES: Final = {"thumb": 150, "default": 800, "large": 1600}
+"""Maximum length of each rendition's longer side, in pixels."""
+
+
+def picture_version(document: Mapping[str, Any]) -> str:
+    """Return the version of an image's picture: another one for another picture."""
+    found: str = document["picture"]["object"]
+    return found
+
+
+def picture_url(key: str, document: Mapping[str, Any]) -> str:
+    """Return the address of an image's picture, from `/`."""
+    return f"/media/image/{key}?v={picture_version(document)}"
+
+
+def picture_urls(key: str, document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the addresses of an image's renditions by size, from `/`."""
+    return {size: f"{picture_url(key, document)}&size={size}" for size in SIZES}

@@ -10,7 +10,7 @@ import typer
 from libs.audit.generation_counts import counts_by_partition
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
-from libs.contracts.catalogue_events import ContestConfig
+from libs.contracts.catalogue_events import ContestRecords
 from libs.deployment.deployment import Deployment
 from libs.results.contest_counts import sum_of
 from libs.results.contest_results import results_of
@@ -63,7 +63,7 @@ async def contests(
     return Contests(found)
 
 
-async def _listed(deployment: Deployment, contest: Contest, config: ContestConfig) -> ListedContest:
+async def _listed(deployment: Deployment, contest: Contest, config: ContestRecords) -> ListedContest:
     views = deployment.vote_views
     counts = sum_of(await counts_by_partition(views, deployment.votes, contest))
     results = results_of(contest, sources_of(config), counts)

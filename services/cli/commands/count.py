@@ -9,7 +9,7 @@ import typer
 from libs.audit.generation_counts import count_in
 from libs.audit.historical_counts import Counted, count_at
 from libs.deployment.deployment import Deployment
-from libs.results.ranking import entry_rank_key, places
+from libs.results.contest_results import entry_rank_key, places
 from services.cli.command_decorator import ContestKey, command, moment
 from services.cli.contest_lookup import named
 from services.cli.render import Block, Rows, plural

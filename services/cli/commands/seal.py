@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from libs.audit.log_fold import without_gc
 from libs.catalogue.contests.closing_record import Seal, seal_of
 from libs.catalogue.errors import NotSealed
-from libs.certificates.store import save
+from libs.certificates.service import save
 from libs.contracts.certificates import Certificate
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import ContestKey, Execute, command

@@ -7,9 +7,8 @@ import pytest
 from libs.catalogue.resource_table import RESOURCES
 from libs.catalogue.schemas.app import CloudSettings
 from libs.catalogue.schemas.base import Members, checked
-from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.contest import Contest, Participant
 from libs.catalogue.schemas.media import Access
-from libs.catalogue.schemas.participant import Participant
 from libs.catalogue.schemas.shop import Package
 from libs.contracts.validation import ValidationFailed
 

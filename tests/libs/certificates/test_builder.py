@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.catalogue.errors import NotClosed
-from libs.certificates.builder import Sealing
-from libs.certificates.partition_leaves import LeafFold
+from libs.certificates.builder import LeafFold, Sealing
 from libs.contracts.catalogue_events import CatalogueEvent
 from libs.contracts.certificates import Certificate, differences
 from libs.contracts.codec import vote_codec

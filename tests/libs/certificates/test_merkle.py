@@ -5,7 +5,7 @@ from hashlib import sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.certificates.proofs.merkle import leaf_hash, path_to, root_by, root_of
+from libs.certificates.merkle_proofs import leaf_hash, path_to, root_by, root_of
 
 ENTRIES = [
     bytes.fromhex(entry)

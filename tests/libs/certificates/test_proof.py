@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from libs.certificates.proofs.inclusion import problems, proof_of
-from libs.certificates.proofs.leaves import Leaf
+from libs.certificates.merkle_proofs import Leaf, problems, proof_of
 from libs.contracts.certificates import Certificate, Proof
 from libs.tally.events import VoteCast
 from tests.libs.certificates.in_memory_log import MARK, receipted, recorded

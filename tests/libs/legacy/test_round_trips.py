@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from libs.catalogue.schemas.base import Record
 from libs.catalogue.schemas.content import Article, ArticleDraft, Feed
-from libs.catalogue.schemas.contest import Contest
+from libs.catalogue.schemas.contest import Contest, Participant
 from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import Image
-from libs.catalogue.schemas.participant import Participant
 from libs.legacy.articles import ARTICLE, DRAFT
 from libs.legacy.contests import CONTEST
 from libs.legacy.conventions import CONVENTION

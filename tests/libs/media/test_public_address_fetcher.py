@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from libs.media.public_address_fetcher import AWAY, Fetcher, Resolve, open_fetcher, resolve
-from libs.media.ssrf_guard import parse_allowed
-from libs.media.url_fetcher import NotFetched
+from libs.media.url_fetcher import NotFetched, parse_allowed
 from tests.support.web_host import WebHost, open_host
 
 MAX_BYTES = 1_000

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from PIL import Image
 
-from libs.media import structure_limits
+from libs.media import content_sniffing
 from libs.media.picture_encoding import TOO_MANY_PARTS, NotAPicture, take_in
 from tests.support.pictures import encoded, halves, picture
 
@@ -72,16 +72,16 @@ def test_a_file_of_very_many_parts_is_refused_and_one_of_many_is_read(
 @pytest.mark.parametrize("name", ["jpg", "png", "webp", "gif"])
 def test_what_cameras_and_editors_write_is_far_from_the_limits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("MAX_SCANS", "MAX_SEGMENTS", "MAX_CHUNKS", "MAX_BLOCKS"):
-        monkeypatch.setattr(structure_limits, limit, getattr(structure_limits, limit) // 5)
-    assert not structure_limits.has_too_many_parts(picture(name, 1_000, 1_000))
+        monkeypatch.setattr(content_sniffing, limit, getattr(content_sniffing, limit) // 5)
+    assert not content_sniffing.has_too_many_parts(picture(name, 1_000, 1_000))
     if name == "jpg":
         thumbnails = picture("jpg") * 50
-        assert not structure_limits.has_too_many_parts(encoded(halves(), "jpg", progressive=True) + thumbnails)
+        assert not content_sniffing.has_too_many_parts(encoded(halves(), "jpg", progressive=True) + thumbnails)
 
 
 @pytest.mark.parametrize("head", [b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"RIFF1234WEBP", b"GIF89a"])
 @pytest.mark.parametrize("rest", [b"", b"\xff", b"\0", b"\xff\xda", b"!", b"!\xfe\x01"])
 def test_broken_files_are_counted_through_in_linear_time(head: bytes, rest: bytes) -> None:
     began = time.process_time()
-    structure_limits.has_too_many_parts(head + rest * (10_000_000 // max(1, len(rest))))
+    content_sniffing.has_too_many_parts(head + rest * (10_000_000 // max(1, len(rest))))
     assert time.process_time() - began < 2

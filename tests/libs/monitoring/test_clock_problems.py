@@ -7,7 +7,7 @@ import pytest
 from libs.contracts.log_records import Position
 from libs.monitoring.collector import ledger_of
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.projection_names import ProjectionName
+from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import Row, Status
 from libs.views.reply_types import PartitionState
 

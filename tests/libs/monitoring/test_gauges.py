@@ -11,7 +11,7 @@ from libs.metrics.definitions import REGISTRY
 from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import Row
 from libs.storage.object_store import open_store
 from libs.tally.errors import ViewsUnavailable

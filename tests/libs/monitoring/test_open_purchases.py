@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.projection_names import ProjectionName
+from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import OpenPurchase, Row, Status
 
 ROW = Row(ProjectionName.PURCHASES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])

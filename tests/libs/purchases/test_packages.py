@@ -6,7 +6,7 @@ import pytest
 
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
-from libs.purchases.packages import PackageBounds
+from libs.purchases.fold import PackageBounds
 from libs.purchases.requests import PurchaseForm, parse_purchase
 
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.results.ranking import RankKey, entry_rank_key, places, rank_key
-from libs.results.vote_count import rating
+from libs.results.contest_counts import rating
+from libs.results.contest_results import RankKey, entry_rank_key, places, rank_key
 from libs.tally.contest import MILLION
 from libs.tally.counts import RatingSums
 

@@ -10,7 +10,7 @@ import pytest
 
 from libs.catalogue.contests.closing_record import closed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
-from libs.contracts.catalogue_events import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import source_log_key, votes_topic
@@ -30,7 +30,7 @@ def stored(key: str, **document: Any) -> Stored:
     return Stored(key, 1, 1, 1, 1, "contest", orjson.dumps(document).decode())
 
 
-CONFIG = ContestConfig(
+CONFIG = ContestRecords(
     version=1,
     contest=stored("contest"),
     participants=(stored("p"),),
@@ -38,7 +38,7 @@ CONFIG = ContestConfig(
 )
 
 
-def a_closed(config: ContestConfig) -> ContestConfig:
+def a_closed(config: ContestRecords) -> ContestRecords:
     """As it stands after its closing; what is registered may change afterwards."""
     contest = contest_of("account", config)
     assert contest is not None
@@ -53,7 +53,7 @@ class Desk:
 
     log: FoldedLog
     partition: int
-    config: ContestConfig = CONFIG
+    config: ContestRecords = CONFIG
     appended: int = 0
     before: Callable[[], Awaitable[object]] | None = None
     fails: Exception | None = None
@@ -63,7 +63,7 @@ class Desk:
     def reporter(self) -> SourceReporter:
         return SourceReporter(VotesLog("any", PARTITIONS), self.log.views, self, self)
 
-    async def contest_config(self, account: str, contest: str) -> ContestConfig:
+    async def contest_config(self, account: str, contest: str) -> ContestRecords:
         return self.config
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Appended:

@@ -17,7 +17,7 @@ NO_ROW = {
     "libs.deployment.identity.WrongStore": GUARDED,
     "libs.backup.errors.ExportRefused": COMMAND,
     "libs.backup.errors.ImportRefused": COMMAND,
-    "libs.certificates.store.CertificateConflict": COMMAND,
+    "libs.certificates.service.CertificateConflict": COMMAND,
     "libs.monitoring.quarantine.DroppedAnother": COMMAND,
     "libs.storage.secret_rings.SecretWaits": COMMAND,
     "libs.views.swap_result.AnotherIsKept": COMMAND,

@@ -26,7 +26,7 @@ from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.topics import create_topics
 from libs.purchases.encryption import AccountCipher
-from libs.purchases.purchased_votes import paid_vote
+from libs.purchases.fold import paid_vote
 from libs.purchases.requests import parse_purchase
 from libs.storage.object_store import Store, open_store
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret

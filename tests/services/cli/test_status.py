@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
 from libs.monitoring.health_problems import notes_of, problems_of
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import Row, Status, moment
 from libs.views.generations import State
 from services.cli.__main__ import app

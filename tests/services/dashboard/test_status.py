@@ -12,13 +12,13 @@ import httpx
 import pytest
 
 from libs.monitoring.health_problems import as_json
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.lag import ProjectionName, projections_of
 from libs.storage.object_store import open_store
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import build_app
 from services.dashboard.app import open_module
 from services.dashboard.settings import Settings
-from services.dashboard.status_models import OperationsStatus
+from services.dashboard.status import OperationsStatus
 from tests.services.query.query_environment import PUBLISHED, Catalogue
 from tests.support.builders import a_cast
 from tests.support.deployments import read_status

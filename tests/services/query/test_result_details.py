@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.certificates.store import save
+from libs.certificates.service import save
 from libs.contracts.certificates import FORMAT, Certificate, Decision, Result, stamped
 from libs.storage.object_store import open_store
 from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.contracts.catalogue_events import ContestConfig, Stored
+from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.legacy.contests import ContestPage, contest_read
 from libs.legacy.participants import participant_read
 from libs.results.contest_counts import Counts
@@ -74,7 +74,7 @@ def a_snapshot(
         stored=stored,
         record=ContestRecord.model_validate(document),
         sources=sources or {},
-        config=ContestConfig(1, stored, participants),
+        config=ContestRecords(1, stored, participants),
         phase=contest.phase(NOW),
         counts=counts,
     )

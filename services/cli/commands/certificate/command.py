@@ -12,8 +12,7 @@ from pydantic import BaseModel, ValidationError
 from libs.audit.log_fold import without_gc
 from libs.catalogue.errors import NotClosed
 from libs.certificates.builder import Log, Sealing
-from libs.certificates.proofs.inclusion import problems, proof_of
-from libs.certificates.proofs.merkle import root_of
+from libs.certificates.merkle_proofs import problems, proof_of, root_of
 from libs.contracts.certificates import Certificate, Proof, differences
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError

@@ -7,8 +7,7 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
 from libs.certificates.builder import Sealing
-from libs.certificates.service import SealingService
-from libs.certificates.store import load
+from libs.certificates.service import SealingService, load
 from libs.contracts.certificates import Certificate
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound

@@ -8,9 +8,8 @@ import typer
 from libs.catalogue.api_keys import list_keys
 from libs.deployment.deployment import Deployment
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.packages import PackageBounds
-from libs.purchases.service import PurchaseService
-from libs.purchases.settings import PurchaseSettings
+from libs.purchases.fold import PackageBounds
+from libs.purchases.service import PurchaseService, PurchaseSettings
 from libs.storage.secrets import account_secret
 
 Account = Annotated[

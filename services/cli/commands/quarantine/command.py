@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from libs.deployment.deployment import Deployment
-from libs.monitoring.projection_names import ProjectionName
+from libs.monitoring.lag import ProjectionName
 from libs.monitoring.quarantine import Drop, keep
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time_conversion import timestamp

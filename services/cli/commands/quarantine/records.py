@@ -10,7 +10,7 @@ from libs.contracts.dataclass_json import HIDDEN
 from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, dropped, reasons_of
 from libs.tally.time_conversion import timestamp
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from libs.contracts.dataclass_json import HIDDEN
-from libs.monitoring.projection_names import ProjectionName
+from libs.monitoring.lag import ProjectionName
 from libs.monitoring.quarantine import name_of
 from services.cli.commands.quarantine.records import DropInfo, Quarantined
 from services.cli.commands.quarantine.retry import Trial

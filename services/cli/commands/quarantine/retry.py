@@ -8,7 +8,7 @@ from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchase_events import purchases_codec
 from libs.deployment.deployment import Deployment
-from libs.monitoring.projection_names import ProjectionName
+from libs.monitoring.lag import ProjectionName
 from libs.views.votes_apply_items import POISON, UNKNOWN, fold_item
 from services.cli.commands.quarantine.records import Quarantined
 from services.cli.commands.replay.job import Job, Rebuilt

@@ -11,9 +11,8 @@ import psutil
 
 from libs.contracts.dataclass_json import HIDDEN
 from libs.deployment.deployment import Deployment
-from libs.monitoring.collector import StatusCollector
+from libs.monitoring.collector import StatusCollector, failing_tasks
 from libs.monitoring.health_problems import as_json
-from libs.monitoring.projectors import failing_tasks
 from libs.monitoring.status import ProcessStatus, Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted

@@ -6,7 +6,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from libs.monitoring.health_problems import Problem, is_noteworthy, notes_of, problems_of
-from libs.monitoring.projection_names import ProjectionName
+from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import GenerationStatus, Status, moment
 from libs.tally.time_conversion import timestamp
 from services.cli.commands.status.reader import Reading, Unreadable

@@ -16,7 +16,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import purchases_codec
 from libs.kafka.reader import Extent, LogReader
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.projection_names import ProjectionName, projections_of
+from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, keep
 from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.projection_interface import Projection
