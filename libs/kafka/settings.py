@@ -85,6 +85,11 @@ class KafkaSettings(BaseSettings):
     def uses_sasl(self) -> bool:
         return self.kafka_security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
 
+    @property
+    def is_on_loopback(self) -> bool:
+        hosts = (address.strip().rpartition(":")[0] for address in self.kafka_bootstrap_servers.split(","))
+        return all(host in ("localhost", "[::1]") or host.startswith("127.") for host in hosts)
+
     @model_validator(mode="before")
     @classmethod
     def _read_credentials(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,6 @@ from libs.local_stack.ports import LOOPBACK
 KAFKA_IMAGE = "apache/kafka:4.3.0"
 VALKEY_IMAGE = "valkey/valkey:9"
 POLL_S = 0.2
-USER = "tally"
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def docker_answers() -> bool:
@@ -99,12 +97,12 @@ def container_kafka(port: int, volume: str, timeout_s: float, password: str) -> 
             container = container.with_env(name, value)
         return container.with_volume_mapping(f"{volume}-kafka", "/var/lib/kafka/data", "rw")
 
-    return ContainerServer("kafka", f"{USER}:{password}@{LOOPBACK}:{port}", make, kafka.answers, timeout_s)
+    address = kafka.address_with(password, f"{LOOPBACK}:{port}")
+    return ContainerServer("kafka", address, make, kafka.answers, timeout_s)
 
 
 def kafka_environment(port: int, password: str) -> dict[str, str]:
     """Return the image's variables; it reads `KAFKA_X_Y` as the property `x.y`."""
-    login = f'{PLAIN} required username="{USER}" password="{password}" user_{USER}="{password}";'
     return {
         "KAFKA_NODE_ID": "1",
         "KAFKA_PROCESS_ROLES": "broker,controller",
@@ -114,7 +112,7 @@ def kafka_environment(port: int, password: str) -> dict[str, str]:
         "KAFKA_INTER_BROKER_LISTENER_NAME": "CLIENT",
         "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
         "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "PLAIN",
-        "KAFKA_LISTENER_NAME_CLIENT_PLAIN_SASL_JAAS_CONFIG": login,
+        "KAFKA_LISTENER_NAME_CLIENT_PLAIN_SASL_JAAS_CONFIG": kafka.login(password),
         "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CLIENT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "KAFKA_LOG_DIRS": "/var/lib/kafka/data",

@@ -46,7 +46,7 @@ def no_native_server(server: str, reason: str, setting: str) -> StackError:
 def secured_kafka_without_address() -> StackError:
     return StackError(
         "secured_kafka_without_address",
-        "TALLY_KAFKA_SECURITY_PROTOCOL is set, but the Kafka that would be started here takes plain connections: "
+        "TALLY_KAFKA_SECURITY_PROTOCOL is set, but the Kafka that would be started here has its own: "
         "unset it, or name the secured Kafka in TALLY_KAFKA_BOOTSTRAP_SERVERS.",
         Exit.BAD_USAGE,
     )

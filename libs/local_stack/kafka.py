@@ -19,11 +19,15 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
+from libs.local_stack.private_file import remembered_secret, write_private
 from libs.local_stack.server_interface import start_and_wait
 from libs.local_stack.startup_report import Report, Silence
 
 SESSION_MS = 3000
 MOST_REPLICAS = 3
+USER = "tally"
+SECRET_FILE = "password"  # noqa: S105 (a file's name)
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 LOGGING = Path(__file__).with_name("log4j2.xml")
 # Measured on two cores, acks=all, 300-byte records: without the optimising compiler the broker answers after 1.9 s
 # instead of 2.8 and takes as many records, 75,000 to 100,000/s either way.
@@ -96,8 +100,22 @@ class Membership:
     controllers: Mapping[int, int]
 
 
+def login(password: str) -> str:
+    """Return the JAAS configuration of a listener that accepts one user, who is also the broker's own."""
+    return f'{PLAIN} required username="{USER}" password="{password}" user_{USER}="{password}";'
+
+
+def address_with(password: str, endpoints: str) -> str:
+    """Return the address by which clients log in to a local Kafka at `endpoints` (host:port, comma-separated)."""
+    return f"{USER}:{password}@{endpoints}"
+
+
 class NativeKafka:
-    """Kafka 4.3.0, broker and controller in one process; the storage gets its ids once per data directory."""
+    """Kafka 4.3.0, broker and controller in one process; the storage gets its ids once per data directory.
+
+    Both listeners require a password, random and in private files: another local user who could write to the log
+    could issue API keys, and one who could read it could read hidden counts.
+    """
 
     def __init__(
         self,
@@ -111,11 +129,15 @@ class NativeKafka:
         heap_mb: int = 512,
         timeout_s: float = 60.0,
         membership: Membership | None = None,
+        password: str | None = None,
     ) -> None:
-        """`membership`: of a cluster of several; by default it is alone."""
+        """`membership`: of a cluster of several, with its `password`; by default it is alone, with one of its own,
+        kept in `data_dir`."""
         self.name = "kafka" if membership is None else f"kafka-{membership.node}"
         self._membership = membership or Membership(1, new_id(), {1: controller_port})
-        self.address = f"{LOOPBACK}:{port}"
+        self.endpoint = f"{LOOPBACK}:{port}"
+        self._password = password or remembered_secret(data_dir / SECRET_FILE)
+        self.address = address_with(self._password, self.endpoint)
         self._port = port
         self._controller_port = controller_port
         self._data_dir = data_dir
@@ -171,7 +193,7 @@ class NativeKafka:
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)
             properties = self._data_dir / "server.properties"
-            properties.write_text(_lines(self._properties()))
+            write_private(properties, _lines(self._properties()))
             log = self._data_dir / "log"
             if not (log / "meta.properties").exists():
                 self._format(log)
@@ -201,10 +223,16 @@ class NativeKafka:
             "controller.quorum.voters": ",".join(
                 f"{node}@{LOOPBACK}:{port}" for node, port in controllers.items()
             ),
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{LOOPBACK}:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "listeners": f"CLIENT://{self.endpoint},CONTROLLER://{LOOPBACK}:{self._controller_port}",
+            "advertised.listeners": f"CLIENT://{self.endpoint}",
+            "inter.broker.listener.name": "CLIENT",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            "listener.name.client.plain.sasl.jaas.config": login(self._password),
+            "listener.name.controller.plain.sasl.jaas.config": login(self._password),
             "log.dirs": self._data_dir / "log",
             # After a kill -9 the broker is refused until its old session is over: 9 s by default.
             "broker.session.timeout.ms": SESSION_MS,

@@ -9,7 +9,16 @@ from libs.kafka.brokers import ELECTION_MS
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, ports
 from libs.local_stack.child_process import Reaper
-from libs.local_stack.kafka import SESSION_MS, Membership, NativeKafka, answers, new_id
+from libs.local_stack.kafka import (
+    SECRET_FILE,
+    SESSION_MS,
+    Membership,
+    NativeKafka,
+    address_with,
+    answers,
+    new_id,
+)
+from libs.local_stack.private_file import remembered_secret
 from libs.local_stack.server_interface import ServerGroup
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
@@ -32,6 +41,7 @@ def native_brokers(
     )
     controllers = {node: port[f"{name}-controller"] for node, name in names.items()}
     cluster_id = _remembered_id(directory / "cluster.id")
+    password = remembered_secret(directory / SECRET_FILE)
     members = [
         NativeKafka(
             port[name],
@@ -43,10 +53,11 @@ def native_brokers(
             heap_mb=settings.kafka_heap_mb,
             timeout_s=settings.stack_start_timeout_s,
             membership=Membership(node, cluster_id, controllers),
+            password=password,
         )
         for node, name in names.items()
     ]
-    address = ",".join(member.address for member in members)
+    address = address_with(password, ",".join(member.endpoint for member in members))
 
     async def all_registered() -> None:
         deadline = time.monotonic() + settings.stack_start_timeout_s

@@ -15,6 +15,8 @@ from aiokafka import AIOKafkaProducer
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
+from libs.kafka.security import connection
+from libs.kafka.settings import KafkaSettings
 from libs.tally.events import VoteCast
 from tests.benchmarks.alone import alone
 from tests.benchmarks.cpu import CpuMeter
@@ -83,7 +85,9 @@ async def post(contest: Contest, bodies: list[bytes]) -> None:
 async def bare_loop(kafka: str, topic: str, event: VoteCast, votes: int, batch_bytes: int | None) -> Run:
     """Send records by `producer.send`, each encoded and keyed as a vote is, until all are acknowledged."""
     batches = {} if batch_bytes is None else {"max_batch_size": batch_bytes}
-    producer = AIOKafkaProducer(bootstrap_servers=kafka, acks="all", enable_idempotence=True, **batches)
+    producer = AIOKafkaProducer(
+        **connection(KafkaSettings(kafka_bootstrap_servers=kafka)), acks="all", enable_idempotence=True, **batches
+    )
     await producer.start()
     try:
         meter, begun = CpuMeter(own="loop"), time.perf_counter()

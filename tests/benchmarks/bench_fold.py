@@ -25,7 +25,7 @@ GOALS = (Goal(2.5, EXACTLY_ONCE, "cpu"), Goal(1.7, EXACTLY_ONCE), Goal(5.0, QUIX
 async def measure(scale: Scale) -> list[Measurement]:
     events, few = scale.pick(60_000, 1_000_000), scale.pick(15_000, 100_000)
     limit_s = scale.pick(10.0, 25.0)
-    async with own_servers() as addresses:
+    async with own_servers(plain=True) as addresses:
         log, short = await filled(addresses, "bench", events), await filled(addresses, "short", few)
         ours = [await fold_all(addresses, log.topic, again) for again in range(scale.pick(1, 2))]
         ceiling = Party("read and decoded only", [await fold_nothing(addresses, log.topic)])

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from aiokafka import AIOKafkaProducer
 
 from libs.contracts.topics import votes_topic
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
@@ -70,7 +71,7 @@ def through_writer(callers: int) -> Append:
 
 def _producer(settings: KafkaSettings) -> AIOKafkaProducer:
     return AIOKafkaProducer(
-        bootstrap_servers=settings.kafka_bootstrap_servers,
+        **connection(settings),
         acks="all",
         enable_idempotence=True,
         max_batch_size=settings.produce_max_batch_bytes,

@@ -17,6 +17,8 @@ from aiokafka.errors import KafkaError
 from redis.asyncio import Redis
 
 from libs.contracts.topics import Topic
+from libs.kafka.security import connection
+from libs.kafka.settings import KafkaSettings
 from libs.local_stack.servers import Addresses
 from tests.benchmarks.cpu import CpuMeter
 from tests.benchmarks.measurement import Run
@@ -78,7 +80,7 @@ async def run_group(
         state = resources.enter_context(
             tempfile.TemporaryDirectory(prefix="tally-peer-", ignore_cleanup_errors=True)
         )
-        admin = AIOKafkaAdminClient(bootstrap_servers=log.addresses.kafka)
+        admin = AIOKafkaAdminClient(**connection(KafkaSettings(kafka_bootstrap_servers=log.addresses.kafka)))
         await admin.start()
         resources.push_async_callback(admin.close)
         parameters = [log.addresses.kafka, log.topic.name, group, *arguments, state]

@@ -6,12 +6,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
 import psutil
 
+from libs.local_stack.child_process import Reaper
+from libs.local_stack.kafka import NativeKafka
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Addresses, Servers
 from libs.local_stack.settings import StackSettings
@@ -42,16 +44,45 @@ async def whole_service(partitions: int = 16) -> AsyncIterator[tuple[Supervisor,
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
+class PlainKafka(NativeKafka):
+    """Takes every client, for peers that do not log in."""
+
+    def _properties(self) -> dict[str, object]:
+        return super()._properties() | {
+            "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+        }
+
+
 @asynccontextmanager
-async def own_servers() -> AsyncIterator[Addresses]:
-    """A Kafka and a Valkey on data of their own that is deleted afterwards."""
+async def own_servers(*, plain: bool = False) -> AsyncIterator[Addresses]:
+    """A Kafka and a Valkey on data of their own that is deleted afterwards; with `plain` without a log-in."""
     data_dir = Path(tempfile.mkdtemp(prefix="tally-bench-"))
     try:
-        settings = StackSettings(data_dir=data_dir, stack_start_timeout_s=START_S)
-        async with Servers(settings, report=Silence()) as servers:
+        async with AsyncExitStack() as opened:
+            kafka = await opened.enter_async_context(_plain_kafka(data_dir / "plain")) if plain else None
+            settings = StackSettings(
+                data_dir=data_dir / "data", stack_start_timeout_s=START_S, kafka_bootstrap_servers=kafka
+            )
+            servers = await opened.enter_async_context(Servers(settings, report=Silence()))
             yield servers.addresses
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _plain_kafka(data_dir: Path) -> AsyncIterator[str]:
+    port, controller_port = free_ports(2)
+    reaper = Reaper()
+    kafka = PlainKafka(
+        port, controller_port, data_dir, data_dir / "kafka.log", reaper, report=Silence(), timeout_s=START_S
+    )
+    kafka.address = kafka.endpoint
+    try:
+        await kafka.start()
+        yield kafka.address
+    finally:
+        await kafka.stop()
+        reaper.close()
 
 
 @asynccontextmanager

@@ -7,6 +7,8 @@ from aiokafka import AIOKafkaProducer
 from playwright.async_api import expect
 
 from libs.contracts.topics import votes_topic
+from libs.kafka.security import connection
+from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.views.function_loading import open_valkey
@@ -69,7 +71,9 @@ async def trouble(stack: Supervisor) -> None:
     """A record that cannot be processed, and a replay that was left half way."""
     described = stack.stack
     topic = votes_topic(described["namespace"], described["partitions"])
-    producer = AIOKafkaProducer(bootstrap_servers=described["kafka"], acks="all")
+    producer = AIOKafkaProducer(
+        **connection(KafkaSettings(kafka_bootstrap_servers=described["kafka"])), acks="all"
+    )
     await producer.start()
     await producer.send_and_wait(topic.name, b"<script>alert(1)</script>", partition=3)
     await producer.stop()

@@ -85,8 +85,8 @@ class SecuredKafka(NativeKafka):
         controller = str(values["listeners"]).rpartition(",")[2]
         module = f'{SCRAM} required username="{ADMIN}" password="{ADMIN}-secret";'
         return values | {
-            "listeners": f"SASL_SSL://{self.address},{controller}",
-            "advertised.listeners": f"SASL_SSL://{self.address}",
+            "listeners": f"SASL_SSL://{self.endpoint},{controller}",
+            "advertised.listeners": f"SASL_SSL://{self.endpoint}",
             "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "SASL_SSL",
             "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
@@ -212,7 +212,7 @@ async def secured_servers(data_dir: Path, *namespaces: str) -> AsyncIterator[Sec
     kafka = SecuredKafka(
         kafka_port, controller_port, data_dir / "kafka", data_dir / "kafka.log", reaper, report=Silence()
     )
-    kafka.certificates = certificates
+    kafka.certificates, kafka.address = certificates, kafka.endpoint
     valkey = SecuredValkey(valkey_port, data_dir / "valkey", data_dir / "valkey.log", reaper, fsync="no")
     valkey.restrict_to(_for_namespaces((SECURITY / "valkey.acl").read_text(), namespaces))
     async with AsyncExitStack() as stack:

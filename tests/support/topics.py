@@ -16,10 +16,10 @@ async def new_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
     await begin_logs(settings, topics)
 
 
-async def alter_topic(kafka: str, topic: str, changed: Mapping[str, str]) -> None:
+async def alter_topic(settings: KafkaSettings, topic: str, changed: Mapping[str, str]) -> None:
     """Change settings of a topic, and wait for the broker, which receives them from the controller later."""
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, {**REQUIRED_SETTINGS, **changed})
-    async with open_admin(KafkaSettings(kafka_bootstrap_servers=kafka)) as admin:
+    async with open_admin(settings) as admin:
         await admin.alter_configs([resource])
 
         async def is_changed() -> bool:

@@ -16,6 +16,9 @@ import uvloop
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from redis.asyncio import Redis
 
+from libs.kafka.security import connection
+from libs.kafka.settings import KafkaSettings
+
 POSITIONS = "peer:positions"
 
 
@@ -44,7 +47,8 @@ async def fold(redis: Redis, partition: int, records: list[Any]) -> None:
 
 
 async def main(kafka: str, topic: str, url: str) -> None:
-    async with Redis.from_url(url) as redis, AIOKafkaConsumer(bootstrap_servers=kafka) as consumer:
+    login = connection(KafkaSettings(kafka_bootstrap_servers=kafka))
+    async with Redis.from_url(url) as redis, AIOKafkaConsumer(**login) as consumer:
         partitions = [
             TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or range(16)
         ]

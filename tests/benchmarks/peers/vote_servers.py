@@ -16,6 +16,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from redis.asyncio import Redis
 
+from libs.kafka.security import connection
+from libs.kafka.settings import KafkaSettings
+
 redis = Redis.from_url(os.environ.get("PEER_VALKEY_URL", "redis://127.0.0.1:6379/0"), max_connections=512)
 counting = FastAPI()
 
@@ -37,7 +40,9 @@ async def count(contest: str, vote: Vote) -> dict[str, str]:
 @asynccontextmanager
 async def produces(app: FastAPI) -> AsyncIterator[None]:
     async with AIOKafkaProducer(
-        bootstrap_servers=os.environ["PEER_KAFKA"], acks="all", enable_idempotence=True
+        **connection(KafkaSettings(kafka_bootstrap_servers=os.environ["PEER_KAFKA"])),
+        acks="all",
+        enable_idempotence=True,
     ) as app.state.producer:
         yield
 

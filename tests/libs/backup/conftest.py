@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer
 
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.identity import create_deployment
+from libs.kafka.security import connection
 from libs.local_stack.servers import Servers
 from libs.storage.object_store import open_store
 from tests.libs.backup.filled_deployment import PARTITIONS, Site
@@ -20,7 +21,7 @@ async def a_deployment(servers: Servers, objects: Path) -> AsyncIterator[Site]:
     kafka, namespace = servers.addresses.kafka, f"t{uuid.uuid4().hex[:8]}"
     stack = DeploymentAddresses(kafka, servers.addresses.valkey, namespace, PARTITIONS, str(objects), {})
     await create_deployment(stack.kafka_settings, namespace, PARTITIONS, open_store(stack.storage_url))
-    async with AIOKafkaProducer(bootstrap_servers=kafka, acks="all") as producer:
+    async with AIOKafkaProducer(**connection(stack.kafka_settings), acks="all") as producer:
         yield Site(stack, producer)
 
 

@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.deployment.identity import check_deployment, create_deployment
 from libs.deployment.identity_guard import DeploymentGuard
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.storage.object_store import Store, open_store
 from libs.views.client import Valkey
@@ -59,7 +60,7 @@ class Place:
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.kafka_bootstrap_servers)
+        admin = AIOKafkaAdminClient(**connection(self.settings))
         await admin.start()
         try:
             yield admin

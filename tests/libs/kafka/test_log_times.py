@@ -9,18 +9,19 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaTimeoutError
 
 from libs.kafka.reader import LogReader
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 
 
 async def test_an_instant_is_where_the_first_record_of_then_or_later_is(kafka: str, namespace: str) -> None:
     rng, topic, clock = Random(7), f"{namespace}.times", 1_790_000_000_000
     times = [clock := clock + rng.randint(-40, 60) for _ in range(60)]
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    admin = AIOKafkaAdminClient(**connection(KafkaSettings(kafka_bootstrap_servers=kafka)))
     await admin.start()
     config = {"message.timestamp.type": "CreateTime"}
     await admin.create_topics([NewTopic(topic, 2, 1, topic_configs=config)])
     await admin.close()
-    producer = AIOKafkaProducer(bootstrap_servers=kafka)
+    producer = AIOKafkaProducer(**connection(KafkaSettings(kafka_bootstrap_servers=kafka)))
     await producer.start()
     for at, time_ms in enumerate(times):
         await producer.send(topic, b"x", partition=0, timestamp_ms=time_ms)
@@ -45,7 +46,7 @@ async def test_a_query_that_one_late_response_ended_is_repeated_on_a_new_connect
         return await query(consumer, times)
 
     monkeypatch.setattr(AIOKafkaConsumer, "offsets_for_times", late_at_first)
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    admin = AIOKafkaAdminClient(**connection(KafkaSettings(kafka_bootstrap_servers=kafka)))
     await admin.start()
     await admin.create_topics([NewTopic(topic, 1, 1)])
     await admin.close()

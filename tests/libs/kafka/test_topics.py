@@ -14,6 +14,7 @@ from libs.contracts.topics import REQUIRED_SETTINGS, Topic, topics_of, votes_top
 from libs.kafka import topics
 from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.reader import Extent, LogReader
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import (
     GIVEN_TIMES,
@@ -75,7 +76,7 @@ async def test_creators_at_once_leave_one_log_id(
 async def test_a_wrong_setting_is_refused_by_name(
     settings: KafkaSettings, topic: Topic, setting: str, wrong: str
 ) -> None:
-    await alter_topic(settings.kafka_bootstrap_servers, topic.name, {setting: wrong})
+    await alter_topic(settings, topic.name, {setting: wrong})
     with pytest.raises(WrongTopic) as refused:
         await check_topics(settings, [topic])
     assert refused.value.data == {
@@ -115,7 +116,7 @@ async def test_fewer_replicas_than_wanted_are_refused(settings: KafkaSettings, t
 
 
 async def test_replicas_that_are_away_are_named_and_waited_for(settings: KafkaSettings, topic: Topic) -> None:
-    await alter_topic(settings.kafka_bootstrap_servers, topic.name, {"min.insync.replicas": "2"})
+    await alter_topic(settings, topic.name, {"min.insync.replicas": "2"})
     [away] = (await examine_topics(settings, [topic])).problems
     assert isinstance(away, ReplicasAway)
     assert "partition 0 has 1 replicas in sync, and 2 must acknowledge" in away.message
@@ -178,8 +179,7 @@ async def test_a_hole_is_noticed(settings: KafkaSettings, topic: Topic, reader: 
 
 
 async def append_in_transaction(settings: KafkaSettings, topic: Topic) -> None:
-    servers = settings.kafka_bootstrap_servers
-    async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id=topic.name) as producer:
+    async with AIOKafkaProducer(**connection(settings), transactional_id=topic.name) as producer:
         async with producer.transaction():
             await producer.send_and_wait(topic.name, b"1", partition=0)
         async with producer.transaction():

@@ -199,7 +199,7 @@ async def test_an_offset_that_may_be_a_duplicates_is_not_called_exact(
     settings: KafkaSettings, topic: Topic, writer: LogWriter
 ) -> None:
     """Kafka answers no append time where it keeps none, exactly as for a duplicate that it does not remember."""
-    await alter_topic(settings.kafka_bootstrap_servers, topic.name, {"message.timestamp.type": "CreateTime"})
+    await alter_topic(settings, topic.name, {"message.timestamp.type": "CreateTime"})
 
     async def inexact() -> bool:
         return not (await writer.append(topic.name, 0, b"x")).exact
@@ -257,7 +257,7 @@ async def test_after_a_refused_batch_another_producer_goes_on(
     settings: KafkaSettings, topic: Topic, writer: LogWriter
 ) -> None:
     await writer.append(topic.name, 0, b"before")
-    await alter_topic(settings.kafka_bootstrap_servers, topic.name, {"max.message.bytes": "1000"})
+    await alter_topic(settings, topic.name, {"max.message.bytes": "1000"})
     other = start(writer, topic, b"x", partition=1)
 
     async def refused() -> bool:

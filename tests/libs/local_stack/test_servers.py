@@ -2,8 +2,11 @@
 
 import asyncio
 import errno
+import json
+import os
 import socket
 import stat
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,19 +14,25 @@ from urllib.parse import urlsplit
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
 from psutil import Process
 from redis.asyncio import Redis
-from redis.exceptions import AuthenticationError
+from redis.exceptions import AuthenticationError, RedisError
 
+from libs.kafka.security import connection
+from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, java, server_choice, valkey
 from libs.local_stack.errors import Exit, StackError
+from libs.local_stack.kafka import address_with
 from libs.local_stack.kafka import answers as kafka_answers
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.topology import Topology
+from tests.support.other_user import as_nobody, as_root, open_path
 
 pytestmark = pytest.mark.stack
+__all__ = ["open_path"]
 
 
 def native(data_dir: Path, **settings: object) -> Servers:
@@ -32,17 +41,21 @@ def native(data_dir: Path, **settings: object) -> Servers:
     return Servers(StackSettings(data_dir=data_dir, **given), report=Silence())
 
 
+def login(bootstrap: str) -> dict[str, Any]:
+    return connection(KafkaSettings(kafka_bootstrap_servers=bootstrap))
+
+
 async def append(bootstrap: str, topic: str, value: bytes) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    admin = AIOKafkaAdminClient(**login(bootstrap))
     await admin.start()
     await admin.create_topics([NewTopic(topic, 1, 1)])
     await admin.close()
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+    async with AIOKafkaProducer(**login(bootstrap), acks="all") as producer:
         await producer.send_and_wait(topic, value, partition=0)
 
 
 async def first_value(bootstrap: str, topic: str) -> bytes:
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+    async with AIOKafkaConsumer(**login(bootstrap)) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         await consumer.seek_to_beginning()
         return (await consumer.getone()).value
@@ -69,6 +82,66 @@ async def test_only_the_owner_of_the_data_directory_reaches_the_local_valkey(
         assert {path.name for path in secrets} == {"password", "valkey.conf"}
         assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
         assert not any(str(address.password) in argument for argument in Process(own.pids["valkey"]).cmdline())
+
+
+DESCRIBE_CLUSTER = bytes.fromhex("0000000e 003c 0001 00000001 ffff 00 00 02 00")
+"""A request to a controller: DescribeCluster of its endpoints, version 1, without a client's name."""
+
+
+@as_root
+async def test_another_user_of_the_machine_neither_reads_nor_appends(open_path: Path) -> None:
+    async with native(open_path / "data") as own:
+        await append(own.addresses.kafka, "catalogue", b"a secret")
+        endpoint = own.addresses.kafka.rpartition("@")[2]
+        known = json.loads((open_path / "data" / "ports.json").read_text())
+        assert endpoint == f"127.0.0.1:{known['kafka']}"
+
+        async def attempt(what: Coroutine[Any, Any, object]) -> str:
+            try:
+                async with asyncio.timeout(10):
+                    return f"done: {await what}"
+            except (KafkaError, TimeoutError, RedisError) as error:
+                return type(error).__name__
+
+        async def controller() -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", known["kafka_controller"])
+            writer.write(DESCRIBE_CLUSTER)
+            answer = await reader.read(1)
+            writer.close()
+            return answer
+
+        async def views() -> object:
+            async with Redis(host="127.0.0.1", port=known["valkey"]) as stranger:
+                return await stranger.set("key", "value")
+
+        async def attack() -> list[str]:
+            guessed = address_with("guessed", endpoint)
+            return [
+                await attempt(each)
+                for each in (
+                    first_value(endpoint, "catalogue"),
+                    append(endpoint, "catalogue", b"KeyIssued"),
+                    append(guessed, "catalogue", b"KeyIssued"),
+                    controller(),
+                    views(),
+                )
+            ]
+
+        def readable() -> list[str]:
+            return [name for _, _, names in os.walk(open_path / "data") for name in names]
+
+        found = await asyncio.to_thread(as_nobody, lambda: asyncio.run(attack()))
+        assert found == [
+            "KafkaConnectionError",
+            "KafkaConnectionError",
+            "KafkaConnectionError",
+            "done: b''",
+            "AuthenticationError",
+        ]
+        assert await asyncio.to_thread(as_nobody, readable) == []
+        assert await first_value(own.addresses.kafka, "catalogue") == b"a secret"
+        password = own.addresses.kafka.partition("@")[0].partition(":")[2]
+        assert not any(password in argument for argument in Process(own.pids["kafka"]).cmdline())
 
 
 async def test_data_and_addresses_outlive_kills_and_stops(tmp_path: Path) -> None:

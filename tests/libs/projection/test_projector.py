@@ -12,6 +12,7 @@ from aiokafka.structs import TopicPartition
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.errors import LogChanged
+from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
@@ -293,7 +294,7 @@ async def test_a_log_recreated_under_a_running_projector_stops_it(
 
 async def test_a_hole_in_the_log_stops_the_projector(settings: KafkaSettings, topic: Topic) -> None:
     """A transaction's marker takes an offset and is no record; a missing record is unknown."""
-    producer = AIOKafkaProducer(bootstrap_servers=settings.kafka_bootstrap_servers, transactional_id=topic.name)
+    producer = AIOKafkaProducer(**connection(settings), transactional_id=topic.name)
     views = Views()
     async with producer, running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)) as task:
         for value in (b"before", b"after"):
@@ -340,7 +341,7 @@ async def created(settings: KafkaSettings, topic: Topic) -> bool:
 
 
 async def administer(settings: KafkaSettings, step: Callable[[AIOKafkaAdminClient], Awaitable[object]]) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka_bootstrap_servers)
+    admin = AIOKafkaAdminClient(**connection(settings))
     await admin.start()
     await step(admin)
     await admin.close()

@@ -53,16 +53,17 @@ async def test_missing_topics_are_named_with_the_command_that_makes_them(stack: 
 async def test_every_wrong_setting_comes_with_its_command(stack: DeploymentAddresses) -> None:
     await run("create")
     votes, purchases, *_ = (topic.name for topic in topics_of(stack.namespace, 2))
-    await alter_topic(stack.kafka, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
-    await alter_topic(stack.kafka, purchases, {"retention.bytes": "1000"})
+    await alter_topic(stack.kafka_settings, votes, {"retention.ms": "1000", "cleanup.policy": "compact"})
+    await alter_topic(stack.kafka_settings, purchases, {"retention.bytes": "1000"})
     found = {one["problem"]: one["remedy"] for one in await problems()}
     assert set(found) == {
         f"topic {votes}: retention.ms is 1000, but must be -1",
         f"topic {votes}: cleanup.policy is compact, but must be delete",
         f"topic {purchases}: retention.bytes is 1000, but must be -1",
     }
+    servers = stack.kafka_settings.kafka_bootstrap_servers
     assert found[f"topic {votes}: retention.ms is 1000, but must be -1"] == (
-        f"kafka-configs.sh --alter --bootstrap-server {stack.kafka} --entity-type topics --entity-name {votes} "
+        f"kafka-configs.sh --alter --bootstrap-server {servers} --entity-type topics --entity-name {votes} "
         "--add-config retention.ms=-1"
     )
     made = await run("create")

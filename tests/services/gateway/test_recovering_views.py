@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, topics_of
+from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.redaction import revealed
@@ -130,7 +131,7 @@ class Deployment:
                 await self.valkey.call("HSET", name, "run", "an-earlier.run")
 
 
-SHARED = {"namespace", "partitions", "kafka_bootstrap_servers", "valkey_url", "storage_url"}
+SHARED = {"namespace", "partitions", "valkey_url", "storage_url", *KafkaSettings.model_fields}
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: 
     await load_functions(valkey)
     deployment = Deployment(settings, valkey, Api(http_client()), "")
     async with deployment.projecting():
-        issued = await eventually(lambda: _issued(settings))
+        issued = await eventually(lambda: _issued(kafka, settings))
     deployment.api_key = issued
     async with open_app(settings) as app, deployment.client(app, issued) as client:
         deployment.api = Api(client)
@@ -155,9 +156,9 @@ async def deployment(kafka: str, valkey_address: str, namespace: str, tmp_path: 
     await valkey.close()
 
 
-async def _issued(settings: Settings) -> str:
+async def _issued(kafka: str, settings: Settings) -> str:
     with suppress(ViewsUnavailable):  # the projector begins
-        kafka, valkey = settings.kafka_bootstrap_servers, revealed(settings.valkey_url)
+        valkey = revealed(settings.valkey_url)
         return (await issue_key(kafka, valkey, settings.namespace, ACCOUNT, PERMISSIONS)).api_key
     return ""
 

@@ -15,6 +15,7 @@ from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import purchases_codec
 from libs.kafka.reader import Extent, LogReader
+from libs.kafka.security import connection
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, keep
@@ -132,7 +133,7 @@ async def ward(
             "TALLY_STORAGE_URL": str(tmp_path),
         }.items():
             monkeypatch.setenv(name, value)
-        producer = AIOKafkaProducer(bootstrap_servers=kafka, acks="all")
+        producer = AIOKafkaProducer(**connection(log.stack.kafka_settings), acks="all")
         await producer.start()
         try:
             yield Ward(log, producer)
