@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import pytest
 
@@ -41,7 +41,7 @@ def as_nobody(function: Callable[[], T]) -> T:
         child.join()
     if isinstance(result, BaseException):
         raise result
-    return result  # type: ignore[no-any-return]
+    return cast(T, result)
 
 
 def _run(function: Callable[[], object], result: Connection) -> None:
