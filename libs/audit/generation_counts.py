@@ -7,8 +7,8 @@ from libs.audit.historical_counts import Counted, titles_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import sum_of, vote_count
-from libs.results.contest_results import results_of
+from libs.results.contest_counts import sum_of
+from libs.results.contest_results import results_of, vote_count
 from libs.tally.contest import Contest
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp

@@ -13,8 +13,8 @@ from libs.contracts.log_records import Position
 from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
-from libs.results.contest_counts import counts_of, vote_count
-from libs.results.contest_results import results_of
+from libs.results.contest_counts import counts_of
+from libs.results.contest_results import results_of, vote_count
 from libs.tally.errors import NotFound
 from libs.tally.fold import ContestTally
 from libs.tally.time_conversion import timestamp

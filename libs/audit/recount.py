@@ -12,8 +12,8 @@ from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import counts_of, vote_count
-from libs.results.contest_results import results_of
+from libs.results.contest_counts import counts_of
+from libs.results.contest_results import results_of, vote_count
 from libs.tally.contest import Contest, Phase
 from libs.tally.errors import ContestFinal, NotFound
 from libs.tally.events import ContestReopened, VoteRestored, VoteVoided

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from libs.contracts.position_token import encode_positions
-from libs.results.contest_counts import updated, vote_count
+from libs.results.contest_results import updated, vote_count
 from services.query.counts_snapshot import Render, Snapshot
 from services.query.encoded_response import Answer, encoded
 from services.query.result_details import with_details, with_held

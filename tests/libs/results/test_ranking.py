@@ -5,8 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.results.contest_counts import rating
-from libs.results.contest_results import RankKey, entry_rank_key, places, rank_key
+from libs.results.contest_results import RankKey, entry_rank_key, places, rank_key, rating
 from libs.tally.contest import MILLION
 from libs.tally.counts import RatingSums
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.results.contest_counts import rating
+from libs.results.contest_results import rating
 from libs.tally.counts import RatingSums
 from libs.tally.events import Rating
 from tests.services.query.query_environment import PUBLISHED, QueryEnvironment, contest
