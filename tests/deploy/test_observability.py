@@ -89,26 +89,26 @@ def labels_within(expression: Any) -> set[str]:
     return set().union(*(SAMPLES[selector.name] for selector in selectors_of(str(expression))))
 
 
-@pytest.mark.parametrize(("name", "expression"), EXPRESSIONS)
-def test_an_expression_asks_for_metrics_and_labels_that_there_are(name: str, expression: str) -> None:
-    for selector in selectors_of(expression):
-        assert selector.name in SAMPLES, name
-        for matcher in selector.matchers.matchers:
-            assert matcher.name in SAMPLES[selector.name], (name, matcher)
-            if matcher.name in VALUES and not matcher.value.startswith("$") and "http" not in selector.name:
-                assert set(matcher.value.split("|")) <= VALUES[matcher.name], (name, matcher)
-    for node in nodes_of(expression):
-        if isinstance(node, promql.AggregateExpr) and node.modifier is not None:
-            assert set(node.modifier.labels) <= labels_within(node.expr), (name, node.modifier.labels)
+def test_expressions_ask_for_metrics_and_labels_that_there_are() -> None:
+    for name, expression in EXPRESSIONS:
+        for selector in selectors_of(expression):
+            assert selector.name in SAMPLES, name
+            for matcher in selector.matchers.matchers:
+                assert matcher.name in SAMPLES[selector.name], (name, matcher)
+                if matcher.name in VALUES and not matcher.value.startswith("$") and "http" not in selector.name:
+                    assert set(matcher.value.split("|")) <= VALUES[matcher.name], (name, matcher)
+        for node in nodes_of(expression):
+            if isinstance(node, promql.AggregateExpr) and node.modifier is not None:
+                assert set(node.modifier.labels) <= labels_within(node.expr), (name, node.modifier.labels)
 
 
-@pytest.mark.parametrize(("name", "expression"), EXPRESSIONS)
-def test_what_every_process_says_alike_is_never_added_up_over_them(name: str, expression: str) -> None:
+def test_what_every_process_says_alike_is_never_added_up_over_them() -> None:
     alike = {row.name for row in ROWS if row.whose == OF_ALL}
-    for node in nodes_of(expression):
-        if isinstance(node, promql.AggregateExpr) and str(node.op) in ("sum", "avg", "count"):
-            inner = node.expr
-            assert not (isinstance(inner, promql.VectorSelector) and inner.name in alike), name
+    for name, expression in EXPRESSIONS:
+        for node in nodes_of(expression):
+            if isinstance(node, promql.AggregateExpr) and str(node.op) in ("sum", "avg", "count"):
+                inner = node.expr
+                assert not (isinstance(inner, promql.VectorSelector) and inner.name in alike), name
 
 
 def test_every_metric_is_shown_or_alerted_on() -> None:

@@ -62,12 +62,12 @@ def test_null_in_items_is_described_too() -> None:
     assert not fits(days, [{"title": 1, "id": "a"}])
 
 
-@pytest.mark.parametrize(("name", "member"), MEMBERS)
 @pytest.mark.parametrize("kind", FORMS)
-def test_a_form_carries_texts_and_no_null(name: str, member: str, kind: str) -> None:
-    schema = described(name, kind)[member]
+def test_a_form_carries_texts_and_no_null(kind: str) -> None:
     others: tuple[object, ...] = (None, 1, True, {})
-    assert not any(fits(schema, value) for value in others)
+    for name, member in MEMBERS:
+        schema = described(name, kind)[member]
+        assert not any(fits(schema, value) for value in others), (name, member)
 
 
 @given(st.sampled_from(MEMBERS), TEXTS)
