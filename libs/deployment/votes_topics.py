@@ -1,9 +1,10 @@
 """Finds the topics that the votes log grows by, and decides which of them new contests get.
 
 A contest keeps its topic for life, so every process must have found a topic before a contest of it is written.
-Each reads Kafka's list of topics at its start, and every `POLL_S` seconds checks for the next one. A projector
-does so before it raises configuration versions, if its last check is older than `RAISE_S`. A process uses a topic
-for new contests `SETTLE_S` after finding it, or at once if the brokers have had it for `KNOWN_S`.
+A process uses a topic for new contests `votes_topic_settle_s` after finding it, or at once if the brokers have
+had it for longer than that and `CLOCK_DIFFERENCE_S`. Each reads Kafka's list of topics at its start, and checks
+for the next one once per `POLL` of that time. A projector does so before it raises configuration versions, if its
+last check is older than `RAISE` of it. The rest is for the brokers, which must all have a new topic's metadata.
 """
 
 import asyncio
@@ -23,12 +24,10 @@ from libs.kafka.topic_presence import TopicPresence
 from libs.kafka.topics import create_missing, create_topics, number_of_partitions, wrong_partitions
 from libs.tally.errors import TallyError
 
-POLL_S: Final = 2.0
-RAISE_S: Final = 4.0
-SETTLE_S: Final = 10.0
-"""More than `RAISE_S` and the time until all brokers have a new topic's metadata."""
-KNOWN_S: Final = 60.0
-"""More than `SETTLE_S` by the largest difference between this machine's clock and the brokers'."""
+POLL: Final = 0.2
+RAISE: Final = 0.4
+CLOCK_DIFFERENCE_S: Final = 50.0
+"""The largest between this machine and the brokers."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ async def create_next_topic(settings: KafkaSettings, log: VotesLog, partitions: 
     if existing != partitions:
         raise wrong_partitions(topic, existing)
     await create_topics(settings, [topic])
-    await asyncio.sleep(POLL_S + SETTLE_S)
+    await asyncio.sleep((1 + POLL) * settings.votes_topic_settle_s)
     log.add([topic])
     return topic
 
@@ -84,6 +83,7 @@ class VotesTopics:
         self.log = log
         self._settings = settings
         self._clock = clock
+        self._settle_s = settings.votes_topic_settle_s
         self._reader = LogReader(settings)
         self._presence = TopicPresence(settings)
         self._is_new = True
@@ -104,6 +104,10 @@ class VotesTopics:
             await self._add(found)
         self._read_at = now
 
+    async def refresh_before_raise(self) -> None:
+        """Find the topics of all contests whose configuration versions may be raised now."""
+        await self.refresh(RAISE * self._settle_s)
+
     async def _follow(self) -> list[Topic]:
         """Return what `find_topics` does, without the list of all topics: it has all their partitions."""
         names = await self._presence.existing([self.log.name_from(self.log.end)])
@@ -112,15 +116,16 @@ class VotesTopics:
     async def _add(self, found: list[Topic]) -> None:
         for topic in found:
             age_s = time.time() - await self._reader.begun_ms(topic.name, range(topic.partitions)) / 1000
-            self._settles_at[topic.first] = self._clock() + (0 if age_s >= KNOWN_S else SETTLE_S)
+            is_known = age_s >= self._settle_s + CLOCK_DIFFERENCE_S
+            self._settles_at[topic.first] = self._clock() + (0 if is_known else self._settle_s)
             self.log.add([topic])
             logger.info("votes topic %s with %d partitions is in use", topic.name, topic.partitions)
 
     def for_new_contests(self) -> Topic:
         """Return the latest topic that every process has found.
 
-        This process may have started just after a growth. But growths are `SETTLE_S` apart, so only the latest
-        topic can be new.
+        This process may have started just after a growth. But growths are further apart than a topic needs to
+        settle, so only the latest topic can be new.
         """
         *earlier, latest = self.log.topics
         is_settled = self._settles_at.get(latest.first, float("-inf")) <= self._clock()
@@ -135,7 +140,7 @@ class VotesTopics:
                 logger.debug("the list of topics cannot be read: %s", error)
             except Exception:
                 logger.exception("reading the list of topics failed")
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(POLL * self._settle_s)
 
     async def close(self) -> None:
         await self._reader.close()

@@ -77,6 +77,13 @@ class KafkaSettings(BaseSettings):
         8, ge=1, description="Maximum replaced producers that may still deliver their accepted records."
     )
 
+    votes_topic_settle_s: float = Field(
+        10.0,
+        gt=0,
+        description="Time after a growth of the votes log until new contests use its new topic; the same in all "
+        "processes, of which each must have found the topic by then.",
+    )
+
     @property
     def uses_tls(self) -> bool:
         return self.kafka_security_protocol in ("SSL", "SASL_SSL")

@@ -10,7 +10,6 @@ from libs.catalogue.commands import CommandWriter
 from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.deployment.identity import check_deployment
 from libs.deployment.identity_guard import DeploymentGuard
-from libs.deployment.votes_topics import RAISE_S
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.lag import projections_of
@@ -123,7 +122,7 @@ def open_projectors(settings: Settings, servers: Servers, tracing: Tracing | Non
         return projector(VotesProjection(topic, servers.vote_views, addresses), VOTES)
 
     async def votes_partitions() -> Iterable[int]:
-        await servers.guard.topics.refresh(RAISE_S)
+        await servers.guard.topics.refresh_before_raise()
         return servers.guard.topics.log.numbers
 
     raise_config = ConfigVersions(servers.vote_views, votes_partitions)

@@ -28,11 +28,14 @@ from tests.support.own_stack import open_own_stack
 from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow
+SETTLE_S = 4.0
+"""Enough for the brokers' metadata on a busy machine."""
 
 
 @pytest.fixture
-async def stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
+async def stack(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Supervisor]:
     """Gateway and projector of a deployment that grows."""
+    monkeypatch.setenv("TALLY_VOTES_TOPIC_SETTLE_S", str(SETTLE_S))
     async with open_own_stack(servers, tmp_path / "stack", FIRST) as supervisor:
         yield supervisor
 

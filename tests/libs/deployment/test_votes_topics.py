@@ -8,10 +8,8 @@ from aiokafka import AIOKafkaProducer
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment import votes_topics
 from libs.deployment.votes_topics import (
-    KNOWN_S,
-    SETTLE_S,
+    CLOCK_DIFFERENCE_S,
     VotesTopics,
     create_next_topic,
     find_topics,
@@ -38,21 +36,22 @@ async def found(place: Place, log: VotesLog) -> list[Topic]:
 
 
 async def grown(place: Place, log: VotesLog, partitions: int) -> Topic:
-    """Grow as an operator does, who repeats the command while a busy broker does not answer in time."""
+    """Grow as an operator does, who repeats the command while a busy broker does not answer in time.
+
+    The command does not wait here until the topic has settled: the tests have a clock of their own.
+    """
+    settings = place.settings.model_copy(update={"votes_topic_settle_s": 0.0})
 
     async def created() -> Topic:
         try:
-            return await create_next_topic(place.settings, log, partitions)
+            return await create_next_topic(settings, log, partitions)
         except LogUnavailable as error:
             raise AssertionError(str(error)) from error
 
     return await eventually(created)
 
 
-async def test_a_topic_counts_once_each_of_its_partitions_has_its_first_record(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # a growth does not wait
+async def test_a_topic_counts_once_each_of_its_partitions_has_its_first_record(place: Place) -> None:
     await place.create()
     log = log_of(place)
     topic = log.next_topic(2)
@@ -79,10 +78,7 @@ async def test_a_topic_that_was_given_more_partitions_is_refused(place: Place) -
         await found(place, log)
 
 
-async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_find_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # a growth does not wait
+async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_find_it(place: Place) -> None:
     await place.create()
     now = 0.0
     topics = VotesTopics(place.settings, log_of(place), clock=lambda: now)
@@ -90,29 +86,26 @@ async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_fin
     assert first.first == 0
     second = await grown(place, log_of(place), 1)
     await topics.refresh()
-    now = SETTLE_S - 0.1
+    now = place.settings.votes_topic_settle_s - 0.1
     assert topics.for_new_contests() == first
-    now = SETTLE_S
+    now = place.settings.votes_topic_settle_s
     assert topics.for_new_contests() == second
     restarted = VotesTopics(place.settings, log_of(place), clock=lambda: now)
     third = await grown(place, topics.log, 1)
     await restarted.refresh()
     assert restarted.for_new_contests() == second
-    now += SETTLE_S
+    now += place.settings.votes_topic_settle_s
     assert restarted.for_new_contests() == third
     await topics.close()
     await restarted.close()
 
 
-async def test_a_started_process_uses_a_topic_at_once_that_the_brokers_have_had_for_long(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # a growth does not wait
+async def test_a_started_process_uses_a_topic_at_once_that_the_brokers_have_had_for_long(place: Place) -> None:
     await place.create()
     log = log_of(place)
     topic = log.next_topic(2)
     await create_unbegun(place.settings, [topic])
-    long_ago = int((time.time() - KNOWN_S) * 1000) - 1
+    long_ago = int((time.time() - place.settings.votes_topic_settle_s - CLOCK_DIFFERENCE_S) * 1000) - 1
     async with AIOKafkaProducer(**connection(place.settings)) as producer:
         for partition in range(2):
             first = vote_codec.encode(LogCreated(f"{partition}", partitions=2))
@@ -126,7 +119,6 @@ async def test_a_started_process_uses_a_topic_at_once_that_the_brokers_have_had_
 async def test_a_running_process_finds_several_growths_without_the_list_of_all_topics(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(votes_topics, "POLL_S", -SETTLE_S)  # a growth does not wait
     await place.create()
     log = log_of(place)
     topics = VotesTopics(place.settings, log_of(place))
