@@ -45,7 +45,6 @@ async def compare(
 class _Comparison:
     def __init__(self, deployment: Deployment, contest: str | None, generation: int | None) -> None:
         self._contest = contest
-        self._of_one_contest = generation is not None and contest is not None
         self._topic = deployment.votes
         self._catalogue = deployment.catalogue.views
         place = deployment.valkey, deployment.namespace, deployment.votes
@@ -105,13 +104,7 @@ class _Comparison:
         """Compare the contests in the view, then those that only the log has."""
         compared: set[str] = set()
         while True:
-            pieces = await read_pieces(
-                self._views,
-                self._pages,
-                fold.partition,
-                sorted(wanted - compared),
-                figures_of_all=not self._of_one_contest,
-            )
+            pieces = await read_pieces(self._views, self._pages, fold.partition, sorted(wanted - compared))
             position = pieces[-1].position
             if not await self._can_fold(fold, found, log_id, pieces):
                 return position

@@ -25,12 +25,10 @@ EMPTY: Final[dict[str, Any]] = {"ratings": RatingSums(), "figures": {}, "figures
 """Values of absent places by label; others are 0."""
 
 
-def state_differences(fold: LogFold, state: PartitionState, figures_of_all: bool) -> Iterator[Difference]:
-    """Compare the fence and, in a view of all contests, the numbers of records without effect."""
-    log = {Place("fence"): fold.tally.fence}
-    if figures_of_all:
-        log |= {Place(name): getattr(fold.tally, name) for name in ("fenced", "duplicates", "overruled")}
-        log[Place("quarantined")] = fold.quarantined
+def state_differences(fold: LogFold, state: PartitionState) -> Iterator[Difference]:
+    """Compare the fence and the numbers of records without effect."""
+    log = {Place(name): getattr(fold.tally, name) for name in ("fence", "fenced", "duplicates", "overruled")}
+    log[Place("quarantined")] = fold.quarantined
     return _differences(fold, "", log, {place: getattr(state, place.label) for place in log})
 
 

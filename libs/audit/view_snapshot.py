@@ -22,17 +22,12 @@ class Piece(NamedTuple):
     check: Callable[[LogFold], Iterable[Difference]]
 
 
-async def read_pieces(
-    views: VoteViews, pages: LedgerScan, partition: int, contests: Sequence[str], *, figures_of_all: bool = True
-) -> list[Piece]:
-    """Return the partition's state and all that its view holds about `contests`, in the order of reading.
-
-    `figures_of_all` is false for a generation of one contest, whose state has no numbers of other contests.
-    """
+async def read_pieces(views: VoteViews, pages: LedgerScan, partition: int, contests: Sequence[str]) -> list[Piece]:
+    """Return the partition's state and all that its view holds about `contests`, in the order of reading."""
     state, counts = await asyncio.gather(
         views.state(partition), asyncio.gather(*(views.counts(partition, contest) for contest in contests))
     )
-    pieces = [Piece(state.position, partial(state_differences, state=state, figures_of_all=figures_of_all))]
+    pieces = [Piece(state.position, partial(state_differences, state=state))]
     of_contests: list[Piece] = []
     for contest, count in zip(contests, counts, strict=True):
         assert count is not None, "counts were read unconditionally"

@@ -8,7 +8,6 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from libs.catalogue.resource_table import CONTESTS
 from libs.certificates.service import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
 from libs.contracts.votes_log import VotesLog, votes_log
@@ -19,7 +18,6 @@ from libs.monitoring.status import (
     Ledger,
     OpenPurchase,
     OtherGeneration,
-    OwnedTitle,
     ProcessStatus,
     Row,
     Status,
@@ -28,7 +26,7 @@ from libs.storage.object_store import Store
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
-from libs.views.generations import TIMELINE, Generations, PartitionGenerations
+from libs.views.generations import Generations, PartitionGenerations
 from libs.views.purchase_views import PurchaseViews, Todo, Unreadable
 from libs.views.reply_types import PartitionState
 from libs.views.vote_views import VoteViews
@@ -66,18 +64,7 @@ class StatusCollector:
         """
         rows = await asyncio.gather(*map(self.rows, self._projections))
         every = [row for of_one in rows for row in of_one]
-        return Status(_now(), every, parts, await self._sealed(), await self._titles(every))
-
-    async def _titles(self, rows: Sequence[Row]) -> dict[str, OwnedTitle]:
-        """Return the titles of the contests that are the scope of a generation; none without the catalogue."""
-        found = {}
-        with suppress(ViewsUnavailable):
-            for contest in {one.scope for row in rows for one in row.generations} - {"", TIMELINE}:
-                account = await self._records.find_owner(CONTESTS.name, contest)
-                stored = None if account is None else await self._records.get(account, CONTESTS.name, contest)
-                if account is not None and stored is not None:
-                    found[contest] = OwnedTitle(account, stored.document.get("title") or "")
-        return found
+        return Status(_now(), every, parts, await self._sealed())
 
     async def _sealed(self) -> Sequence[Sealed]:
         """Return the sealed contests, cached for `SEALED_EVERY_S` as listing a bucket is expensive, and for as
@@ -160,7 +147,7 @@ class StatusCollector:
             rate = self._progress.observe(View(projection, partition, number), position, now).processed_per_s
             behind = _offset(generations) - position
             since = None if one.kept_since is None else one.kept_since * 1000
-            found.append(OtherGeneration(number, one.scope, one.state, position, behind, rate, since, one.held))
+            found.append(OtherGeneration(number, one.state, position, behind, rate, since))
         return found
 
     async def _quarantine(

@@ -57,11 +57,9 @@ def notes_of(status: Status) -> list[str]:
 
 
 def _kept(one: GenerationStatus) -> str:
-    contest = f"{one.scope_title} ({one.scope})" if one.scope_title else one.scope
-    name = f"{one.projection} of {contest}" if contest else one.projection
-    until = "until it is dropped" if one.held else "for a day, unless `tally replay keep` keeps it longer"
     return (
-        f"{name}: generation {one.generation}, read before, is kept since {moment(one.kept_since)} {until}; "
+        f"{one.projection}: generation {one.generation}, read before, is kept for a day since "
+        f"{moment(one.kept_since)}; "
         f"each batch is processed twice; `tally replay drop --projection {one.projection} --execute` drops it"
     )
 

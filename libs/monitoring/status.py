@@ -1,9 +1,9 @@
 """Status of a deployment at one time. Times are milliseconds since 1970 UTC."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from libs.certificates.service import Sealed
 from libs.monitoring.lag import ProjectionName
@@ -12,25 +12,22 @@ from libs.views.generations import State
 
 SUMMED: Final = ("lag", "quarantined", "dropped")
 SUMMED_OF_VOTES: Final = ("pending", "fenced", "duplicates", "overruled")
-FURTHEST_LAST: Final = (State.BROKEN, State.BUILDING, State.SIDE, State.FOLLOWING, State.KEPT)
+FURTHEST_LAST: Final = (State.BROKEN, State.BUILDING, State.FOLLOWING, State.KEPT)
 
 
 @dataclass(frozen=True, slots=True)
 class OtherGeneration:
     """A generation other than the live one; `behind` is its lag in records (negative if ahead of the live one).
 
-    `processed_per_s` is None at the first observation. `kept_since` is the time of the swap; `held` means that it
-    is kept until an operator drops it.
+    `processed_per_s` is None at the first observation. `kept_since` is the time of the swap.
     """
 
     number: int
-    scope: str
     state: State
     position: int
     behind: int
     processed_per_s: float | None = None
     kept_since: int | None = None
-    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +110,11 @@ class GenerationStatus:
     """A generation other than the live one over all its partitions; `state` is that of the least advanced one.
 
     It has `processed` of the `end` records of their logs. `left_s` is the remaining time at the current rate: None
-    if it is not being built, or does not advance. `kept_since` (the earliest) and `held` are those of
-    `OtherGeneration`. `scope_title` is the title of the contest that is the scope.
+    if it is not being built, or does not advance. `kept_since` is the earliest.
     """
 
     projection: ProjectionName
     generation: int
-    scope: str
     state: State
     partitions: int
     processed: int
@@ -127,8 +122,6 @@ class GenerationStatus:
     behind: int
     processed_per_s: float | None
     kept_since: int | None = None
-    held: bool = False
-    scope_title: str = ""
 
     @property
     def left_s(self) -> float | None:
@@ -147,25 +140,14 @@ class ProcessStatus:
     failing: Sequence[str] = ()
 
 
-class OwnedTitle(NamedTuple):
-    """The title of a contest, and the account that owns it."""
-
-    account: str
-    title: str
-
-
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Status at `at`: all partitions of all projections, the local stack's processes, and sealed contests.
-
-    `titles` are those of the contests that are the scope of a generation, by key.
-    """
+    """Status at `at`: all partitions of all projections, the local stack's processes, and sealed contests."""
 
     at: int
     rows: Sequence[Row]
     parts: Sequence[ProcessStatus]
     sealed: Sequence[Sealed]
-    titles: Mapping[str, OwnedTitle] = field(default_factory=dict)
 
     def of(self, projection: ProjectionName) -> list[Row]:
         """Return the projection's partitions in order."""
@@ -181,10 +163,9 @@ class Status:
         found = []
         for projection in ProjectionName:
             each = [(one, row) for row in self.of(projection) for one in row.generations]
-            each.sort(key=lambda pair: (pair[0].number, pair[0].scope))
-            for (number, scope), pairs in groupby(each, key=lambda pair: (pair[0].number, pair[0].scope)):
-                title = self.titles[scope].title if scope in self.titles else ""
-                found.append(replace(_summed(projection, number, scope, list(pairs)), scope_title=title))
+            each.sort(key=lambda pair: pair[0].number)
+            for number, pairs in groupby(each, key=lambda pair: pair[0].number):
+                found.append(_summed(projection, number, list(pairs)))
         return found
 
     def totals(self, projection: ProjectionName) -> dict[str, Any]:
@@ -228,13 +209,12 @@ class Status:
 
 
 def _summed(
-    projection: ProjectionName, number: int, scope: str, each: Sequence[tuple[OtherGeneration, Row]]
+    projection: ProjectionName, number: int, each: Sequence[tuple[OtherGeneration, Row]]
 ) -> GenerationStatus:
     ones, rows = [one for one, _ in each], [row for _, row in each]
     return GenerationStatus(
         projection=projection,
         generation=number,
-        scope=scope,
         state=min((one.state for one in ones), key=FURTHEST_LAST.index),
         partitions=len(ones),
         processed=sum(one.position for one in ones),
@@ -242,7 +222,6 @@ def _summed(
         behind=sum(one.behind for one in ones),
         processed_per_s=_rate(ones),
         kept_since=min((one.kept_since for one in ones if one.kept_since is not None), default=None),
-        held=any(one.held for one in ones),
     )
 
 

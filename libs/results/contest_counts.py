@@ -1,14 +1,18 @@
 """A contest's counts over all partitions, summed from the views or from a fold of the log."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from libs.catalogue.contests.vote_sources import Reported
+from libs.contracts.votes_log import VotesLog
+from libs.tally.contest import Contest
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
 from libs.views.reply_types import ContestCounts
+from libs.views.vote_views import VoteViews
 
 NOTHING: Final = VoteSums()
 NO_RATINGS: Final = RatingSums()
@@ -95,3 +99,10 @@ def counts_of(tallies: Iterable[ContestTally], positions: Mapping[int, int]) -> 
         closed=min((tally.closed for tally in tallies), default=0),
         updated_ms=max((tally.last_time_ms for tally in tallies if tally.last_offset >= 0), default=None),
     )
+
+
+async def counts_by_partition(views: VoteViews, log: VotesLog, contest: Contest) -> dict[int, ContestCounts]:
+    """Return the contest's counts in each partition of its topic. Raises `ViewsUnavailable`."""
+    partitions = log.topic_from(contest.votes_from).numbers
+    found = await asyncio.gather(*(views.counts(partition, contest.key) for partition in partitions))
+    return {partition: part for partition, part in zip(partitions, found, strict=True) if part is not None}

@@ -1,11 +1,13 @@
 """Loads the Valkey functions of this version, and opens the process's client.
 
 Every process loads them at its start, and again when an emptied or replaced server lacks them. Libraries of other
-versions stay, see `function_expiry.py`.
+versions stay, so that processes of two versions run side by side.
 """
 
 import asyncio
 import logging
+import re
+from typing import Final
 
 from redis.asyncio import Redis
 
@@ -20,6 +22,8 @@ from libs.views.slot_map import Address
 
 ALREADY_LOADED = "already exists"
 """Part of Valkey's answer to a library that it has."""
+
+LOADED_NAME: Final = re.compile(r"tally_(\w+)_([0-9a-f]+)")
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +56,16 @@ async def _load(server: Valkey) -> bool:
             if ALREADY_LOADED not in (error.cause or ""):
                 raise
     return True
+
+
+async def loaded_libraries(server: Valkey) -> dict[str, list[str]]:
+    """Return the names of the libraries that a server has, by version."""
+    found: dict[str, list[str]] = {}
+    for flat in await server.call("FUNCTION", "LIST", "LIBRARYNAME", "tally_*"):
+        library = dict(zip(flat[::2], flat[1::2], strict=True))[b"library_name"].decode()
+        if parts := LOADED_NAME.fullmatch(library):
+            found.setdefault(parts[2], []).append(parts[1])
+    return found
 
 
 async def _load_missing(server: Valkey) -> None:

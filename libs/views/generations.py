@@ -16,15 +16,11 @@ from libs.views.key_scan import GenerationKey, generation_keys
 from libs.views.serialization import pack, unpack
 from libs.views.swap_result import Swap
 
-TIMELINE: Final = "*timeline"
-"""Scope of a votes generation that is folded only for its timeline; never a contest's key."""
 FOLDED_PARTLY: Final = 2
 """Reply of a fold that ended before its last record."""
 UNFINISHED: Final = 3
 """Reply of a fold that first finished a part of what an earlier one had left; nothing was folded."""
-IN_PARTS: Final = 3
-"""Reply of a swap that exchanged a part of the timelines."""
-WIDTH: Final = 9
+WIDTH: Final = 6
 
 
 class State(StrEnum):
@@ -35,8 +31,6 @@ class State(StrEnum):
     """Folded together with the live one, in the same call."""
     KEPT = "kept"
     """Folded like a following one: the previous live one after a swap, to be swapped back. At most one exists."""
-    SIDE = "side"
-    """Read-only copy as of an earlier time; never swapped in."""
     BROKEN = "broken"
     """Cannot be folded any further, or only by another version of the code."""
 
@@ -53,21 +47,17 @@ class GenerationGone(TallyError):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation of one partition. `scope` is "", or the only contest that is folded into it.
+    """One generation of one partition. `schema` is the version of the stored layout.
 
-    `schema` is the version of the stored layout. `read`: its content is what readers get. `position` is None while
-    nothing is folded. `kept_since` is the time of its swap (seconds since 1970; None: not kept). `held`: it is
-    kept until an operator drops it.
+    `position` is None while nothing is folded. `kept_since` is the time of its swap (seconds since 1970; None: not
+    kept).
     """
 
     number: int
     state: State
-    scope: str
     schema: int
-    read: bool
     position: Position | None
     kept_since: int | None = None
-    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,24 +121,16 @@ class Generations:
         found = await asyncio.gather(*map(self.read, partitions))
         return dict(zip(partitions, found, strict=True))
 
-    async def scope(self, number: int) -> str | None:
-        """Return the scope of a generation; None if no partition has one of that number."""
-        found = (partition.get(number) for partition in (await self.read_all()).values())
-        return next((one.scope for one in found if one is not None), None)
+    async def open(self, partition: int, number: int) -> bool:
+        """Open a generation, repeatable; False if the number was assigned before."""
+        return bool(await self._call("open", partition, number))
 
-    async def open(self, partition: int, number: int, scope: str = "", *, side: bool = False) -> bool:
-        """Open a generation, repeatable; False if the number was assigned for another purpose."""
-        return bool(await self._call("open", partition, number, scope, int(side)))
+    async def swap(self, partition: int, number: int, *, accept: bool = False) -> Swap:
+        """Switch readers to the generation.
 
-    async def swap(self, partition: int, number: int, *, read: bool = True, accept: bool = False) -> Swap:
-        """Switch readers to the generation's content; `read` False: back again (only with a narrower scope).
-
-        `accept`: also if votes were folded by other fences; then the gate is closed until the next fence. Many
-        timelines are exchanged in several calls; if a process ends in between, the next swap continues.
+        `accept`: also if votes were folded by other fences; then the gate is closed until the next fence.
         """
-        done, *reason = (IN_PARTS,)
-        while done == IN_PARTS:
-            done, *reason = await self._call("swap", partition, number, int(read), int(accept))
+        done, *reason = await self._call("swap", partition, number, int(accept))
         return Swap(bool(done), reason[0].decode() if reason else "")
 
     async def touch(self, partition: int, number: int, position: Position) -> State:
@@ -188,17 +170,12 @@ class Generations:
         """Stop folding a generation; `sweep` deletes its keys. The live one is never dropped."""
         await self._call("drop", partition, number)
 
-    async def hold(self, partition: int, number: int, until_dropped: bool | None = None) -> bool:
-        """Restart the time for which a generation is kept; False if none of that number is kept.
-
-        `until_dropped`: keep it until an operator drops it, or not; None leaves that unchanged.
-        """
-        return bool(
-            await self._call("hold", partition, number, "" if until_dropped is None else int(until_dropped))
-        )
+    async def renew(self, partition: int, number: int) -> bool:
+        """Restart the time for which a generation is kept; False if none of that number is kept."""
+        return bool(await self._call("renew", partition, number))
 
     async def expire(self, partition: int, after_s: int) -> list[int]:
-        """Drop the generations kept for longer than `after_s` and not held; return their numbers."""
+        """Drop the generations kept for longer than `after_s`; return their numbers."""
         return list(await self._call("expire", partition, after_s))
 
     async def sweep(self) -> int:
@@ -214,11 +191,9 @@ class Generations:
                 swept += await self._valkey.call("UNLINK", key.key)
         return swept
 
-    async def memory(self, number: int, scope: str = "") -> int:
+    async def memory(self, number: int) -> int:
         """Return the approximate memory of a generation in bytes; Valkey samples the fields of long hashes."""
-        names = [
-            each.key async for each in self._keys() if each.generation == number and each.name.endswith(scope)
-        ]
+        names = [each.key async for each in self._keys() if each.generation == number]
         sizes = await asyncio.gather(*(self._valkey.call("MEMORY", "USAGE", key) for key in names))
         return sum(size or 0 for size in sizes)
 
@@ -252,7 +227,6 @@ async def apply(
 
 def _rows(flat: Sequence[Any]) -> Iterator[Generation]:
     for at in range(0, len(flat), WIDTH):
-        number, state, scope, schema, read, since, held, log, offset = flat[at : at + WIDTH]
+        number, state, schema, since, log, offset = flat[at : at + WIDTH]
         position = Position(log.decode(), offset) if log else None
-        kept = since or None, held == 1
-        yield Generation(number, State(state.decode()), scope.decode(), schema, bool(read), position, *kept)
+        yield Generation(number, State(state.decode()), schema, position, since or None)

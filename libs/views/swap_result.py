@@ -19,27 +19,13 @@ class FencesDiffer(TallyError):
         )
 
 
-class AnotherIsKept(TallyError):
-    """No swap is possible: a kept generation is held, and at most one is kept beside the live one."""
-
-    code = "generation_kept"
-
-    @classmethod
-    def of(cls, number: int, topic: str) -> Self:
-        return cls(
-            f"Generation {number} of {topic} is kept until it is dropped, and only one is kept. "
-            "`tally replay drop --execute` drops it, `tally replay keep --no-hold --execute` ends the hold."
-        )
-
-
 FENCES_DIFFER: Final = "fences differ"
-ANOTHER_IS_KEPT: Final = "another is kept"
 
 
 class Swap(NamedTuple):
     """Result of a swap; `reason` if it was not `done`.
 
-    `reason` is the generation's state, "gone", FENCES_DIFFER, ANOTHER_IS_KEPT, or "moving": retry.
+    `reason` is the generation's state, "gone", FENCES_DIFFER, or "moving": retry.
     """
 
     done: bool

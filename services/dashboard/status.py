@@ -55,7 +55,7 @@ class StatusCache:
         self._began = 0.0
 
     async def read(self, account: str) -> dict[str, Any]:
-        """Return the status, with the sealed contests and the titles of this account only."""
+        """Return the status, with the sealed contests of this account only."""
         reading = self._latest()
         reasons, _ = await asyncio.gather(reasons_of(self._checks), asyncio.wait({reading}, timeout=PATIENCE_S))
         away = {name: reason for name, reason in reasons.items() if reason}
@@ -102,19 +102,16 @@ class StatusCache:
         if self._status is None:
             return NOTHING_READ
         own = [sealed for sealed in self._status.sealed if sealed.account == account]
-        titles = {key: one for key, one in self._status.titles.items() if one.account == account}
-        shown = as_json(replace(self._status, sealed=own, titles=titles))
+        shown = as_json(replace(self._status, sealed=own))
         del shown["parts"]
         return shown
 
 
 TIME: dict[str, Any] = {"format": "date-time"}
-SCOPE = Field(description="The only contest in it, `*timeline`, or empty for all.")
 BEHIND = Field(description="Records that it lags behind the generation in use.")
 KEPT_SINCE = Field(
     description="Time since which it is kept for a return to it; null if it is not.", json_schema_extra=TIME
 )
-HELD = Field(description="True if it is kept until an operator drops it, false if for a fixed time.")
 PER_SECOND = Field(description="Records per second since the previous status; null in the first one.")
 
 
@@ -142,13 +139,11 @@ class OtherGeneration(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     number: int = Field(description="Its number, as in commands.")
-    scope: str = SCOPE
     state: State = Field(description="Its purpose and progress.")
     position: int = Field(description="The offset after the last record in it.")
     behind: int = BEHIND
     processed_per_s: float | None = PER_SECOND
     kept_since: str | None = KEPT_SINCE
-    held: bool = HELD
 
 
 class OpenPurchase(BaseModel):
@@ -220,10 +215,6 @@ class GenerationStatus(BaseModel):
 
     projection: ProjectionName = Field(description="The projection.")
     generation: int = Field(description="Its number.")
-    scope: str = SCOPE
-    scope_title: str = Field(
-        description="The title of the only contest in it; empty for a contest of another account."
-    )
     state: State = Field(description="State of the partition with the least progress.")
     partitions: int = Field(description="Number of partitions that have it.")
     processed: int = Field(description="Records in it.")
@@ -234,7 +225,6 @@ class GenerationStatus(BaseModel):
         description="Estimated seconds until it is complete; null if it is not being built or makes no progress."
     )
     kept_since: str | None = KEPT_SINCE
-    held: bool = HELD
 
 
 class SealedContest(BaseModel):

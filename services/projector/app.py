@@ -29,7 +29,6 @@ from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_expiry import FunctionExpiry
 from libs.views.function_loading import load_functions, open_valkey
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
@@ -178,7 +177,6 @@ def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -
         "purchases": partial(manage_purchases, settings, servers, projectors.purchases, progress),
         "paid votes": counting.run,
         "kept generations": kept.run,
-        "functions": FunctionExpiry(servers.valkey).run,
     }
 
 

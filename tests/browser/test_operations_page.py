@@ -80,7 +80,7 @@ async def trouble(stack: Supervisor) -> None:
     valkey = open_valkey(described["valkey"])
     generations = projections_of(valkey, described["namespace"], described["partitions"])[ProjectionName.VOTES]
     for partition in range(described["partitions"]):
-        await generations.open(partition, 2, "")
+        await generations.open(partition, 2)
         await valkey.call("HSET", f"{generations.base(partition)}:g2:position", "log", "x", "offset", 1)
     await valkey.close()
 

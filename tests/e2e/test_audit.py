@@ -173,7 +173,6 @@ BY_ACTIONS = {
     "quarantine drop",
     "quarantine retry",
     "replay drop",
-    "replay keep",
     "replay rollback",
     "replay run",
     "secrets retire",

@@ -18,7 +18,7 @@ FILES_THAT_BREAK_SERVERS = (
     "tests/libs/kafka/test_writer.py",
     "tests/libs/local_stack/test_kafka_aot_cache.py",
     "tests/libs/projection/test_projector.py",
-    "tests/libs/projection/test_replay.py",
+    "tests/libs/replay/test_generation_fold.py",
     "tests/services/projector/test_service.py",
     "tests/services/query/streams/test_slow_clients_and_failures.py",
 )

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from libs.audit.generation_counts import counts_by_partition
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestRecords
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import sum_of
+from libs.results.contest_counts import counts_by_partition, sum_of
 from libs.results.contest_results import results_of
 from libs.tally.contest import Contest
 from libs.tally.time_conversion import timestamp

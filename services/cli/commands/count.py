@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from libs.audit.generation_counts import count_in
 from libs.audit.historical_counts import Counted, count_at
 from libs.deployment.deployment import Deployment
 from libs.results.contest_results import entry_rank_key, places
@@ -39,25 +38,15 @@ async def count(
         str | None, typer.Option("--at", help="Time of the counts, like 2026-05-01T18:00:00Z; default: now.")
     ] = None,
     sources: Annotated[bool, typer.Option("--sources", help="Add counts by vote source.")] = False,
-    generation: Annotated[
-        int | None,
-        typer.Option(
-            "--generation", help="Read the counts from this generation (copy of the views) that a replay built."
-        ),
-    ] = None,
 ) -> Counted:
     """Count a contest as of a given time, from all records appended to the log until then.
 
     Participants, titles and mappings of sources' ids are the current ones, for a closed contest those of its
     closing. Before the contest all counts are zero; a time in the future means now.
     """
-    if generation is None:
-        now = time.time_ns() // 1000
-        when = now if at is None else moment(at, "--at")
-        return await count_at(deployment, contest, when, now, sources=sources)
-    if at is not None:
-        raise typer.BadParameter("A generation has no earlier counts: omit --at.", param_hint="--generation")
-    return await count_in(deployment, contest, generation, sources=sources)
+    now = time.time_ns() // 1000
+    when = now if at is None else moment(at, "--at")
+    return await count_at(deployment, contest, when, now, sources=sources)
 
 
 def _rows(counted: Counted) -> list[dict[str, object]]:

@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from libs.audit.balance_equations import SourceRow, VotesRow
 from libs.audit.comparison import compare
 from libs.audit.difference import Difference
-from libs.audit.generation_counts import scope_of
 from libs.audit.report import Report
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import OneContest, command
@@ -34,35 +31,21 @@ def _text(report: Report) -> Iterator[Block]:
     else:
         found = plural(report.difference_count, "difference")
         yield Text(f"The views differ from the log: {found}.", style="bold red")
-        yield f"`tally replay run {_scope(report)} --execute` rebuilds them from the log; voting continues."
+        yield "`tally replay run --projection votes --execute` rebuilds them from the log; voting continues."
 
 
 @command(text=_text, is_fine=lambda report: report.equal)
-async def verify(
-    deployment: Deployment,
-    contest: OneContest = None,
-    generation: Annotated[
-        int | None,
-        typer.Option("--generation", help="Verify this generation (copy of the views) that a replay built."),
-    ] = None,
-) -> Report:
+async def verify(deployment: Deployment, contest: OneContest = None) -> Report:
     """Recompute every view from the log and compare the two at their exact positions; voting may continue.
 
     Also prints the ledger's equations: the outcomes of all vote ids in the log and of external sources' reports. A
     ballot's id is counted at each participant that it names.
     """
-    scope = contest if generation is None else await scope_of(deployment, generation) or contest
-    report = await compare(deployment, scope, generation=generation)
+    report = await compare(deployment, contest)
     if contest is not None and not report.contests:  # A deleted contest is still in the log.
         await deployment.catalogue.owner_of(contest)
     report.titles = await titles_by_key(deployment, report.contests)
     return report
-
-
-def _scope(report: Report) -> str:
-    """Return the arguments of `tally replay` for the differences: their contest, if it is one, or the votes."""
-    contests = {one.contest for one in report.differences}
-    return contests.pop() if len(contests) == 1 and contests != {""} else "--projection votes"
 
 
 def figures_text(report: Report) -> Iterator[Block]:

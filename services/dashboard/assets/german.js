@@ -78,7 +78,6 @@ export const GERMAN = {
   "Find a participant": "Teilnehmer suchen",
   Finished: "Beendet",
   following: "folgt",
-  "for inspection only: {command} drops it": "nur zur Ansicht: {command} löscht sie",
   "Free votes": "Freie Stimmen",
   "from {networks}": "aus {networks}",
   Generation: "Generation",
@@ -222,7 +221,6 @@ export const GERMAN = {
   "Show more": "Mehr zeigen",
   "Shown in the chart": "Im Diagramm",
   "Show them on the wall": "Auf der Wand zeigen",
-  "side copy": "Nebenkopie",
   "Skip to the content": "Zum Inhalt",
   Source: "Quelle",
   Sources: "Quellen",
@@ -265,7 +263,6 @@ export const GERMAN = {
   "This page shows the latest counts and continues by itself.":
     "Diese Seite zeigt die letzten Zahlen und macht von selbst weiter.",
   Time: "Zeit",
-  timeline: "Zeitverlauf",
   "Times in {zone}.": "Zeiten in {zone}.",
   Total: "Summe",
   Type: "Art",

@@ -28,12 +28,11 @@ const STATES = {
       rollback: `\`tally replay rollback ${chosen(one)} --execute\``,
       command: given(one),
     }),
-  side: (one) => t("for inspection only: {command} drops it", { command: given(one) }),
   broken: (one) => t("cannot process further records: {command} drops it", { command: given(one) }),
 };
 
-function chosen({ projection, scope }) {
-  return scope && scope !== "*timeline" ? scope : `--projection ${scope ? "timeline" : projection}`;
+function chosen({ projection }) {
+  return `--projection ${projection}`;
 }
 
 function given({ projection, generation }) {
@@ -83,7 +82,7 @@ export function show(status, everything) {
   follow(
     element("generations"),
     status.generations,
-    (one) => [one.projection, one.generation, one.scope],
+    (one) => [one.projection, one.generation],
     madeGeneration,
     showGeneration,
   );
@@ -153,7 +152,6 @@ const STATE_NAMES = {
   building: mark("building"),
   following: mark("following"),
   kept: mark("kept"),
-  side: mark("side copy"),
   broken: mark("broken"),
 };
 const PARTITIONS = { one: mark("{n} partition"), many: mark("{n} partitions") };
@@ -172,9 +170,8 @@ function madeGeneration() {
 
 function showGeneration(item, one) {
   const [title, bar, far, what] = item.children;
-  const scope = one.scope === "*timeline" ? `, ${t("timeline")}` : one.scope ? `, ${titled(one.scope_title, one.scope)}` : "";
   const state = one.state in STATE_NAMES ? t(STATE_NAMES[one.state]) : one.state;
-  setText(title, t("{name}, generation {number}: {state}", { name: nameOf(one.projection) + scope, number: one.generation, state }));
+  setText(title, t("{name}, generation {number}: {state}", { name: nameOf(one.projection), number: one.generation, state }));
   bar.hidden = one.state !== "building";
   bar.max = Math.max(1, one.end);
   bar.value = one.processed;

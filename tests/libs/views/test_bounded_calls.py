@@ -133,7 +133,7 @@ async def rebuilt_generations(generations: Generations, partition: int, entries:
             pass
     assert (await generations.swap(partition, 2)).done
     assert (await generations.read(partition)).live.number == 2
-    await generations.hold(partition, 1)
+    await generations.renew(partition, 1)
     await generations.expire(partition, 3_600)
     await generations.drop(partition, 1)
 

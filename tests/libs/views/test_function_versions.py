@@ -1,4 +1,4 @@
-"""Functions of two versions on one server: each process calls its own, and unused ones are deleted."""
+"""Functions of two versions on one server: each process calls its own."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,16 +7,13 @@ import pytest
 
 from libs.views.client import Valkey, ValkeyClient
 from libs.views.connection import NotExecuted
-from libs.views.function_expiry import FunctionExpiry, loaded_libraries
 from libs.views.function_libraries import libraries, version
-from libs.views.function_loading import load_functions, open_valkey
+from libs.views.function_loading import load_functions, loaded_libraries, open_valkey
 from libs.views.vote_views import VoteViews
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.eventually import eventually
 from tests.support.own_valkey import own_valkey
 from tests.support.versions import functions_of_another_version
-
-DAY_S = 86_400
 
 
 @pytest.fixture
@@ -44,37 +41,10 @@ async def test_versions_are_loaded_side_by_side_and_work_on_the_same_views(valke
     assert await VoteViews(valkey, "t", 1).confirm(0, state.incarnation)
 
 
-async def test_a_starting_process_leaves_functions_of_the_same_name_as_they_are(valkey: Valkey) -> None:
-    await valkey.call("FCALL_RO", f"votes_state_{version()}", 1, "t:{0}", "")
-    used = await valkey.call("FCALL_RO", f"votes_uses_{version()}", 0)
-    assert used > 0
-    await load_functions(valkey)
-    assert await valkey.call("FCALL_RO", f"votes_uses_{version()}", 0) == used
-
-
 def test_every_version_has_names_of_its_own_for_all_functions(tmp_path: Path) -> None:
     own = {library.loaded_name for library in libraries()}
     with functions_of_another_version(tmp_path / "other"):
         assert own.isdisjoint(library.loaded_name for library in libraries())
-
-
-async def test_functions_of_another_version_are_deleted_after_a_day_without_use(
-    valkey: Valkey, tmp_path: Path
-) -> None:
-    expiry = FunctionExpiry(valkey)
-    with functions_of_another_version(tmp_path / "other"):
-        other = version()
-        await load_functions(valkey)
-    await expiry.check(0)
-    with functions_of_another_version(tmp_path / "same"):
-        await VoteViews(valkey, "t", 1).state(0)  # one of its libraries is enough
-    await expiry.check(DAY_S)
-    await expiry.check(2 * DAY_S - 1)
-    assert await versions_of(valkey) == {version(), other}
-    await expiry.check(2 * DAY_S)
-    assert await versions_of(valkey) == {version()}
-    await expiry.check(4 * DAY_S)
-    assert await versions_of(valkey) == {version()}
 
 
 async def test_a_process_whose_functions_were_deleted_loads_them_again(valkey: Valkey) -> None:

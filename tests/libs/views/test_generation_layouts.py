@@ -35,20 +35,11 @@ async def test_views_of_another_layout_are_neither_read_nor_folded_until_a_repla
     assert await votes.generations.swap(0, 1) == Swap(False, "broken")
 
 
-async def test_a_contest_is_not_exchanged_between_layouts(valkey: ValkeyClient) -> None:
-    votes = Votes(valkey, a_votes_log(*casts(5)))
-    await votes.to_the_end(votes.live)
-    await votes.generations.open(0, 2, "contest")
-    assert await votes.follow() is State.FOLLOWING
-    await valkey.call("HSET", f"{votes.keys.base}:generations", "schema", 70)
-    assert await votes.generations.swap(0, 2) == Swap(False, "of another layout than the live one")
-
-
 async def test_what_follows_is_folded_no_further_by_code_of_another_layout(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(20)))
     await votes.step(votes.live, 10)
     await votes.rebuild()
-    await valkey.call("HSET", f"{votes.keys.base}:generations", "1", pack(["kept", "", 70, 0]))
+    await valkey.call("HSET", f"{votes.keys.base}:generations", "1", pack(["kept", 70, 0]))
     await votes.to_the_end(votes.live)
     assert (await votes.generations.read(0)).others[1].state is State.BROKEN
     assert await votes.generations.swap(0, 1) == Swap(False, "broken")

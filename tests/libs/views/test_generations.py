@@ -137,15 +137,6 @@ async def test_no_swap_before_it_follows_at_the_very_position_of_the_live_one(va
     assert (await votes.generations.read(0)).swaps == 1
 
 
-async def test_a_generation_to_be_looked_at_is_never_read(valkey: ValkeyClient) -> None:
-    votes = Votes(valkey, a_votes_log(*casts(9)))
-    await votes.to_the_end(votes.live)
-    await votes.generations.open(0, 2, side=True)
-    assert await votes.follow() is State.SIDE
-    assert await votes.generations.swap(0, 2) == Swap(False, "side")
-    assert not await votes.generations.open(0, 2), "the number was given to a side generation"
-
-
 async def test_a_generation_that_cannot_be_folded_breaks_alone(valkey: ValkeyClient) -> None:
     votes = Votes(valkey, a_votes_log(*casts(30)))
     await votes.step(votes.live, 10)
@@ -204,34 +195,6 @@ async def test_sweeping_leaves_what_is_opened_meanwhile(
     monkeypatch.setattr(votes.generations, "_keys", walk_then_begin)
     assert await votes.generations.sweep() == 0
     assert await votes.keys.held(2) == await votes.keys.held(1)
-
-
-async def test_one_contest_changes_places_and_back_and_the_others_stay(valkey: ValkeyClient) -> None:
-    log = a_votes_log(*casts(30), *casts(12, contest="one"))
-    votes = Votes(valkey, log)
-    await votes.step(votes.live, 35)
-    counts = f"{votes.keys.base}:g1:counts:"
-    for contest in ("one", "contest"):
-        await valkey.call("HSET", counts + contest, "a", await valkey.call("HGET", counts + contest, "b"))
-    spoilt = await votes.seen(1)
-    await votes.generations.open(0, 2, "one")
-    await votes.step(votes.other, 35)
-    assert await votes.generations.swap(0, 2) == Swap(True)
-    swapped = await votes.seen(1)
-    assert {cell[1] for cell in spoilt if spoilt[cell] != swapped.get(cell)} == {"one"}
-    assert (await votes.generations.read(0)).others[2].read
-    assert await votes.generations.swap(0, 2) == Swap(True)
-    assert await votes.seen(1) == swapped, "the same swap again changed something"
-    await votes.to_the_end(votes.live)
-    right = described(folded(list(log)))
-    of_one = {cell: value for cell, value in right.items() if "one" in cell}
-    assert {cell: value for cell, value in (await votes.seen(1)).items() if "one" in cell} == of_one
-    assert await votes.generations.swap(0, 2, read=False) == Swap(True)
-    assert await votes.generations.swap(0, 2, read=False) == Swap(True)
-    back = await votes.seen(1)
-    assert back["figures", "one", "a", ""] != right["figures", "one", "a", ""]
-    assert back["last", "one"] == right["last", "one"], "what was read before is folded on"
-    assert {cell: value for cell, value in (await votes.seen(2)).items() if "one" in cell} == of_one
 
 
 async def test_readers_hear_of_a_swap_though_no_vote_has_come(valkey: ValkeyClient) -> None:

@@ -1,4 +1,4 @@
-"""Former generations: kept for a rollback, held, and dropped when their time is over."""
+"""Former generations: kept for a rollback, and dropped when their time is over."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from libs.projection.votes_projection import VotesProjection
 from libs.views.client import ValkeyClient
 from libs.views.generations import Generations, State
 from libs.views.serialization import pack
-from libs.views.swap_result import ANOTHER_IS_KEPT, Swap
+from libs.views.swap_result import Swap
 from libs.views.vote_views import VoteViews
 from tests.libs.views.generation_folds import Votes, a_votes_log, casts
 from tests.support.eventually import eventually
@@ -37,11 +37,9 @@ async def test_one_former_generation_is_kept_and_the_next_swap_gives_it_up(valke
     assert await swapped_in(votes, 3) == Swap(True)
     found = await votes.generations.read(0)
     assert (found.live.number, {one.number: one.state for one in found.others.values()}) == (3, {2: State.KEPT})
-    assert await votes.generations.hold(0, 2, until_dropped=True)
-    assert await swapped_in(votes, 4) == Swap(False, ANOTHER_IS_KEPT)
-    await votes.generations.drop(0, 2)
-    assert await votes.generations.swap(0, 4) == Swap(True)
-    assert not await votes.generations.hold(0, 2)
+    assert await votes.generations.renew(0, 2)
+    assert await swapped_in(votes, 4) == Swap(True)
+    assert not await votes.generations.renew(0, 2)
 
 
 async def test_a_kept_generation_is_dropped_when_its_time_is_over_and_not_before(valkey: ValkeyClient) -> None:
@@ -50,10 +48,6 @@ async def test_a_kept_generation_is_dropped_when_its_time_is_over_and_not_before
     kept = (await generations.read(0)).others[1]
     assert kept.kept_since is not None
     assert await generations.expire(0, 3_600) == []
-    await generations.hold(0, 1, until_dropped=True)
-    assert (await generations.read(0)).others[1].held
-    assert await generations.expire(0, 0) == []
-    await generations.hold(0, 1, until_dropped=False)
     assert (await generations.swap(0, 1)).done
     assert await generations.expire(0, 0) == [2], "what is read was dropped, or what is kept was not"
     assert (await generations.read(0)).live.number == 1
@@ -63,13 +57,13 @@ async def test_a_kept_generation_is_dropped_when_its_time_is_over_and_not_before
 
 
 async def test_the_time_of_a_kept_generation_begins_again_when_it_is_asked_for(valkey: ValkeyClient) -> None:
-    """So a rollback that holds all partitions first finds all of them there."""
+    """So a rollback that renews all partitions first finds all of them there."""
     votes = await a_swapped_one(valkey)
     key, now = f"{votes.keys.base}:generations", int((await valkey.call("TIME"))[0])
     schema = (await votes.generations.read(0)).schema
-    await valkey.call("HSET", key, "1", pack(["kept", "", schema, 0, now - 1_000, 0]))
+    await valkey.call("HSET", key, "1", pack(["kept", schema, now - 1_000]))
     assert (await votes.generations.read(0)).others[1].kept_since == now - 1_000
-    assert await votes.generations.hold(0, 1)
+    assert await votes.generations.renew(0, 1)
     assert await votes.generations.expire(0, 900) == []
     assert (await votes.generations.swap(0, 1)).done
 
@@ -77,13 +71,14 @@ async def test_the_time_of_a_kept_generation_begins_again_when_it_is_asked_for(v
 async def test_a_projector_drops_what_was_kept_long_enough(valkey: ValkeyClient) -> None:
     votes = await a_swapped_one(valkey)
     others = await a_swapped_one(valkey)
-    await others.generations.hold(0, 1, until_dropped=True)
-    folds: list[tuple[Generations, Assigned]] = [(one.generations, lambda: [0]) for one in (votes, others)]
+    folds: list[tuple[Generations, Assigned]] = [
+        (votes.generations, lambda: [0]),
+        (others.generations, lambda: []),
+    ]
     assert await votes.keys.held(1)
     keeping = asyncio.create_task(GenerationExpiry(folds, keep_s=1, poll_s=0.05).run())
     await eventually(lambda: is_gone(votes))
     keeping.cancel()
-    assert (await others.generations.read(0)).others[1].held
     assert await others.keys.held(1)
 
 

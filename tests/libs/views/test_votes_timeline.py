@@ -21,9 +21,9 @@ from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.address_counters import AddressCounters
 from libs.views.client import Coalescer, connect
-from libs.views.function_libraries import call_function, plain_name
+from libs.views.function_libraries import plain_name
 from libs.views.function_loading import load_functions
-from libs.views.generations import IN_PARTS, TIMELINE, Generations
+from libs.views.generations import Generations
 from libs.views.hash_tags import key_base
 from libs.views.ledger_scan import LedgerScan
 from libs.views.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
@@ -200,71 +200,6 @@ def an_evening() -> list[LogRecord]:
     ]
 
 
-async def test_a_replay_of_the_timelines_alone_exchanges_them_and_nothing_else(valkey: Coalescer) -> None:
-    folded, log = Folded(valkey), an_evening()
-    generations = Generations(valkey, folded.namespace, "votes", TOPIC)
-    await folded.fold(log)
-    right = await folded.kept()
-    assert len(right["one"]) == 9 + 8 + 9 + 9  # of contest, participants, source, its id
-    await valkey.call("RENAME", folded.key("g1:minutes:one"), folded.key("g1:minutes:two:é"))
-    await valkey.call("ZADD", folded.key("g1:contests"), 0, "two:é")
-    assert await generations.open(0, 2, TIMELINE)
-    await folded.fold(log, generation=2)
-    before = await VoteViews(valkey, folded.namespace, 1).counts(0, "one")
-    assert (await generations.swap(0, 2)).done
-    assert await folded.kept() == right
-    after = await VoteViews(valkey, folded.namespace, 1).counts(0, "one")
-    assert before is not None
-    assert after == replace(before, swaps=before.swaps + 1)
-    assert (await folded.timeline.counts_at(0, "one", 5, "ab", {})).figures["", ""] == VoteSums(5, 5, 0)
-    assert (await generations.swap(0, 2, read=False)).done
-    assert (await folded.kept())["one"] == {}
-    await folded.forget()
-
-
-async def test_many_timelines_are_exchanged_in_parts_each_of_them_once(valkey: Coalescer) -> None:
-    """A process may end between the parts, and the next one may want the other direction."""
-    folded, names = Folded(valkey), [f"{number:03}:é" for number in range(120)]
-    generations = Generations(valkey, folded.namespace, "votes", TOPIC)
-    events = [a_cast("ab"[n], voter=f"voter {n}", contest=name) for n in range(2) for name in names]
-    log = [
-        LogRecord(offset, (offset // 120 + 1) * MINUTE_MS, vote_codec.encode(event))
-        for offset, event in enumerate(events)
-    ]
-    await folded.fold(log)
-    right = await folded.of(names)
-    assert all(right.values())
-    for name in names[:100]:
-        await valkey.call("DEL", folded.key(f"g1:minutes:{name}"))
-    assert await generations.open(0, 2, TIMELINE)
-    await folded.fold(log, generation=2)
-
-    async def swap_a_part(read: int) -> int:
-        reply = await call_function(valkey, "votes_swap", generations.base(0), 2, read, 0)
-        return int(reply[0])
-
-    assert await swap_a_part(1) == IN_PARTS
-    half = await folded.of(names)
-    assert [name for name in names if half[name]] == [*names[:50], *names[100:]]
-    later = [a_cast("c", voter="later", contest=name) for name in (names[0], names[70])]
-    more = [
-        LogRecord(offset, 5 * MINUTE_MS, vote_codec.encode(event)) for offset, event in enumerate(later, len(log))
-    ]
-    await folded.fold(more)
-    assert (await generations.swap(0, 2)).done
-    whole = await folded.of(names)
-    assert {name for name in names if whole[name] != right[name]} == {names[0], names[70]}
-    assert (await generations.swap(0, 2)).done, "what was done before is refused"
-    assert await folded.of(names) == whole
-    assert await swap_a_part(0) == IN_PARTS
-    assert (await generations.swap(0, 2)).done, "the other direction was not completed and reverted"
-    assert await folded.of(names) == whole
-    assert (await generations.swap(0, 2, read=False)).done
-    back = await folded.of(names)
-    assert [name for name in names if back[name]] == [names[0], names[70], *names[100:]]
-    await folded.forget()
-
-
 class Watched(InterceptedValkey):
     """Keeps how many arguments each call of a function had; `before` happens before each."""
 
@@ -338,17 +273,4 @@ async def test_held_figures_count_from_the_minute_of_their_release(valkey: Coale
         past = await folded.timeline.counts_at(0, "one", minute, [], present.sources)
         held[minute] = {its: figures.count for its, figures in past.sources["sms"].held.items()}
     assert held == {3: {"x": 3, "y": 4}, 4: {}}
-    await folded.forget()
-
-
-async def test_a_contests_timeline_comes_with_it_from_another_generation(valkey: Coalescer) -> None:
-    folded, log = Folded(valkey), an_evening()
-    generations = Generations(valkey, folded.namespace, "votes", TOPIC)
-    await folded.fold(log)
-    right = await folded.kept()
-    await valkey.call("DEL", folded.key("g1:minutes:one"))
-    assert await generations.open(0, 2, "one")
-    await folded.fold(log, generation=2)
-    assert (await generations.swap(0, 2)).done
-    assert await folded.kept() == right
     await folded.forget()

@@ -20,7 +20,6 @@ NO_ROW = {
     "libs.certificates.service.CertificateConflict": COMMAND,
     "libs.monitoring.quarantine.DroppedAnother": COMMAND,
     "libs.storage.secret_rings.SecretWaits": COMMAND,
-    "libs.views.swap_result.AnotherIsKept": COMMAND,
     "libs.views.swap_result.FencesDiffer": COMMAND,
     "services.cli.commands.certificate.command.LogDiffers": COMMAND,
     "services.cli.commands.certificate.command.NotInSet": COMMAND,
@@ -28,7 +27,6 @@ NO_ROW = {
     "services.cli.commands.dashboard.NotLoggedIn": COMMAND,
     "services.cli.commands.demo.sample_contest.DemoFailed": COMMAND,
     "services.cli.commands.quarantine.command.CouldBeProcessed": COMMAND,
-    "services.cli.commands.topics.retirement.ArchiveDiffers": COMMAND,
     "services.projector.supervision.PartFailed": "reported by the projector's health check only, as text",
 }
 """Errors that no HTTP request ends in, with the reason."""

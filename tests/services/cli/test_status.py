@@ -140,7 +140,7 @@ async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: Fol
     await log.append([a_cast()])
     await log.fold()
     generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
-    assert await generations.open(0, 2, "")
+    assert await generations.open(0, 2)
     status = await read_status(log.stack)
     (other,) = votes(status)[0].generations
     assert (other.number, other.state, other.position, other.behind) == (2, State.BUILDING, 0, 2)
@@ -155,7 +155,7 @@ async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log
     await log.append([a_cast()])
     await log.fold()
     generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
-    assert await generations.open(0, 2, "")
+    assert await generations.open(0, 2)
     position = await log.views.position(0)
     assert position is not None
     await log.valkey.call("HSET", log.key("g2:position"), "log", position.log_id, "offset", position.offset)
@@ -163,19 +163,17 @@ async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log
     assert (await generations.swap(0, 2)).done
     status = await read_status(log.stack)
     (kept,) = status.beside
-    assert (kept.generation, kept.state, kept.held) == (1, State.KEPT, False)
+    assert (kept.generation, kept.state) == (1, State.KEPT)
     assert kept.kept_since is not None
     assert abs(status.at - kept.kept_since) < 60_000
     (note,) = notes_of(status)
     since = moment(kept.kept_since)
     assert note == (
-        f"votes: generation 1, read before, is kept since {since} for a day, unless `tally replay keep` keeps it "
-        "longer; each batch is processed twice; `tally replay drop --projection votes --execute` drops it"
+        f"votes: generation 1, read before, is kept for a day since {since}; "
+        "each batch is processed twice; `tally replay drop --projection votes --execute` drops it"
     )
     assert note in plain(status)
     assert ("generation", "votes 0") not in problems(status)
-    await generations.hold(0, 1, until_dropped=True)
-    assert "until it is dropped" in notes_of(await read_status(log.stack))[0]
 
 
 async def test_a_replays_progress_covers_all_its_partitions(log: FoldedLog) -> None:
@@ -183,7 +181,7 @@ async def test_a_replays_progress_covers_all_its_partitions(log: FoldedLog) -> N
     await log.fold()
     generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
     for partition in (0, 1):
-        await generations.open(partition, 2, "")
+        await generations.open(partition, 2)
     async with Deployment(log.stack) as deployment:
         collector = collector_of(deployment)
         (begun,) = (await collector.collect()).beside

@@ -83,9 +83,7 @@ async def test_it_says_what_tally_status_says(log: FoldedLog, catalogue: Catalog
     await log.append([a_cast(), a_cast(vote_id="again"), b"poison"])
     await log.fold()
     await log.append([a_cast(vote_id="not folded yet")])
-    await projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES].open(
-        0, 2, ""
-    )
+    await projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES].open(0, 2)
     async with served(log, catalogue) as client:
         found = await status(client)
         read = json.loads(json.dumps(as_json(await read_status(log.stack))))
@@ -118,21 +116,6 @@ async def test_sealed_contests_are_those_of_the_caller_s_account(log: FoldedLog,
             )
         found = await status(client)
     assert [(sealed["contest"], sealed["title"]) for sealed in found["sealed"]] == [("of-acme", "Final")]
-
-
-async def test_a_generation_of_one_contest_has_its_title_for_its_account_only(
-    log: FoldedLog, catalogue: Catalogue
-) -> None:
-    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
-    async with served(log, catalogue) as client:
-        for number, account in enumerate(("acme", "zenith"), start=2):
-            await catalogue.create("contests", f"of-{account}", PUBLISHED | {"title": "Final"}, account)
-            await generations.open(0, number, f"of-{account}", side=True)
-        found = await status(client)
-    assert [(one["scope"], one["scope_title"]) for one in found["generations"]] == [
-        ("of-acme", "Final"),
-        ("of-zenith", ""),
-    ]
 
 
 async def test_looks_are_shared_by_all_who_ask_and_begin_apart(

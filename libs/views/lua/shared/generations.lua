@@ -1,19 +1,14 @@
 -- Generations: copies of one partition's view. Prepended to every library of views.
 --   base:generations   hash  live (number of the generation that is read; 1 while absent), swaps (number of swaps so
 --                            far), last (highest number ever assigned), and by number, of each opened generation,
---                            packed {state, scope, schema, read, kept since (s), 1 if it is kept until it is
---                            dropped, and of an exchange that is not complete, the name that it came to and the
---                            value of `read` at its end}; fresh (reads.lua); begun (us: when the live one was first folded
---                            from the beginning of the log)
+--                            packed {state, schema, kept since (s)}; fresh (reads.lua); begun (us: when the live one
+--                            was first folded from the beginning of the log)
 --   base:g<number>:... the keys of a generation; its position is base:g<number>:position
--- A generation with a narrower scope never becomes the live one: its keys are exchanged with the live one's, and `read`
--- is 1 after that, else 0.
 -- States: BUILDING (a replay folds it), FOLLOWING (folded in the same call as the live one), KEPT (the same, after it was
--- swapped out), SIDE (a read-only copy as of an earlier time), BROKEN (cannot be folded further, as any whose layout
--- is not this code's).
+-- swapped out: at most one), BROKEN (cannot be folded further, as any whose layout is not this code's).
 
 local FOLD_SECONDS = 0.001  -- of the processor's time, after which a fold ends and writes, which takes about as long
-local BUILDING, FOLLOWING, KEPT, SIDE, BROKEN = 'building', 'following', 'kept', 'side', 'broken'
+local BUILDING, FOLLOWING, KEPT, BROKEN = 'building', 'following', 'kept', 'broken'
 
 -- commands that iterate over a key's parts, and that read one of them
 local SCANS = {
@@ -48,22 +43,20 @@ local function whole(number) return string.format('%.0f', number) end
 local process_run
 
 local function run_id()
-  library.uses = library.uses + 1
   process_run = process_run or string.match(call('INFO', 'server'), 'run_id:(%w+)')
   return process_run .. '.' .. string.match(call('INFO', 'replication'), 'master_replid:(%w+)')
 end
 
 -- The generations of one library's views. prefix: of its functions' names; schema: version of the layout that its code
--- reads and writes; fold(views, items, range, scope, base) folds the items from offset `range.from` to before `range.till`
--- into the generation at `views`, only those of `scope` unless it is '' (base: for the live one, else nil). It may end early,
--- after `range.seconds` of the processor's time, and then sets `range.till`. exchange(a, b, scope, after) exchanges keys of
--- `scope`, which come after the name `after`, and returns the name to go on after, nil at the end. accord(one, other)
--- returns whether writers that used one generation's views may continue with the other's; taken_over(base, views, relaid) is
--- called after `views` became the live ones, with `relaid` if those before had another layout. What a fold leaves
--- unfinished, finish(views) does in short parts, before anything else is folded; it returns false where nothing is left.
--- unpack_items(packed) returns the list of items. From exchange on they are optional, in a table.
+-- reads and writes; fold(views, items, range, base) folds the items from offset `range.from` to before `range.till`
+-- into the generation at `views` (base: for the live one, else nil). It may end early, after `range.seconds` of the
+-- processor's time, and then sets `range.till`. accord(one, other) returns whether writers that used one generation's
+-- views may continue with the other's; taken_over(base, views, relaid) is called after `views` became the live ones, with
+-- `relaid` if those before had another layout. What a fold leaves unfinished, finish(views) does in short parts, before
+-- anything else is folded; it returns false where nothing is left. unpack_items(packed) returns the list of items. From
+-- accord on they are optional, in a table.
 local function generations_of(prefix, schema, fold, optional)
-  local own, exchange, accord, taken_over = {}, optional.exchange, optional.accord, optional.taken_over
+  local own, accord, taken_over = {}, optional.accord, optional.taken_over
   local unpack_items = optional.unpack_items or unpack_one
 
   local function key(base) return base .. ':generations' end
@@ -77,9 +70,8 @@ local function generations_of(prefix, schema, fold, optional)
       if number then
         local row = unpack_one(flat[i + 1])
         -- this code can fold only its own layout
-        local state = row[3] == schema and row[1] or BROKEN
-        all.opened[number] = { state = state, scope = row[2], schema = row[3], read = row[4], stored = row[1],
-          since = row[5] or 0, held = row[6] or 0, after = row[7], heading = row[8] }
+        local state = row[2] == schema and row[1] or BROKEN
+        all.opened[number] = { state = state, schema = row[2], stored = row[1], since = row[3] }
       else
         all[flat[i]] = tonumber(flat[i + 1])
       end
@@ -88,21 +80,7 @@ local function generations_of(prefix, schema, fold, optional)
   end
 
   local function keep(base, number, row)
-    call('HSET', key(base), whole(number),
-      pack({ row.state, row.scope, row.schema, row.read, row.since or 0, row.held or 0, row.after, row.heading }))
-  end
-
-  -- the other generations that a swap of `number` drops: only one former view is kept, to be swapped back. The second
-  -- result is true if one of them must be kept until it is dropped.
-  local function given_up(all, number)
-    local found, held = {}, false
-    for other, row in pairs(all.opened) do
-      if other ~= number and row.stored == KEPT then
-        found[#found + 1] = whole(other)
-        held = held or row.held == 1
-      end
-    end
-    return found, held
+    call('HSET', key(base), whole(number), pack({ row.state, row.schema, row.since or 0 }))
   end
 
   local function seconds() return tonumber(call('TIME')[1]) end
@@ -113,7 +91,6 @@ local function generations_of(prefix, schema, fold, optional)
   end
 
   local function live_view(base, live, of_schema)
-    library.uses = library.uses + 1
     if of_schema and tonumber(of_schema) ~= schema then
       error({ err = 'OTHERLAYOUT the views of ' .. prefix .. ' have layout ' .. of_schema .. ', this version has ' .. schema
         .. ': `tally replay run --outdated --execute` of the newer version rebuilds them, the older one serves until then' })
@@ -124,7 +101,6 @@ local function generations_of(prefix, schema, fold, optional)
   -- Returns the key prefix of a generation's views. By default that is the live one, then also the number of swaps.
   function own.view(base, number)
     if number and number ~= '' then
-      library.uses = library.uses + 1
       return base .. ':g' .. number
     end
     local live = call('HMGET', key(base), 'live', 'schema', 'swaps')
@@ -177,7 +153,7 @@ local function generations_of(prefix, schema, fold, optional)
     local log, offset = position(views)
     if log == args[1] and offset >= range.till then return end
     local its = { from = offset, till = range.till }
-    local done = log == args[1] and offset >= range.from and pcall(fold, views, items, its, row.scope)
+    local done = log == args[1] and offset >= range.from and pcall(fold, views, items, its)
     if done then
       finish(views, args, range)
     else
@@ -222,7 +198,7 @@ local function generations_of(prefix, schema, fold, optional)
       call('HDEL', key(base), 'fresh')
     end
     local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS / #all_views }
-    fold(views, items, range, '', base)
+    fold(views, items, range, base)
     finish(views, args, range)
     for number, row in pairs(following) do follow(base, number, row, args, items, range) end
     return reply_of(range, args)
@@ -240,7 +216,7 @@ local function generations_of(prefix, schema, fold, optional)
     local needed, reply = compare(views, args)
     if needed then
       local range = { from = tonumber(args[2]), till = tonumber(args[3]), seconds = FOLD_SECONDS }
-      fold(views, unpack_items(args[4]), range, row.scope)
+      fold(views, unpack_items(args[4]), range)
       finish(views, args, range)
       reply = reply_of(range, args)
     end
@@ -254,55 +230,39 @@ local function generations_of(prefix, schema, fold, optional)
     return reply
   end)
 
-  -- ARGV: number, scope, 1 for a read-only generation (SIDE). Opens it, empty; 1, also if it is open, 0 if the number
-  -- was assigned to another.
+  -- ARGV: number. Opens a generation, empty; 1, also if it is open, 0 if the number was assigned before.
   library.register(prefix .. '_open', function(keys, args)
-    local base, number, state = keys[1], tonumber(args[1]), args[3] == '1' and SIDE or BUILDING
+    local base, number = keys[1], tonumber(args[1])
     local all = rows(base)
-    local row = all.opened[number]
-    if row then return row.scope == args[2] and (row.state == SIDE) == (state == SIDE) and 1 or 0 end
+    if all.opened[number] then return 1 end
     if number <= math.max(all.last, all.live) then return 0 end
     call('HSET', key(base), 'last', args[1])
-    keep(base, number, { state = state, scope = args[2], schema = schema, read = 0 })
+    keep(base, number, { state = BUILDING, schema = schema })
     return 1
   end)
 
-  -- ARGV: number, 1 (or 0, of a narrower scope: back again), 1 to swap also without `accord`. From this call on readers
-  -- get that generation; the former live one follows it, to be swapped back. {1} done, {2} done before, {3} a part of a
-  -- long exchange is done: call again; {0, reason} if it does not follow, or is at another position. A live one with another
-  -- layout is folded by processes of another version alone: then the new one must have reached it, and may be ahead. From this
-  -- call on only processes of this layout reach the views. Drops the generation that was kept before.
-  -- Between the parts each contest is of the one generation or of the other, and both are folded on: so an exchange that is
-  -- given up leaves nothing wrong. One in the other direction completes it first.
+  -- ARGV: number, 1 to swap also without `accord`. From this call on readers get that generation; the former live one
+  -- follows it, to be swapped back. {1} done, {2} done before; {0, reason} if it does not follow, or is at another position.
+  -- A live one with another layout is folded by processes of another version alone: then the new one must have reached it,
+  -- and may be ahead. From this call on only processes of this layout reach the views. Drops the generation that was kept.
   library.register(prefix .. '_swap', function(keys, args)
-    local base, number, wanted = keys[1], tonumber(args[1]), tonumber(args[2])
+    local base, number = keys[1], tonumber(args[1])
     local all = rows(base)
     if number == all.live then return { 2 } end
     local row = all.opened[number]
     if not row then return { 0, 'gone' } end
-    if row.scope ~= '' and row.read == wanted and not row.heading then return { 2 } end
     if row.state ~= FOLLOWING and row.state ~= KEPT then return { 0, row.state } end
     local views, live = at(base, number), at(base, all.live)
     local log, offset = position(views)
     local live_log, live_offset = position(live)
     local relaid = all.schema and all.schema ~= schema
-    if relaid and row.scope ~= '' then return { 0, 'of another layout than the live one' } end
     if log ~= live_log or offset < live_offset or (offset > live_offset and not relaid) then return { 0, 'moving' } end
-    if accord and not relaid and args[3] ~= '1' and not accord(views, live) then return { 0, 'fences differ' } end
-    local others, held = given_up(all, number)
-    if held then return { 0, 'another is kept' } end
-    for i = 1, #others do call('HDEL', key(base), others[i]) end
+    if accord and not relaid and args[2] ~= '1' and not accord(views, live) then return { 0, 'fences differ' } end
     library.note_change('views', base)
-    if row.scope ~= '' then  -- in parts
-      row.heading = row.heading or wanted
-      row.after = exchange(views, live, row.scope, row.after or '')
-      call('HINCRBY', key(base), 'swaps', 1)
-      if not row.after then row.state, row.read, row.since, row.heading = KEPT, row.heading, seconds(), nil end
-      keep(base, number, row)
-      return { row.read == wanted and not row.heading and 1 or 3 }
+    for other, its in pairs(all.opened) do
+      if other == number or its.stored == KEPT then call('HDEL', key(base), whole(other)) end
     end
-    call('HDEL', key(base), whole(number))
-    keep(base, all.live, { state = KEPT, scope = '', schema = all.schema or schema, read = 0, since = seconds() })
+    keep(base, all.live, { state = KEPT, schema = all.schema or schema, since = seconds() })
     call('HSET', key(base), 'live', whole(number), 'schema', schema)
     if taken_over then taken_over(base, views, relaid) end
     call('HINCRBY', key(base), 'swaps', 1)
@@ -317,30 +277,24 @@ local function generations_of(prefix, schema, fold, optional)
     return 1
   end)
 
-  -- ARGV: number, 1 to keep it until it is dropped, 0 not to (else as before). Restarts the time for which it is kept.
-  -- 0 if none of that number is kept.
-  library.register(prefix .. '_hold', function(keys, args)
+  -- ARGV: number. Restarts the time for which a generation is kept; 0 if none of that number is kept.
+  library.register(prefix .. '_renew', function(keys, args)
     local base, number = keys[1], tonumber(args[1])
     local row = rows(base).opened[number]
     if not row or row.stored ~= KEPT then return 0 end
-    row.state, row.since, row.held = KEPT, seconds(), tonumber(args[2]) or row.held
+    row.state, row.since = KEPT, seconds()
     keep(base, number, row)
     return 1
   end)
 
   -- ARGV: duration (s). Drops generations kept for longer; returns their numbers. Reads the clock in the same call: one
-  -- that was just swapped back, or held, is not dropped.
+  -- that was just swapped back is not dropped.
   library.register(prefix .. '_expire', function(keys, args)
     local base, now, dropped = keys[1], seconds(), {}
     for number, row in pairs(rows(base).opened) do
-      if row.stored == KEPT and row.held == 0 then
-        if row.since == 0 then
-          row.state, row.since = KEPT, now
-          keep(base, number, row)
-        elseif now - row.since >= tonumber(args[1]) then
-          call('HDEL', key(base), whole(number))
-          dropped[#dropped + 1] = number
-        end
+      if row.stored == KEPT and now - row.since >= tonumber(args[1]) then
+        call('HDEL', key(base), whole(number))
+        dropped[#dropped + 1] = number
       end
     end
     return dropped
@@ -374,20 +328,16 @@ local function generations_of(prefix, schema, fold, optional)
     return pack({ page[1], found })
   end)
 
-  -- the uses of this library by any namespace since this server loaded it
-  library.register_read(prefix .. '_uses', function() return library.uses end)
-
-  -- {live, swaps, last, schema of the code, number, state, scope, schema, read, kept since (s, 0: not), 1 where it is kept
-  -- until it is dropped, log id, offset, ...}, the live one first
+  -- {live, swaps, last, schema of the code, number, state, schema, kept since (s, 0: not), log id, offset, ...}, the live
+  -- one first
   library.register_read(prefix .. '_generations', function(keys)
     local base = keys[1]
     local all = rows(base)
     local log, offset = position(at(base, all.live))
-    local reply = { all.live, all.swaps, all.last, schema, all.live, 'live', '', all.schema or schema, 1,
-      0, 0, log, offset }
+    local reply = { all.live, all.swaps, all.last, schema, all.live, 'live', all.schema or schema, 0, log, offset }
     for number, row in pairs(all.opened) do
       log, offset = position(at(base, number))
-      local values = { number, row.state, row.scope, row.schema, row.read, row.since, row.held, log, offset }
+      local values = { number, row.state, row.schema, row.since, log, offset }
       for i = 1, #values do reply[#reply + 1] = values[i] end
     end
     return pack(reply)

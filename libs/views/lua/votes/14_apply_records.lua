@@ -6,9 +6,6 @@ local I_CAST, I_FENCE, I_POISON, I_REMOVAL, I_REPORT, I_CLOSED, I_REOPENED, I_VO
 local OF_CONTESTS = { [I_REPORT] = report, [I_CLOSED] = close, [I_REOPENED] = reopen, [I_VOIDED] = void }
 local OF_VOTERS = { [I_CAST] = fold_cast, [I_REMOVAL] = fold_removal }
 
--- the scope of a generation that folds all, for the timelines alone: no contest has such a key (views/generations.py)
-local TIMELINE = '*timeline'
-
 local fold
 
 do
@@ -127,8 +124,8 @@ do
     end
   end
 
-  -- A generation of one contest folds what is of that, and the fences. Reads first, writes after.
-  function fold(views, items, range, scope, base)
+  -- Reads first, writes after.
+  function fold(views, items, range, base)
     local state = open_fold(views, wanted_by(items, range))
     local from, untimed, deadline = range.from, math.huge, nil
     if range.seconds then
@@ -137,8 +134,7 @@ do
     for i = 1, #items do
       local item = items[i]
       if item[2] >= range.till then break end
-      local own = scope == '' or scope == TIMELINE or item[1] == I_FENCE or item[4] == scope
-      if own and item[2] >= from then
+      if item[2] >= from then
         fold_item(state, item)
         if i + state.work > untimed and items[i + 1] and os.clock() > deadline then range.till = item[2] + 1 end
       end
@@ -154,50 +150,6 @@ do
       if state.opened then open_gate(base, state.opened[3], state.opened[5]) end
       settle(base, state.confirmed)
     end
-  end
-end
-
-local exchange
-
-do
-  local EXCHANGED = 50  -- timelines, by one call
-  local PARTS = { 'voters', 'shares', 'spill', 'details', 'counts', 'names', 'ratings', 'voids', 'waiting', 'queue', 'sources',
-    'figures', 'changes', 'releases', 'reports', 'minutes' }
-
-  -- The order of BYLEX; Lua compares strings by the server's locale.
-  local function precedes(a, b)
-    for i = 1, math.min(#a, #b) do
-      local x, y = string.byte(a, i), string.byte(b, i)
-      if x ~= y then return x < y end
-    end
-    return #a < #b
-  end
-
-  local function change_places(one, other, name)
-    local a, b, aside = one .. name, other .. name, one .. ':aside'
-    local had = call('EXISTS', a) == 1
-    if had then call('RENAME', a, aside) end
-    if call('EXISTS', b) == 1 then call('RENAME', b, a) end
-    if had then call('RENAME', aside, b) end
-  end
-
-  -- one contest's views change places, or the timelines of some contests: of those that either had at the beginning
-  function exchange(one, other, scope, after)
-    if scope ~= TIMELINE then
-      for i = 1, #PARTS do change_places(one, other, ':' .. PARTS[i] .. ':' .. scope) end
-      return nil
-    end
-    local names, known = {}, {}
-    for _, views in ipairs({ one, other }) do
-      local page = call('ZRANGE', views .. ':contests', '(' .. after, '+', 'BYLEX', 'LIMIT', 0, EXCHANGED + 1)
-      for i = 1, #page do
-        if not known[page[i]] then names[#names + 1] = page[i] end
-        known[page[i]] = true
-      end
-    end
-    table.sort(names, precedes)
-    for i = 1, math.min(#names, EXCHANGED) do change_places(one, other, ':minutes:' .. names[i]) end
-    return #names > EXCHANGED and names[EXCHANGED] or nil
   end
 end
 
@@ -234,6 +186,6 @@ do
   end
 
   generations = generations_of('votes', SCHEMA, fold, {
-    exchange = exchange, accord = same_fences, taken_over = shut_unless_in_force, unpack_items = unpack_items,
+    accord = same_fences, taken_over = shut_unless_in_force, unpack_items = unpack_items,
   })
 end

@@ -119,7 +119,7 @@ async def _functions(connection: Valkey) -> Finding:
         remedy = "start a projector of this version, or run `tally topics create` with it"
         return problem("functions", f"not loaded: {', '.join(missing)}", remedy)
     others = len(await other_versions(connection))
-    text = f", and {others} other versions until a day after their last use" if others else ""
+    text = f", and of {others} other versions; FUNCTION DELETE removes them" if others else ""
     return fine("functions", f"loaded, of this version{text}")
 
 

@@ -10,6 +10,7 @@ import typer
 from libs.deployment.deployment import Deployment
 from libs.monitoring.lag import ProjectionName
 from libs.monitoring.quarantine import Drop, keep
+from libs.replay.job import Rebuilt
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import Execute, command, command_group
@@ -25,8 +26,7 @@ from services.cli.commands.quarantine.render import (
     retry_text,
 )
 from services.cli.commands.quarantine.retry import choose, rebuild, try_again
-from services.cli.commands.replay.job import Rebuilt
-from services.cli.commands.replay.options import Accept
+from services.cli.commands.replay import Accept
 from services.cli.operator_actions import record_action
 
 app = command_group("Records that could not be processed.")

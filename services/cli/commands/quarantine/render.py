@@ -7,10 +7,10 @@ from typing import Final
 from libs.contracts.dataclass_json import HIDDEN
 from libs.monitoring.lag import ProjectionName
 from libs.monitoring.quarantine import name_of
+from libs.replay.job import Rebuilt
 from services.cli.commands.quarantine.records import DropInfo, Quarantined
 from services.cli.commands.quarantine.retry import Trial
-from services.cli.commands.replay.job import Rebuilt
-from services.cli.commands.replay.render import rebuilt_text
+from services.cli.commands.replay import rebuilt_text
 from services.cli.render import Block, Rows, printable
 
 A_LINE: Final = 16

@@ -9,11 +9,11 @@ from libs.contracts.codec import Codec, Undecodable, vote_codec
 from libs.contracts.purchase_events import purchases_codec
 from libs.deployment.deployment import Deployment
 from libs.monitoring.lag import ProjectionName
+from libs.replay.job import Job, Rebuilt
+from libs.replay.targets import Rebuildable, Target
 from libs.views.votes_apply_items import POISON, UNKNOWN, fold_item
 from services.cli.commands.quarantine.records import Quarantined
-from services.cli.commands.replay.job import Job, Rebuilt
-from services.cli.commands.replay.projections import Rebuildable
-from services.cli.commands.replay.targets import Target
+from services.cli.commands.replay import with_titles
 
 CODECS: Final[dict[ProjectionName, Codec[Any]]] = {
     ProjectionName.PURCHASES: purchases_codec,
@@ -61,7 +61,8 @@ async def rebuild(deployment: Deployment, chosen: Chosen, *, accept: bool) -> As
     """Rebuild the partitions in a new generation and swap it in once verified. Raises as `Job.run`."""
     for projection, partitions in chosen.partitions.items():
         target = Target(Rebuildable(projection), partitions=partitions)
-        yield await Job(deployment, target, parallel=PARALLEL).run(accept=accept)
+        done = await Job(deployment, target, parallel=PARALLEL).run(accept=accept)
+        yield await with_titles(deployment, done)
 
 
 def _reason(one: Quarantined) -> str | None:

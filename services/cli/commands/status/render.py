@@ -10,7 +10,6 @@ from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import GenerationStatus, Status, moment
 from libs.tally.time_conversion import timestamp
 from services.cli.commands.status.reader import Reading, Unreadable
-from services.cli.contest_lookup import named
 from services.cli.render import Block, Rows
 
 Cells = dict[str, object]
@@ -104,7 +103,6 @@ def _one_generation(one: GenerationStatus) -> Cells:
     return {
         "projection": one.projection,
         "generation": one.generation,
-        "scope": named(one.scope, one.scope_title) or "all",
         "state": one.state,
         "partitions": one.partitions,
         "position": one.processed,

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from libs.audit.generation_counts import counts_by_partition
 from libs.audit.recount import Ballots, VoidEvent
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.contracts.codec import vote_codec
 from libs.deployment.deployment import Deployment
-from libs.results.contest_counts import sum_of
+from libs.results.contest_counts import counts_by_partition, sum_of
 from libs.results.contest_results import results_of, vote_count
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 

@@ -12,11 +12,10 @@ from typer.testing import Result
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
-from libs.projection.replay import Replay
+from libs.replay.generation_fold import Replay
+from libs.replay.targets import PROJECTIONS, Rebuildable, next_number
 from libs.views.client import ValkeyClient
 from libs.views.generations import Generations
-from services.cli.commands.replay.projections import PROJECTIONS, Rebuildable
-from services.cli.commands.replay.targets import next_number
 from services.cli.deployment_discovery import find_addresses
 from tests.support.commands import tally
 from tests.support.voting import Contest
@@ -63,14 +62,14 @@ class ReplayContext:
         [number] = {one.live.number for one in (await self.generations(name).read_all()).values()}
         return number
 
-    async def begun(self, contest: Contest | None = None) -> int:
+    async def begun(self) -> int:
         """Fold a generation of the votes up to the live one's position, as an interrupted replay leaves it."""
-        generations, scope = self.generations(), contest.key if contest else ""
+        generations = self.generations()
         number = next_number(await generations.read_all())
         projection = PROJECTIONS[Rebuildable.VOTES].into(self.deployment, number)
         replay = Replay(projection, generations, self.deployment.reader, number)
         for partition in range(self.deployment.partitions):
-            assert await generations.open(partition, number, scope)
+            assert await generations.open(partition, number)
             await replay.follow([partition], lambda *_: None)
         return number
 

@@ -90,32 +90,32 @@ async def test_it_says_in_plain_words_what_it_changed(api: Api, context: ReplayC
     assert f"Readers see generation {number}. `tally replay rollback` restores the former one." in done.stdout
 
 
-async def test_one_contest_is_repaired_alone_and_can_be_had_back(api: Api, context: ReplayContext) -> None:
-    one, other = [await a_spoilt_contest(api, context) for _ in range(2)]
-    live = await context.live()
-    planned = await context.run("replay", "plan", one.key)
-    assert f"votes of Final ({one.key})" in planned.stdout
-    rebuilt = await context.replay(one.key)
-    assert (rebuilt["contest"], rebuilt["contest_title"]) == (one.key, "Final")
-    assert (await count(one), await count(other)) == (24, 124)
-    assert await context.live() == live
-    assert (await context.run_json("verify", one.key))["equal"]
-    await context.run_json("verify", other.key, code=1)
-    undone = await context.run_json("replay", "rollback", one.key, "--execute")
-    assert [row["generation"] for row in undone["rolled_back"]] == [rebuilt["generation"]]
-    assert await count(one) == 124
-    await voted(one, "last")
-    assert await count(one) == 125, "what was read before is folded on"
-    await context.replay()
-    assert (await count(one), await count(other)) == (25, 24)
-
-
-async def test_a_swap_of_one_contest_that_was_interrupted_goes_on(api: Api, context: ReplayContext) -> None:
+async def test_one_partition_is_rebuilt_alone(api: Api, context: ReplayContext) -> None:
     contest = await a_spoilt_contest(api, context)
-    begun = await context.begun(contest)
+    live = await context.live()
+    wrong = await context.run_json("verify", code=1)
+    partition = str(wrong["differences"][0]["partition"])
+    planned = await context.run("replay", "plan", "--projection", "votes", "--partition", partition)
+    assert f"`tally replay run --projection votes --partition {partition} --execute`" in planned.stdout
+    rebuilt = await context.replay("--partition", partition)
+    assert await count(contest) == 24
+    found = await context.generations().read_all()
+    assert {number for number, one in found.items() if one.live.number != live} == {int(partition)}
+    undone = await context.run_json("replay", "rollback", "--projection", "votes", "--execute")
+    assert [(row["generation"], row["partitions"]) for row in undone["rolled_back"]] == [
+        (rebuilt["generation"], 1)
+    ]
+    assert await count(contest) == 124
+    await context.replay()
+    assert await count(contest) == 24
+
+
+async def test_a_swap_that_was_interrupted_goes_on(api: Api, context: ReplayContext) -> None:
+    contest = await a_spoilt_contest(api, context)
+    begun = await context.begun()
     for partition in range(context.deployment.partitions - 1):
         assert (await context.generations().swap(partition, begun)).done
-    rebuilt = await context.replay(contest.key)
+    rebuilt = await context.replay()
     assert (rebuilt["resumed"], rebuilt["swapped"], rebuilt["generation"]) == (True, True, begun)
     assert await count(contest) == 24
     assert (await context.run_json("verify", contest.key))["equal"]
@@ -145,32 +145,11 @@ async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(
     assert dropped["keys"] > 0
     assert not await context.keys_of(former)
     assert await count(contest) == 25
-    for command in ("rollback", "keep", "drop"):
+    for command in ("rollback", "drop"):
         nothing = await context.run("replay", command, "--projection", "votes", "--execute")
         assert (nothing.exit_code, nothing.stdout.startswith("There is nothing to ")) == (0, True), command
-    for command in ("rollback", "drop"):
-        unknown = await context.run("replay", command, "--generation", str(new + 9), "--execute")
-        assert (unknown.exit_code, str(new + 9) in unknown.stderr) == (2, True), command
-
-
-async def test_what_is_to_be_kept_is_kept_and_nothing_else_rebuilt_until_then(
-    api: Api, context: ReplayContext
-) -> None:
-    contest = await a_spoilt_contest(api, context)
-    former = await context.live()
-    await context.replay()
-    assert "There is nothing" not in (await context.run("replay", "keep", "--projection", "votes")).stdout
-    kept = await context.run_json("replay", "keep", "--projection", "votes", "--execute")
-    assert {row["generation"] for row in kept["kept"]} == {former}
-    notes = (await context.run("status")).stdout
-    assert f"votes: generation {former}, read before, is kept since" in notes
-    assert "each batch is processed twice; `tally replay drop --projection votes --execute` drops it" in notes
-    refused = await context.run("replay", "run", "--projection", "votes", "--execute")
-    assert (refused.exit_code, "is kept until it is dropped" in refused.stderr) == (1, True)
-    await context.run_json("replay", "keep", "--projection", "votes", "--no-hold", "--execute")
-    await context.replay()
-    assert not await context.keys_of(former)
-    assert await count(contest) == 24
+    unknown = await context.run("replay", "drop", "--generation", str(new + 9), "--execute")
+    assert (unknown.exit_code, str(new + 9) in unknown.stderr) == (2, True)
 
 
 async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: ReplayContext) -> None:
@@ -193,9 +172,8 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Replay
 
 async def test_bad_usage_is_said_so(context: ReplayContext) -> None:
     for bad in (
-        ["run", "c", "--projection", "catalogue"],
-        ["run", "--until", "yesterday"],
-        ["run", "--to-position", "nonsense"],
+        ["run", "--partition", "0"],
+        ["run", "--projection", "votes", "--partition", "99"],
         ["run", "--projection", "nothing"],
     ):
         assert (await context.run("replay", *bad)).exit_code == 2

@@ -1,13 +1,14 @@
-"""Swap of a replay: makes a generation the one that readers see."""
+"""Swap of a replay: makes a generation the one that readers see, or the former one again."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from libs.replay.targets import former, latest_swapped_in
 from libs.tally.errors import ViewsUnavailable
 from libs.views.generations import GenerationGone, Generations
-from libs.views.swap_result import ANOTHER_IS_KEPT, FENCES_DIFFER, AnotherIsKept, FencesDiffer
+from libs.views.swap_result import FENCES_DIFFER, FencesDiffer
 
 SWAP_S: Final = 60.0
 """Time for the live generation to reach the new one's position."""
@@ -21,7 +22,6 @@ async def swap(
     partition: int,
     number: int,
     *,
-    read: bool = True,
     accept: bool = False,
     catch_up: CatchUp | None = None,
 ) -> None:
@@ -29,19 +29,17 @@ async def swap(
 
     `catch_up` folds the partition's generation up to the log's end, if no projector does.
 
-    Raises `AnotherIsKept`, `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` after `SWAP_S`.
+    Raises `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` after `SWAP_S`.
     """
     deadline = time.monotonic() + SWAP_S
     while True:
         if catch_up is not None:
             await catch_up(partition)
-        found = await generations.swap(partition, number, read=read, accept=accept)
+        found = await generations.swap(partition, number, accept=accept)
         if found.done:
             return
         if found.reason == FENCES_DIFFER:
             raise FencesDiffer.of(number, f"{generations.topic.name}/{partition}")
-        if found.reason == ANOTHER_IS_KEPT:
-            raise AnotherIsKept.of(number, generations.topic.name)
         if found.reason != "moving":
             raise GenerationGone(
                 f"Generation {number} of {generations.base(partition)} cannot be swapped in: it is {found.reason}."
@@ -54,3 +52,25 @@ async def swap(
             )
         if catch_up is None:
             await asyncio.sleep(AGAIN_S)
+
+
+async def roll_back(generations: Generations, *, execute: bool, accept: bool) -> tuple[int | None, int]:
+    """Swap the former generations back in where the latest one is live; return its number and that of partitions.
+
+    The number is None if there is nothing to roll back. Raises as `swap`.
+    """
+    found = await generations.read_all()
+    number = latest_swapped_in(found.values())
+    swaps = {
+        partition: kept
+        for partition, one in found.items()
+        if one.live.number == number and (kept := former(one)) is not None
+    }
+    if execute:
+        # Renew all partitions' time first, so that none expires: either all are swapped or none.
+        for partition, kept in swaps.items():
+            if not await generations.renew(partition, kept):
+                raise GenerationGone.of(kept, generations.base(partition))
+        for partition, kept in swaps.items():
+            await swap(generations, partition, kept, accept=accept)
+    return number, len(swaps)

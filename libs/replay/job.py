@@ -1,30 +1,29 @@
 """Runs or resumes a replay: folds, verifies and swaps."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from libs.audit.log_fold import without_gc
 from libs.deployment.deployment import Deployment
-from libs.projection.replay import Replay
+from libs.replay.generation_fold import Replay
+from libs.replay.progress_bars import Bars
+from libs.replay.swap import CatchUp, swap
+from libs.replay.targets import Rebuildable, Target, next_number, unfinished
+from libs.replay.verification import VerificationResult, verify_generation
 from libs.views.function_loading import load_functions
 from libs.views.generations import GenerationGone
-from libs.views.swap_result import AnotherIsKept
-from services.cli.commands.replay.progress_bars import Bars
-from services.cli.commands.replay.swap import CatchUp, swap
-from services.cli.commands.replay.targets import OfTarget, Target, next_number, unfinished
-from services.cli.commands.replay.verification import VerificationResult, verify_generation
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt(OfTarget):
+class Rebuilt:
     """Result of a replay; `swapped`: readers now see the generation; `resumed`: an earlier run began it."""
 
+    projection: Rebuildable
     generation: int
     resumed: bool
     events: int
     seconds: float
     events_per_s: float
-    verified: VerificationResult | None
+    verified: VerificationResult
     swapped: bool
 
 
@@ -43,14 +42,13 @@ class Job:
         """Fold, verify, swap; with `accept` also if other projections than the votes differ from the live
         generation, or votes were folded with other fences.
 
-        The swap drops a generation kept before. Raises `AnotherIsKept` if that one is held, and `FencesDiffer`,
-        `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`; another call resumes.
+        The swap drops a generation kept before. Raises `FencesDiffer`, `GenerationGone`, `LogChanged`,
+        `LogUnavailable` and `ViewsUnavailable`; another call resumes.
         """
         await load_functions(self._deployment.valkey)
-        await self._check_room()
         number, resumed, left = await self._open()
         with without_gc():
-            bars = await self._fold(number, None)
+            bars = await self._fold(number)
             verification = await verify_generation(self._deployment, self._target, number, left)
         swapped = verification.allows_swap(accept=accept)
         if swapped:
@@ -59,38 +57,20 @@ class Job:
                 await swap(self._generations, partition, number, accept=accept, catch_up=catch_up)
             await self._generations.sweep()
         done = bars.events, bars.seconds, bars.events_per_s
-        return Rebuilt(self._target, number, resumed, *done, verification, swapped)
-
-    async def fold_side(self, stops: Mapping[int, int]) -> Rebuilt:
-        """Fold up to the offsets `stops` into a side generation, which is inspected but never swapped in."""
-        await load_functions(self._deployment.valkey)
-        number = next_number(await self._generations.read_all())
-        for partition in self._partitions:
-            await self._generations.open(partition, number, self._target.scope, side=True)
-        with without_gc():
-            bars = await self._fold(number, stops)
-        return Rebuilt(self._target, number, False, bars.events, bars.seconds, bars.events_per_s, None, False)
-
-    async def _check_room(self) -> None:
-        """Raise `AnotherIsKept` before the work rather than after it."""
-        for partition, found in (await self._generations.read_all()).items():
-            if partition in self._partitions:
-                for one in found.others.values():
-                    if one.held:
-                        raise AnotherIsKept.of(one.number, self._generations.topic.name)
+        return Rebuilt(self._target.projection, number, resumed, *done, verification, swapped)
 
     async def _open(self) -> tuple[int, bool, list[int]]:
         """Return the number, whether an earlier run began it, and the partitions not swapped yet."""
         found = await self._generations.read_all()
-        known = unfinished(found, self._target.scope)
+        known = unfinished(found.values())
         number = next_number(found) if known is None else known
         for partition in self._partitions:
-            if not await self._generations.open(partition, number, self._target.scope):
+            if not await self._generations.open(partition, number):
                 one = found[partition].get(number)
                 if one is None or one != found[partition].live:
                     raise GenerationGone.of(number, self._generations.base(partition))
-        held = {partition: found[partition].get(number) for partition in self._partitions}
-        return number, known is not None, [partition for partition, one in held.items() if not (one and one.read)]
+        left = [partition for partition in self._partitions if found[partition].live.number != number]
+        return number, known is not None, left
 
     async def _catch_up(self, number: int) -> CatchUp | None:
         """Return the fold up to the log's end; None if projectors fold the generation together with the live one.
@@ -111,17 +91,12 @@ class Job:
         projection = self._target.row.into(self._deployment, number)
         return Replay(projection, self._generations, self._deployment.reader, number, self._parallel)
 
-    async def _fold(self, number: int, stops: Mapping[int, int] | None) -> Bars:
+    async def _fold(self, number: int) -> Bars:
         topic = self._generations.topic.name
-        ends = stops or await self._deployment.reader.end_offsets(topic, self._partitions)
+        ends = await self._deployment.reader.end_offsets(topic, self._partitions)
         found = await self._generations.read_all()
         starts = {partition: found[partition].offset_of(number) for partition in self._partitions}
-        replay = self._replay(number)
-        with Bars(self._target.title, starts, ends, self._deployment.progress) as bars:
-            if stops is None:
-                await replay.follow(
-                    [one for one in self._partitions if found[one].live.number != number], bars.update
-                )
-            else:
-                await replay.fold(stops, bars.update)
+        with Bars(self._target.projection, starts, ends, self._deployment.progress) as bars:
+            left = [partition for partition in self._partitions if found[partition].live.number != number]
+            await self._replay(number).follow(left, bars.update)
         return bars

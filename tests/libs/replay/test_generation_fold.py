@@ -10,8 +10,8 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.kafka.errors import LogChanged
 from libs.kafka.reader import LogReader
 from libs.local_stack.servers import Servers
-from libs.projection.replay import Replay
 from libs.projection.votes_projection import VotesProjection
+from libs.replay.generation_fold import Replay
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event
 from libs.views.generations import GenerationGone, Generations, State

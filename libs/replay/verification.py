@@ -8,12 +8,11 @@ from typing import Final
 from libs.audit.comparison import compare
 from libs.audit.report import Report
 from libs.deployment.deployment import Deployment
+from libs.replay.targets import Target
 from libs.tally.counts import VoteSums
 from libs.views.generations import Generations, Moving
 from libs.views.ledger_scan import LedgerScan
 from libs.views.vote_views import VoteViews
-from services.cli.commands.replay.targets import Target
-from services.cli.contest_lookup import titles_by_key
 
 ATTEMPTS: Final = 500
 AGAIN_S: Final = 0.02
@@ -45,8 +44,8 @@ class VerificationResult:
 
     For votes: `report` compares the generation with an independent fold of the log, `changes` with the live
     generation, and `differences` lists the partitions folded with other fences. For other projections
-    `differences` lists those from the live generation. `titles` are those of the contests and participants that
-    change or differ, by key. `compared_with_live` is False if the live one has another
+    `differences` lists those from the live generation. `titles` is for those of the contests and participants
+    that change or differ, by key. `compared_with_live` is False if the live one has another
     layout and cannot be compared.
     """
 
@@ -55,6 +54,12 @@ class VerificationResult:
     titles: Mapping[str, str] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     compared_with_live: bool = True
+
+    @property
+    def contests(self) -> set[str]:
+        """Return the contests that change or differ."""
+        differing = () if self.report is None else self.report.differences
+        return {one.contest for one in (*self.changes, *differing)}
 
     @property
     def equal(self) -> bool:
@@ -77,12 +82,10 @@ async def verify_generation(
     legible = [partition for partition in partitions if found[partition].live.schema == found[partition].schema]
     result = VerificationResult(compared_with_live=len(legible) == len(partitions))
     if target.row.prefix == "votes":
-        result.report = await compare(deployment, target.contest, generation=number, partitions=partitions)
-        result.changes = await changes(deployment, target, number, legible)
+        result.report = await compare(deployment, generation=number, partitions=partitions)
+        result.changes = await changes(deployment, number, legible)
         for partition in legible:
             result.differences += await _differing_key(generations, partition, number, "fences")
-        contests = {one.contest for one in result.changes} | {one.contest for one in result.report.differences}
-        result.titles = result.report.titles = await titles_by_key(deployment, contests)
     else:
         numbers = {number, *(found[partition].live.number for partition in legible)}
         names = await generations.names(numbers)
@@ -91,18 +94,13 @@ async def verify_generation(
     return result
 
 
-async def changes(
-    deployment: Deployment, target: Target, number: int, partitions: Collection[int]
-) -> list[Change]:
+async def changes(deployment: Deployment, number: int, partitions: Collection[int]) -> list[Change]:
     """Return the counts that would change for readers, summed over partitions, both at the same position."""
     place = deployment.valkey, deployment.namespace, deployment.votes
     live, other = deployment.vote_views, VoteViews(*place, generation=number)
-    if target.contest is None:
-        pages = LedgerScan(*place), LedgerScan(*place, generation=number)
-        found = [await each.contests() for each in pages]
-        contests = {name for held in found for partition in partitions for name in held.get(partition, ())}
-    else:
-        contests = {target.contest}
+    pages = LedgerScan(*place), LedgerScan(*place, generation=number)
+    found = [await each.contests() for each in pages]
+    contests = {name for held in found for partition in partitions for name in held.get(partition, ())}
     return [change for contest in sorted(contests) for change in await _changes(live, other, contest, partitions)]
 
 

@@ -1,6 +1,6 @@
-"""Table of the projections that can be rebuilt."""
+"""Projections that can be rebuilt, in all partitions or some, and the numbers of their generations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -13,7 +13,7 @@ from libs.projection.projection_interface import Projection
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.generations import TIMELINE, Generations
+from libs.views.generations import Generations, PartitionGenerations, State
 from libs.views.hash_tags import Prefix
 from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
@@ -26,22 +26,19 @@ class Rebuildable(StrEnum):
     PURCHASES = "purchases"
     CATALOGUE = "catalogue"
     TEST = "test"
-    TIMELINE = "timeline"
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectionRow:
     """One projection: the prefix of its views, its topic, and a factory for folding into a generation.
 
-    `scope` names the part of the views that such a generation replaces. `not_compared` are keys outside of the
-    fold: due items return with it, outcomes of commands expire lazily.
+    `not_compared` are keys outside of the fold: due items return with it, outcomes of commands expire lazily.
     """
 
     prefix: Prefix
     topic: Callable[[Deployment], Log]
     into: Callable[[Deployment, int], Projection]
     environment: Environment = Environment.PRODUCTION
-    scope: str = ""
     not_compared: tuple[str, ...] = ()
 
     def generations(self, deployment: Deployment) -> Generations:
@@ -73,21 +70,55 @@ def _catalogue(environment: Environment) -> ProjectionRow:
         return CatalogueProjection(topic(deployment), views, no_votes)
 
     not_compared = "due", "outcomes", "outcome_times"
-    return ProjectionRow("catalogue", topic, into, environment, not_compared=not_compared)
-
-
-def _votes_topic(deployment: Deployment) -> Log:
-    return deployment.votes
+    return ProjectionRow("catalogue", topic, into, environment, not_compared)
 
 
 PROJECTIONS: Final[dict[Rebuildable, ProjectionRow]] = {
     Rebuildable.CATALOGUE: _catalogue(Environment.PRODUCTION),
     Rebuildable.TEST: _catalogue(Environment.TEST),
-    Rebuildable.VOTES: ProjectionRow("votes", _votes_topic, _votes),
-    Rebuildable.TIMELINE: ProjectionRow("votes", _votes_topic, _votes, scope=TIMELINE),
+    Rebuildable.VOTES: ProjectionRow("votes", lambda deployment: deployment.votes, _votes),
     Rebuildable.PURCHASES: ProjectionRow("purchases", lambda deployment: deployment.purchases, _purchases),
 }
 """Projections in the order in which they are rebuilt."""
 
-ALL: Final = (Rebuildable.CATALOGUE, Rebuildable.TEST, Rebuildable.VOTES, Rebuildable.PURCHASES)
-"""Projections rebuilt by default; the votes include their timeline."""
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A projection, in some partitions or all (None)."""
+
+    projection: Rebuildable
+    partitions: Collection[int] | None = None
+
+    @property
+    def row(self) -> ProjectionRow:
+        return PROJECTIONS[self.projection]
+
+    def of(self, all_partitions: Iterable[int]) -> list[int]:
+        return list(all_partitions) if self.partitions is None else sorted(self.partitions)
+
+
+def unfinished(generations: Iterable[PartitionGenerations]) -> int | None:
+    """Return the latest unfinished generation, or None."""
+    others = [one for partition in generations for one in partition.others.values()]
+    broken = {one.number for one in others if one.state is State.BROKEN}
+    begun = {one.number for one in others if one.state in (State.BUILDING, State.FOLLOWING)}
+    return max(begun - broken, default=None)
+
+
+def next_number(generations: Mapping[int, PartitionGenerations]) -> int:
+    """Return a number that was never used."""
+    return 1 + max(max(partition.last, partition.live.number) for partition in generations.values())
+
+
+def former(partition: PartitionGenerations) -> int | None:
+    """Return the former generation, if it is still folded."""
+    return max((one.number for one in partition.others.values() if one.state is State.KEPT), default=None)
+
+
+def latest_swapped_in(generations: Iterable[PartitionGenerations]) -> int | None:
+    """Return the generation swapped in last, if it can be rolled back anywhere.
+
+    After an interrupted swap or rollback this is the one to resume.
+    """
+    live = (one.live.number for one in generations if (former(one) or one.live.number) < one.live.number)
+    return max(live, default=None)

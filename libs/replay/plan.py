@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -10,9 +10,9 @@ from typing import Final
 from libs.contracts.codec import vote_codec
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
+from libs.replay.targets import Rebuildable, Target, unfinished
 from libs.views.client import Valkey, read_info
 from libs.views.function_loading import load_functions
-from services.cli.commands.replay.targets import OfTarget, Target, unfinished
 
 SAMPLE: Final = 20_000
 """Number of votes decoded to estimate the speed of this machine."""
@@ -21,13 +21,15 @@ DECODING: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class TargetPlan(OfTarget):
-    """Plan for one target: generation `resumes` has `processed` of the `events`; None if a new one is begun.
+class TargetPlan:
+    """Plan for one projection: generation `resumes` has `processed` of the `events`; None if a new one is begun.
 
-    `schema` is the stored layout, `code_schema` this version's; `kept` counts the generations besides the live
-    one.
+    `partitions` is None for all. `schema` is the stored layout, `code_schema` this version's; `kept` counts the
+    generations besides the live one.
     """
 
+    projection: Rebuildable
+    partitions: Collection[int] | None
     events: int
     processed: int
     memory_bytes: int
@@ -78,10 +80,11 @@ async def _part(deployment: Deployment, target: Target) -> TargetPlan:
     found = await generations.read_all()
     ends = await deployment.reader.end_offsets(generations.topic.name, partitions)
     live = sorted({found[partition].live.number for partition in partitions})
-    resumes = unfinished(found, target.scope)
-    memory = sum([await generations.memory(number, target.contest or "") for number in live])
+    resumes = unfinished(found.values())
+    memory = sum([await generations.memory(number) for number in live])
     return TargetPlan(
-        target=target,
+        projection=target.projection,
+        partitions=target.partitions,
         events=sum(ends.values()),
         processed=0 if resumes is None else sum(found[partition].offset_of(resumes) for partition in partitions),
         memory_bytes=memory,

@@ -1,0 +1,320 @@
+"""`tally replay`: rebuilds views from the log while voting and reading continue."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+
+from libs.deployment.deployment import Deployment
+from libs.replay.job import Job, Rebuilt
+from libs.replay.plan import Plan, make_plan
+from libs.replay.swap import roll_back
+from libs.replay.targets import PROJECTIONS, Rebuildable, Target
+from libs.tally.errors import NotFound
+from libs.views.function_loading import load_functions
+from services.cli.command_decorator import Execute, command, command_group
+from services.cli.commands.verify import differences_text, figures_text
+from services.cli.contest_lookup import named, titles_by_key
+from services.cli.operator_actions import record_action
+from services.cli.render import Block, Rows
+
+MOST_SHOWN: Final = 30
+
+app = command_group("Rebuild views from the log while voting and reading continue.")
+
+Projections = Annotated[
+    list[Rebuildable] | None,
+    typer.Option("--projection", help="Projection to rebuild; repeatable. Default: all."),
+]
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option("--partition", min=0, help="Only this partition of one projection; repeatable. Default: all."),
+]
+Outdated = Annotated[
+    bool, typer.Option("--outdated", help="Only projections whose stored layout is not this version's.")
+]
+Accept = Annotated[
+    bool,
+    typer.Option(
+        "--accept-differences",
+        help="Swap even if the catalogue or purchases differ, or accepted votes might no longer count.",
+    ),
+]
+
+
+def _targets(
+    deployment: Deployment, projections: Sequence[Rebuildable] | None, partitions: Sequence[int] | None = None
+) -> list[Target]:
+    """Return the targets. Raises `BadParameter` for partitions that the projection lacks, or of several."""
+    targets = [Target(name, partitions or None) for name in projections or PROJECTIONS]
+    for partition in partitions or ():
+        if len(targets) > 1:
+            raise typer.BadParameter("Name one --projection.", param_hint="--partition")
+        if partition not in targets[0].row.topic(deployment).numbers:
+            raise typer.BadParameter(
+                f"{targets[0].projection} have no partition {partition}.", param_hint="--partition"
+            )
+    return targets
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilds:
+    """Results of replays whose generation is to become the live one."""
+
+    rebuilt: list[Rebuilt]
+
+
+def _plan_text(plan: Plan) -> Iterator[Block]:
+    """Yield a row per projection, then duration and memory."""
+    yield Rows(
+        [
+            {
+                "projection": part.projection,
+                "events": part.events - part.processed,
+                "memory": _megabytes(part.memory_bytes),
+                "stored layout": part.schema,
+                "code layout": part.code_schema,
+                "resumes": "-" if part.resumes is None else f"generation {part.resumes}",
+                "live": ", ".join(map(str, part.live)),
+                "others": part.kept,
+            }
+            for part in plan.parts
+        ]
+    )
+    if not plan.parts:
+        yield "There is nothing to rebuild."
+        return
+    events = sum(part.events - part.processed for part in plan.parts)
+    yield f"{events:,} events, about {plan.seconds:,.0f} s at {plan.events_per_s:,.0f} per second."
+    free = _megabytes(plan.free_bytes)
+    yield f"Memory: {_megabytes(plan.memory_bytes)} more until the former views are dropped; {free} are free."
+    if plan.fits:
+        yield f"`tally replay run {_options(plan)}--execute` runs it; voting and reading continue."
+    else:
+        yield (
+            "There is not enough memory. Drop other generations (`tally replay drop`), or give Valkey more memory."
+        )
+
+
+def _options(plan: Plan) -> str:
+    """Return the options that select the planned projections and partitions."""
+    projections = "".join(f"--projection {part.projection} " for part in plan.parts)
+    if len(plan.parts) == len(PROJECTIONS):
+        projections = ""
+    return projections + "".join(f"--partition {number} " for number in plan.parts[0].partitions or ())
+
+
+@app.command()
+@command(text=_plan_text, is_fine=lambda plan: plan.fits)
+async def plan(
+    deployment: Deployment,
+    projection: Projections = None,
+    partition: Partitions = None,
+    outdated: Outdated = False,
+) -> Plan:
+    """Estimate a replay's events, duration and memory. Nothing is changed."""
+    return await make_plan(deployment, _targets(deployment, projection, partition), outdated=outdated)
+
+
+def _run_text(result: Plan | Rebuilds) -> Iterator[Block]:
+    if isinstance(result, Plan):
+        yield from _plan_text(result)
+        return
+    for one in result.rebuilt:
+        yield from rebuilt_text(one)
+
+
+def _is_fine(result: Plan | Rebuilds) -> bool:
+    return result.fits if isinstance(result, Plan) else all(one.swapped for one in result.rebuilt)
+
+
+@app.command()
+@command(text=_run_text, is_fine=_is_fine)
+async def run(
+    deployment: Deployment,
+    projection: Projections = None,
+    partition: Partitions = None,
+    outdated: Outdated = False,
+    accept: Accept = False,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions processed in parallel.")] = 16,
+    execute: Execute = False,
+) -> Plan | Rebuilds:
+    """Rebuild views as a new generation (copy), verify it, and swap it in for readers.
+
+    Rebuilds all contests of the partitions. Run it again to resume after an interruption. The former generation is
+    kept up to date, so `tally replay rollback` restores it at once. Every batch is therefore processed twice until
+    `tally replay drop`, the next replay, or the end of a day.
+    """
+    planned = await make_plan(deployment, _targets(deployment, projection, partition), outdated=outdated)
+    if not execute or not planned.fits or not planned.parts:
+        return planned
+    done: list[Rebuilt] = []
+    for part in planned.parts:
+        await record_action(deployment, "views rebuilt", projection=part.projection, accept_differences=accept)
+        job = Job(deployment, Target(part.projection, part.partitions), parallel=parallel)
+        done.append(await with_titles(deployment, await job.run(accept=accept)))
+        if part is not planned.parts[-1]:
+            deployment.progress.note(_line(done[-1]))
+    return Rebuilds(done)
+
+
+async def with_titles(deployment: Deployment, done: Rebuilt) -> Rebuilt:
+    """Add the titles of the contests that change or differ."""
+    done.verified.titles = await titles_by_key(deployment, done.verified.contests)
+    if done.verified.report is not None:
+        done.verified.report.titles = done.verified.titles
+    return done
+
+
+def _line(done: Rebuilt) -> str:
+    """Return the result of a replay in one line."""
+    resumed = ", resumed" if done.resumed else ""
+    return (
+        f"{done.projection}: generation {done.generation}{resumed}: {done.events:,} events in "
+        f"{done.seconds:.1f} s ({done.events_per_s:,.0f} per second)."
+    )
+
+
+def rebuilt_text(done: Rebuilt) -> Iterator[Block]:
+    """Yield the result of a replay: events, differences, and the generation that readers see."""
+    yield _line(done)
+    report = done.verified.report
+    if report is not None:
+        yield from figures_text(report)
+        yield from differences_text(report)
+    for one in done.verified.differences[:MOST_SHOWN]:
+        yield f"differs from the current view: partition {one.partition} {one.key} {one.field}"
+    for change in done.verified.changes[:MOST_SHOWN]:
+        titles = done.verified.titles
+        contest = named(change.contest, titles.get(change.contest, ""))
+        participant = named(change.participant, titles.get(change.participant, "")) or "total"
+        yield (
+            f"changes: contest {contest}, {participant}: "
+            f"{change.before.count:,} -> {change.after.count:,} votes, "
+            f"{change.before.unique:,} -> {change.after.unique:,} voters"
+        )
+    if done.swapped:
+        yield f"Readers see generation {done.generation}. `tally replay rollback` restores the former one."
+    elif report is not None and report.equal:
+        where = ", ".join(map(str, sorted({one.partition for one in done.verified.differences})))
+        yield (
+            "It equals the log, but was built with other fences (records that settle earlier votes) than the "
+            f"current view, since one was in quarantine: partition {where}. Accepted votes might no longer count, "
+            "so it was not swapped in. --accept-differences swaps it in, and voting there resumes after a new "
+            "fence; `tally replay drop` deletes it."
+        )
+    elif report is not None:
+        yield "It does not equal the log and was not swapped in. `tally replay drop` deletes it."
+    else:
+        yield (
+            "It differs from the current view and was not swapped in: --accept-differences swaps it in, "
+            "`tally replay drop` deletes it."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The generation taken back, and the number of partitions in which readers see the former one."""
+
+    projection: Rebuildable
+    generation: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    rolled_back: list[Restored]
+    executed: bool
+
+
+def _rolled_back(result: Rollback) -> Iterator[Block]:
+    for one in result.rolled_back:
+        yield f"{one.projection}: generation {one.generation} in {one.partitions} partitions"
+    if not result.rolled_back:
+        yield "There is nothing to roll back."
+    elif result.executed:
+        yield "Readers see the former generations."
+    else:
+        yield "Run again with --execute to restore the former generations."
+
+
+@app.command()
+@command(text=_rolled_back)
+async def rollback(
+    deployment: Deployment, projection: Projections = None, accept: Accept = False, execute: Execute = False
+) -> Rollback:
+    """Swap the former views back in, undoing the latest replay. Exit code 0 if there is nothing to roll back."""
+    await load_functions(deployment.valkey)
+    undone = []
+    for target in _targets(deployment, projection):
+        if execute:
+            await record_action(
+                deployment, "replay rolled back", projection=target.projection, accept_differences=accept
+            )
+        number, swaps = await roll_back(target.row.generations(deployment), execute=execute, accept=accept)
+        if number is not None:
+            undone.append(Restored(target.projection, number, swaps))
+    return Rollback(undone, execute)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation of one partition."""
+
+    projection: Rebuildable
+    partition: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Dropped generations, and the number of their keys."""
+
+    dropped: list[Generation]
+    keys: int
+    executed: bool
+
+
+def _dropped(result: Dropped) -> Iterator[Block]:
+    for name, number in sorted({(str(one.projection), one.generation) for one in result.dropped}):
+        yield f"{name}: generation {number}"
+    if not result.dropped and not result.keys:
+        yield "There is nothing to drop."
+    else:
+        yield f"Dropped: {result.keys:,} keys." if result.executed else "Run again with --execute to drop them."
+
+
+@app.command()
+@command(text=_dropped)
+async def drop(
+    deployment: Deployment,
+    projection: Projections = None,
+    generation: Annotated[
+        int | None, typer.Option("--generation", help="Number of the generation, from `tally status`.")
+    ] = None,
+    execute: Execute = False,
+) -> Dropped:
+    """Delete generations that readers do not use: all of them, or the given one. This frees their memory."""
+    await load_functions(deployment.valkey)
+    dropped, keys = [], 0
+    for target in _targets(deployment, projection):
+        if execute:
+            await record_action(
+                deployment, "generations dropped", projection=target.projection, generation=generation
+            )
+        generations = target.row.generations(deployment)
+        for partition, found in (await generations.read_all()).items():
+            for number in found.others:
+                if generation in (None, number):
+                    dropped.append(Generation(target.projection, partition, number))
+                    if execute:
+                        await generations.drop(partition, number)
+        keys += await generations.sweep() if execute else 0
+    if generation is not None and not dropped:
+        raise NotFound(f"No generation {generation} can be dropped: it does not exist, or readers use it.")
+    return Dropped(dropped, keys, execute)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1_000_000:,.1f} MB"
