@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from prometheus_client import Histogram
 from prometheus_client.exposition import choose_encoder
@@ -14,6 +15,10 @@ from libs.metrics.definitions import HTTP_REQUEST_SECONDS, REGISTRY
 from libs.web.cached_value import OncePerSecond
 from libs.web.errors import METHODS, Scope
 
+OPEN_METRICS: Final = "application/openmetrics-text"
+FORMATS: Final = {is_open: choose_encoder(OPEN_METRICS if is_open else "") for is_open in (True, False)}
+"""OpenMetrics and Prometheus's text format, each in one version: a body is cached for each."""
+
 MetricRefresher = Callable[[], Awaitable[None]]
 """Updates metrics that are measured on demand. It raises nothing, and takes at most two seconds."""
 
@@ -24,17 +29,18 @@ def metrics_route(metric_refreshers: Iterable[MetricRefresher] = ()) -> Route:
     Metrics are refreshed at most once a second.
     """
     refreshers = list(metric_refreshers)
-    latest: dict[str, OncePerSecond[bytes]] = {}
+
+    async def measure(is_open: bool) -> bytes:
+        await asyncio.gather(*(refresh() for refresh in refreshers))
+        return await asyncio.to_thread(FORMATS[is_open][0], REGISTRY)
+
+    latest = {is_open: OncePerSecond(partial(measure, is_open)) for is_open in FORMATS}
 
     async def metrics(request: Request) -> Response:
-        encode, media_type = choose_encoder(",".join(request.headers.getlist("accept")))
-
-        async def measure() -> bytes:
-            await asyncio.gather(*(refresh() for refresh in refreshers))
-            return await asyncio.to_thread(encode, REGISTRY)
-
-        body = await latest.setdefault(media_type, OncePerSecond(measure)).get()
-        return Response(body, headers={"Cache-Control": "no-store"}, media_type=media_type)
+        accepted = ",".join(request.headers.getlist("accept")).split(",")
+        is_open = any(media_type.partition(";")[0].strip() == OPEN_METRICS for media_type in accepted)
+        body = await latest[is_open].get()
+        return Response(body, headers={"Cache-Control": "no-store"}, media_type=FORMATS[is_open][1])
 
     return Route("/metrics", metrics)
 

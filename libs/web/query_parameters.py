@@ -1,8 +1,8 @@
-"""Rejects query parameters that a route does not have: a misspelled one would otherwise have no effect."""
+"""Query parameters: those that a route does not have are refused, as a misspelled one would have no effect."""
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import parse_qsl
 
 from libs.contracts.validation import Problem, ValidationFailed
@@ -12,10 +12,26 @@ if TYPE_CHECKING:  # the projector serves HTTP without FastAPI
     from fastapi.routing import APIRoute
 
 MOST_CACHED: Final = 1_000
+MOST_CACHED_BYTES: Final = 512
+"""Number and size of queries that are cached: callers choose them, up to the limit of a request's headers."""
 CACHED: Final = "query_parameter_names"
 """Attribute of a route with its parameters' names."""
 SHOWN: Final = 100
 """Characters of a name in an error."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def cached_by_query(parse: Callable[Concatenate[bytes, P], T]) -> Callable[Concatenate[bytes, P], T]:
+    """Cache what `parse` returns for short queries."""
+    cached: Any = lru_cache(maxsize=MOST_CACHED)(parse)
+
+    def parsed(query: bytes, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        found: T = (cached if len(query) <= MOST_CACHED_BYTES else parse)(query, *args, **kwargs)
+        return found
+
+    return parsed
 
 
 def refuse_unknown_parameters(scope: MutableMapping[str, Any]) -> None:
@@ -33,7 +49,7 @@ def refuse_unknown_parameters(scope: MutableMapping[str, Any]) -> None:
         )
 
 
-@lru_cache(maxsize=MOST_CACHED)
+@cached_by_query
 def _unknown(query: bytes, known: frozenset[str]) -> tuple[str, ...]:
     given = dict.fromkeys(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     return tuple(name[:SHOWN] for name in given if name not in known)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import OrderedDict
-from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 from weakref import WeakValueDictionary
@@ -14,6 +13,7 @@ from libs.tally.contest import MILLION, Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.etags import not_modified
+from libs.web.query_parameters import cached_by_query
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Answer
 from services.query.errors import ResultsHidden
@@ -125,7 +125,7 @@ def _holds(made: Made, present: Snapshot, at: float) -> bool:
     return same and at < made.until
 
 
-@lru_cache(maxsize=1024)
+@cached_by_query
 def parse(query: bytes) -> Asked:
     """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)

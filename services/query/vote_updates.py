@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
@@ -15,6 +15,7 @@ from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.etags import not_modified
+from libs.web.query_parameters import cached_by_query
 from libs.web.server.direct_routes import DirectCycle
 from services.query.contest_sums import NO_POSITIONS
 from services.query.counts_snapshot import Snapshot
@@ -121,7 +122,7 @@ def _response(headers: Headers, asked: Asked, snapshot: Snapshot) -> tuple[int, 
     return 200, answer.headers, answer.body
 
 
-@lru_cache(maxsize=1024)
+@cached_by_query
 def parse(query: bytes, end: int) -> Asked:
     """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name.
 
