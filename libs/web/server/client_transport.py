@@ -1,4 +1,4 @@
-"""The transport of an HTTP connection, which closes in two steps, so that clients can read the last response."""
+"""The transport to an HTTP client, which closes in two steps, so that clients can read the last response."""
 
 import asyncio
 from typing import Any, Final, Protocol
@@ -9,8 +9,8 @@ CONTINUE: Final = b"HTTP/1.1 100 "
 class ClosingProtocol(Protocol):
     """The part of the HTTP protocol that its transport calls."""
 
-    def may_close(self) -> bool:
-        """Return whether the connection may be closed now; otherwise the protocol closes it later."""
+    def close_requested(self) -> None:
+        """Close the connection with `finish`, `close_now` or `abort`, at once or later."""
 
     def pause(self) -> None: ...
 
@@ -31,6 +31,8 @@ class ClientTransport(asyncio.Transport):
         self._protocol: ClosingProtocol | None = protocol
         self._inner = inner
         self._is_ending = False
+        self._is_paused = False
+        self._is_holding = False
         self._head = b""
         """The head of a response, not sent yet."""
 
@@ -57,38 +59,56 @@ class ClientTransport(asyncio.Transport):
         if head and not self._inner.is_closing():
             self._inner.write(head)
 
-    def end(self) -> None:
+    def close(self) -> None:
+        """Let the protocol close: called by uvicorn, which does not know whether the client is still sending."""
+        if self._protocol is not None:
+            self._protocol.close_requested()
+
+    def finish(self) -> None:
         """Close the sending side; received data is still read."""
         self._send_head()
-        self._is_ending = True
+        self._is_ending, self._is_holding = True, False
         self._inner.resume_reading()
         self._inner.write_eof()
 
-    def close(self) -> None:
-        if self._protocol is None or self._protocol.may_close():
-            self._send_head()
-            self._inner.close()
-
-    def release(self) -> None:
-        """Break the reference cycle of a lost connection: the garbage collector runs rarely."""
-        self._protocol = None
+    def close_now(self) -> None:
+        """Close both sides once all that is written was sent."""
+        self._send_head()
+        self._inner.close()
 
     def abort(self) -> None:
         self._is_ending, self._head = True, b""
         self._inner.abort()
 
+    def release(self) -> None:
+        """Break the reference cycle of a lost connection: the garbage collector runs rarely."""
+        self._protocol = None
+
     def is_closing(self) -> bool:
         return self._is_ending or self._inner.is_closing()
 
     def pause_reading(self) -> None:
+        self._is_paused = True
         if self._protocol is not None:
             self._protocol.pause()
         self._inner.pause_reading()
 
     def resume_reading(self) -> None:
+        self._is_paused = False
         if self._protocol is not None:
             self._protocol.resume()
-        self._inner.resume_reading()
+        if not self._is_holding:
+            self._inner.resume_reading()
+
+    def hold(self) -> None:
+        """Read no more before `read_on`, whatever else resumes reading."""
+        self._is_holding = True
+        self._inner.pause_reading()
+
+    def read_on(self) -> None:
+        self._is_holding = False
+        if not self._is_paused and not self._inner.is_closing():
+            self._inner.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._inner.get_extra_info(name, default)

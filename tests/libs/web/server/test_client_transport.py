@@ -44,7 +44,7 @@ def inner() -> Inner:
 
 @pytest.fixture
 def transport(inner: Inner) -> ClientTransport:
-    protocol: Any = SimpleNamespace(may_close=lambda: True)
+    protocol: Any = SimpleNamespace()
     return ClientTransport(protocol, inner)
 
 
@@ -84,11 +84,11 @@ async def test_an_interim_response_is_sent_at_once(transport: ClientTransport, i
 
 async def test_a_head_comes_before_the_end_and_the_close(transport: ClientTransport, inner: Inner) -> None:
     transport.write(HEAD)
-    transport.end()
+    transport.finish()
     assert inner.writes == [HEAD, b"END"]
     closing = ClientTransport(transport._protocol, inner)  # type: ignore[arg-type]
     closing.write(HEAD)
-    closing.close()
+    closing.close_now()
     await asyncio.sleep(0)
     assert inner.writes == [HEAD, b"END", HEAD]
 
