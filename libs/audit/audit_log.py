@@ -220,9 +220,11 @@ def _subject(event: Audited) -> dict[str, str]:
             return {"resource": "contests", "key": event.contest}
         case KeyIssued():
             permissions = ",".join(event.permissions)
-            return {"key_id": event.key_id, "permissions": permissions, "name": event.rules.name}
+            parent = {"parent": event.ancestors[-1].key_id} if event.ancestors else {}
+            return {"key_id": event.key_id, "permissions": permissions, "name": event.rules.name} | parent
         case KeyRevoked():
-            return {"key_id": event.key_id}
+            kept = {"descendants": "kept"} if event.keeps_descendants else {}
+            return {"key_id": event.key_id} | kept
         case OperatorActed():
             return event.arguments
         case VoteRemoved():

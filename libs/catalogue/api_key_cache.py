@@ -6,7 +6,7 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from libs.catalogue.api_keys import KeyReader
 from libs.concurrency.keyed_tasks import KeyedTasks
-from libs.contracts.catalogue_events import KeyRow, KeyRows
+from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRows
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
 
@@ -38,6 +38,7 @@ class ApiKey:
     rate: int | None = None
     expires: int | None = None
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    ancestors: tuple[KeyAncestor, ...] = ()
 
 
 class UseRecorder(Protocol):
@@ -74,25 +75,33 @@ class ApiKeyCache:
     async def find(self, token: str) -> ApiKey | None:
         """Return the key for `token`; if it is not cached, after a refresh that starts later than this call.
 
-        Concurrent callers share a refresh, at most one per `NEW_KEY_S`. Raises `ViewsUnavailable` if the key was
-        not found and a partition cannot be read.
+        Concurrent callers share a refresh, at most one per `NEW_KEY_S`. A wrong text waits for it whether or not
+        its key id exists, so the time tells nothing. Raises `ViewsUnavailable` if the key was not found and a
+        partition cannot be read.
         """
-        match = _TOKEN.fullmatch(token)
-        if match is not None:
-            await self.find_id(match[1])
-        return self.get(token)
+        if _TOKEN.fullmatch(token) is None:
+            return None
+        return await self._found(lambda: self.get(token))
 
     async def find_id(self, key_id: str) -> ApiKey | None:
         """Return the key with this id, as `find` does; the caller has authenticated its holder in another way."""
-        if key_id not in self._keys:
-            if self._early_refresh is None:
-                self._early_refresh = asyncio.create_task(self._refresh_early())
-            try:
-                await asyncio.shield(self._early_refresh)
-            except ViewsUnavailable:
-                if key_id not in self._keys:
-                    raise
-        return self._keys.get(key_id)
+        return await self._found(lambda: self._keys.get(key_id))
+
+    async def _found(self, get: Callable[[], ApiKey | None]) -> ApiKey | None:
+        """Return what `get` finds, now or after the next early refresh."""
+        key = get()
+        if key is not None:
+            return key
+        if self._early_refresh is None:
+            self._early_refresh = asyncio.create_task(self._refresh_early())
+        try:
+            await asyncio.shield(self._early_refresh)
+        except ViewsUnavailable:
+            key = get()
+            if key is None:
+                raise
+            return key
+        return get()
 
     def mark_used(self, key_id: str) -> None:
         self._used.add(key_id)
@@ -186,4 +195,5 @@ def _key_of(row: KeyRow) -> ApiKey:
         rules.rate,
         rules.expires,
         tuple(map(ip_network, rules.networks)),
+        row.ancestors,
     )

@@ -14,6 +14,7 @@ from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue_events import (
     ACCOUNT_PATTERN,
     NO_RULES,
+    KeyAncestor,
     KeyIssued,
     KeyRevoked,
     KeyRow,
@@ -62,12 +63,13 @@ async def issue_key(
     permissions: Iterable[str],
     rules: KeyRules = NO_RULES,
     request: WriteRequest | None = None,
+    ancestors: tuple[KeyAncestor, ...] = (),
 ) -> IssuedKey:
-    """Issue a key of 256 random bits; the first key creates its account.
+    """Issue a key of 256 random bits under a random id; the first key creates its account.
 
-    A repeated `request` issues no second key: the text returned for it is that of no key. Raises
-    `ValidationFailed` for an invalid name, permission or rule, `IdempotencyKeyReused`, and the errors of
-    `CommandWriter.record`.
+    A repeated `request` issues no second key: what is returned for it is no key, and the first one is that whose
+    `command_id` is the request's. Raises `ValidationFailed` for an invalid name, permission or rule,
+    `IdempotencyKeyReused`, `UnknownKey` if the parent has been revoked, and the errors of `CommandWriter.record`.
     """
     rules, granted = checked_key(permissions, rules, writer.now())
     if re.fullmatch(ACCOUNT_PATTERN.rstrip("$"), account) is None:
@@ -75,7 +77,7 @@ async def issue_key(
             [Problem("/account", "must be 1 to 64 of [A-Za-z0-9_.-] and start with a letter or digit")]
         )
     request = request or WriteRequest.once()
-    key_id = key_id_of(request)
+    key_id = secrets.token_hex(8)
     api_key = f"tk_{key_id}_{secrets.token_urlsafe(32)}"
     outcome = await writer.record(
         KeyIssued(
@@ -87,16 +89,14 @@ async def issue_key(
             sha256=digest_of(api_key),
             permissions=granted,
             rules=rules,
+            ancestors=ancestors,
         )
     )
     if outcome.content != request.content:
         raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
+    if outcome.kind is not OutcomeKind.OK:
+        raise UnknownKey("The key that makes this one has been revoked.")
     return IssuedKey(key_id, api_key, account)
-
-
-def key_id_of(request: WriteRequest) -> str:
-    """Return the id of the key that this request issues; repeated requests have the same."""
-    return hashlib.sha256(f"key\0{request.command_id}".encode()).hexdigest()[:16]
 
 
 def digest_of(api_key: str) -> str:
@@ -141,15 +141,22 @@ async def find_key(views: KeyReader, key_id: str) -> KeyRow:
     return row
 
 
-async def revoke_key(writer: CommandWriter, views: KeyReader, key_id: str) -> None:
-    """Revoke a key. Raises `UnknownKey`, and the errors of `CommandWriter.record`."""
-    row = await find_key(views, key_id)
-    request = WriteRequest.once()
+async def revoke_key(writer: CommandWriter, row: KeyRow, keeps_descendants: bool = False) -> None:
+    """Revoke a key, with all that descend from it unless `keeps_descendants`.
+
+    Raises `UnknownKey`, and the errors of `CommandWriter.record`.
+    """
     outcome = await writer.record(
-        KeyRevoked(account=row.account, command_id=request.command_id, at=writer.now(), key_id=key_id)
+        KeyRevoked(
+            account=row.account,
+            command_id=WriteRequest.once().command_id,
+            at=writer.now(),
+            key_id=row.key_id,
+            keeps_descendants=keeps_descendants,
+        )
     )
     if outcome.kind is not OutcomeKind.OK:
-        raise UnknownKey(f"Key {key_id} not found.")
+        raise UnknownKey(f"Key {row.key_id} not found.")
 
 
 def _checked(rules: KeyRules, now: int, others: Iterable[Problem]) -> KeyRules:

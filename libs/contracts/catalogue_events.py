@@ -152,20 +152,34 @@ class KeyRules:
 NO_RULES: Final = KeyRules()
 
 
+@dataclass(frozen=True, slots=True)
+class KeyAncestor:
+    """A key with whose rate another one, which it made or whose maker it made, is limited; it may be revoked."""
+
+    key_id: Key
+    rate: int | None
+    """As in `KeyRules`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyIssued(Command):
-    """A new API key; only the key's SHA-256 (hex) is stored."""
+    """A new API key: only the key's SHA-256 (hex) is stored. Rejected if its parent is no key of the account."""
 
     key_id: Key
     sha256: str
     permissions: tuple[str, ...]
     rules: KeyRules = NO_RULES
+    ancestors: tuple[KeyAncestor, ...] = ()
+    """The keys that it descends from: its parent, which made it, is the last. Empty if an operator made it."""
     type: Literal["KeyIssued"] = "KeyIssued"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRevoked(Command):
+    """Revokes a key and, unless `keeps_descendants`, all that descend from it."""
+
     key_id: Key
+    keeps_descendants: bool = False
     type: Literal["KeyRevoked"] = "KeyRevoked"
 
 
@@ -284,6 +298,17 @@ class KeyRow:
     permissions: tuple[str, ...]
     issued: int
     rules: KeyRules = NO_RULES
+    ancestors: tuple[KeyAncestor, ...] = ()
+    command_id: str = ""
+    """The command that issued it."""
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the key that made it; None if an operator did."""
+        return self.ancestors[-1].key_id if self.ancestors else None
+
+    def descends_from(self, key_id: str) -> bool:
+        return any(ancestor.key_id == key_id for ancestor in self.ancestors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
     ContestRecords,
+    KeyAncestor,
     KeyIssued,
     KeyRevoked,
     KeyRow,
@@ -275,10 +276,11 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
                 event.key_id,
                 event.sha256,
                 list(event.permissions),
-                _rules(event.rules),
+                _rules(event.rules, event.ancestors),
+                [ancestor.key_id for ancestor in event.ancestors],
             ]
         case KeyRevoked():
-            return [event.type, *head, event.key_id]
+            return [event.type, *head, event.key_id, int(event.keeps_descendants)]
     assert_never(event)
 
 
@@ -319,12 +321,14 @@ def _outcome(packed: bytes) -> Outcome:
 
 
 def _key_row(key_id: bytes, packed: bytes) -> KeyRow:
-    account, sha256, permissions, issued, rules = msgpack.unpackb(packed)
-    name, expires, networks, rate = orjson.loads(rules)
+    account, sha256, permissions, issued, rules, ids, command_id = msgpack.unpackb(packed)
+    name, expires, networks, rate, rates = orjson.loads(rules)
     bounds = KeyRules(name, expires, tuple(networks), rate)
-    return KeyRow(account, key_id.decode(), sha256, tuple(permissions), issued, bounds)
+    ancestors = tuple(map(KeyAncestor, ids, rates))
+    return KeyRow(account, key_id.decode(), sha256, tuple(permissions), issued, bounds, ancestors, command_id)
 
 
-def _rules(rules: KeyRules) -> str:
-    """Encode the rules as JSON, opaque to Lua, whose lists cannot contain nil."""
-    return orjson.dumps([rules.name, rules.expires, rules.networks, rules.rate]).decode()
+def _rules(rules: KeyRules, ancestors: Sequence[KeyAncestor]) -> str:
+    """Encode the rules and the ancestors' rates as JSON, opaque to Lua, whose lists cannot contain nil."""
+    rates = [ancestor.rate for ancestor in ancestors]
+    return orjson.dumps([rules.name, rules.expires, rules.networks, rules.rate, rates]).decode()

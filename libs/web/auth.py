@@ -1,7 +1,7 @@
 """Authentication and permissions of callers, for the current and the legacy API."""
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from libs.contracts.actors import CURRENT
@@ -10,7 +10,7 @@ from libs.tally.events import Actor
 from libs.web.client_address import Network, Proxies
 from libs.web.errors import Forbidden, Scope, Unauthorized
 from libs.web.query_parameters import refuse_unknown_parameters
-from libs.web.rate_limits import limits_of
+from libs.web.rate_limits import Rated, limits_of
 from libs.web.sessions import COOKIE, Sessions
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -29,6 +29,10 @@ class ApiKey(Protocol):
     def permissions(self) -> frozenset[str]: ...
     @property
     def rate(self) -> int | None: ...
+    @property
+    def ancestors(self) -> Sequence[Rated]:
+        """The keys that this one descends from: its parent is the last."""
+
     @property
     def expires(self) -> int | None:
         """Microseconds since 1970 UTC."""

@@ -1,5 +1,8 @@
 """Rate limits: requests per key, requests without a key per address, and failed attempts per address.
 
+Every request counts towards its key, or, if no key was authenticated, towards its address, whatever it sends. A
+request of a key also counts towards each key that it descends from, so a key gains no rate by making others.
+
 Requests are counted in windows of `WINDOW_S`. A process counts in memory and adds its count to counters shared by
 all processes in the background, a tenth of a quota at a time; only a request near its limit waits for the shared
 count. A caller far below its limit costs no round trip, and exceeds its quota by at most a tenth per process.
@@ -9,7 +12,7 @@ While the shared counters are unavailable, each process uses its own.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -29,8 +32,8 @@ AWAY_S: Final = 5.0
 """Seconds without requests to the shared counters after a failure or timeout."""
 LOGGED_APART_S: Final = 60.0
 NEVER_LIMITED: Final = ("/livez", "/readyz", "/metrics")
-KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc")
-"""Prefixes of paths that, like `/`, need no key: credentials are ignored there."""
+KEYLESS: Final = ("/public", "/media", "/dashboard", "/docs", "/redoc", "/openapi.json", "/asyncapi")
+"""Prefixes of paths that, like `/`, need no key: requests are counted by address before they are served."""
 
 REFUSED: Final = HTTP_REFUSALS.labels("rate")
 
@@ -40,16 +43,23 @@ logger = logging.getLogger(__name__)
 class SharedCounts(Protocol):
     """Counters shared by all processes."""
 
-    async def add(self, name: str, window: int, count: int, kept_s: int) -> int: ...
+    async def add(self, name: str, window: int, count: int, kept_s: int) -> int:
+        """Add to a counter and return its value. Raises a `TallyError` while it is unavailable."""
 
 
-class LimitedKey(Protocol):
+class Rated(Protocol):
     """An API key's limit: `rate` in requests per second, None for the setting's, 0 for no limit."""
 
     @property
     def key_id(self) -> str: ...
     @property
     def rate(self) -> int | None: ...
+
+
+class LimitedKey(Rated, Protocol):
+    @property
+    def ancestors(self) -> Sequence[Rated]:
+        """The keys that this one descends from, also revoked ones."""
 
 
 @dataclass(slots=True)
@@ -106,28 +116,37 @@ class RateLimits:
 
         Raises `RateLimited`.
         """
-        usage = self._of_key(key)
-        if usage is None or not self._begin(scope, usage):
+        usages = self._of_key(scope, key)
+        if not usages or not self._begin(scope, usages):
             return True
-        return self._take(usage) or self._give_back(scope)
+        return self._take(usages) or self._give_back(scope)
 
     async def charge_key(self, scope: Scope, key: LimitedKey) -> None:
-        """Count a request of a key, once. Raises `RateLimited`."""
-        usage = self._of_key(key)
-        if usage is not None and self._begin(scope, usage):
-            await self._charge(usage)
+        """Count a request of an authenticated key, once. Raises `RateLimited`."""
+        usages = self._of_key(scope, key)
+        if usages and self._begin(scope, usages):
+            await self._charge(usages)
 
     async def charge_keyless(self, scope: Scope) -> None:
-        """Count a request by address, unless it has credentials and the path needs them. Raises `RateLimited`."""
+        """Count a request by address before it is served, unless it may have a key. Raises `RateLimited`."""
         path = scope["path"]
-        is_keyless = path == "/" or path.startswith(KEYLESS)
-        if path.startswith(NEVER_LIMITED) or (not is_keyless and _has_credentials(scope)):
+        if path == "/" or path.startswith(KEYLESS) or not _has_credentials(scope):
+            await self.charge_unauthenticated(scope)
+
+    async def charge_unauthenticated(self, scope: Scope) -> None:
+        """Count a request by address, once, unless a key was authenticated or a failed attempt was counted.
+
+        Call it before the effect of a request that needs no key; the middleware calls it before every response.
+        Raises `RateLimited`.
+        """
+        state = scope["state"]
+        if scope["path"] in NEVER_LIMITED or state.get("has_key") or state.get("rate") is not None:
             return
         usage = self._usage("address", self._proxies.network(scope), self._settings.rate_per_address)
-        if usage is None or not self._begin(scope, usage):
+        if usage is None or not self._begin(scope, [usage]):
             return
         try:
-            await self._charge(usage)
+            await self._charge([usage])
         except RateLimited:
             self._hint(scope)
             raise
@@ -137,22 +156,30 @@ class RateLimits:
         usage = self._of_failures(scope)
         if usage is not None and usage.total >= usage.quota:
             scope["state"]["rate"] = usage
-            raise self._refusal(usage)
+            raise self._refused(usage)
 
     async def charge_failure(self, scope: Scope) -> None:
         """Count a wrong key. Raises `RateLimited` after too many."""
         usage = self._of_failures(scope)
         if usage is not None:
             scope["state"]["rate"] = usage
-            await self._charge(usage)
+            await self._charge([usage])
 
     def headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """Return the rate-limit headers of the response; empty if the request was not counted."""
         usage: Usage | None = scope["state"].get("rate")
         return [] if usage is None else usage.headers(self.clock())
 
-    def _of_key(self, key: LimitedKey) -> Usage | None:
-        return self._usage("key", key.key_id, self._settings.rate_per_key if key.rate is None else key.rate)
+    def _of_key(self, scope: Scope, key: LimitedKey) -> list[Usage]:
+        """Return the usages that a request of a key counts towards: its own, and those of its ancestors."""
+        scope["state"]["has_key"] = True
+        usages = []
+        for rated in (key, *key.ancestors):
+            rate = self._settings.rate_per_key if rated.rate is None else rated.rate
+            usage = self._usage("key", rated.key_id, rate)
+            if usage is not None:
+                usages.append(usage)
+        return usages
 
     def _of_failures(self, scope: Scope) -> Usage | None:
         return self._usage("failures", self._proxies.network(scope), self._settings.rate_failures_per_address)
@@ -170,13 +197,13 @@ class RateLimits:
             usage = self._usages[name] = Usage(kind, name, window, rate * WINDOW_S)
         return usage
 
-    def _begin(self, scope: Scope, usage: Usage) -> bool:
-        """Return False if the request was counted before."""
+    def _begin(self, scope: Scope, usages: Sequence[Usage]) -> bool:
+        """Return False if the request was counted before. The response shows the usage with the least left."""
         state = scope["state"]
         earlier: Usage | None = state.get("rate")
-        if earlier is not None and earlier.kind == usage.kind:
+        if earlier is not None and earlier.kind == usages[0].kind:
             return False
-        state["rate"] = usage
+        state["rate"] = usages[0] if len(usages) == 1 else min(usages, key=lambda usage: usage.quota - usage.total)
         return True
 
     @staticmethod
@@ -184,51 +211,58 @@ class RateLimits:
         del scope["state"]["rate"]
         return False
 
-    def _take(self, usage: Usage) -> bool:
-        """Count in memory; False near the limit."""
-        if usage.total >= usage.quota:
-            raise self._refusal(usage)
-        if self._reads_shared and usage.total + 1 > NEAR * usage.quota:
+    def _take(self, usages: Sequence[Usage]) -> bool:
+        """Count in memory, towards all or none; False near a limit. Raises `RateLimited`."""
+        is_near = False
+        for usage in usages:
+            if usage.total >= usage.quota:
+                raise self._refused(usage)
+            is_near = is_near or usage.total + 1 > NEAR * usage.quota
+        if is_near and self._reads_shared:
             return False
-        usage.own += 1
-        if self._reads_shared and usage.own >= STEP * usage.quota:
-            task = asyncio.ensure_future(self._add(usage))
-            self._adding.add(task)
-            task.add_done_callback(self._adding.discard)
+        for usage in usages:
+            usage.own += 1
+            if self._reads_shared and usage.own >= STEP * usage.quota:
+                task = asyncio.ensure_future(self._add(usage, _begin_adding(usage)))
+                self._adding.add(task)
+                task.add_done_callback(self._adding.discard)
         return True
 
-    async def _charge(self, usage: Usage) -> None:
-        if self._take(usage):
+    async def _charge(self, usages: Sequence[Usage]) -> None:
+        if self._take(usages):
             return
-        usage.own += 1
-        await self._add(usage)
-        if usage.total > usage.quota:
-            raise self._refusal(usage)
+        for usage in usages:
+            usage.own += 1
+        await asyncio.gather(*(self._add(usage, _begin_adding(usage)) for usage in usages))
+        for usage in usages:
+            if usage.total > usage.quota:
+                raise self._refused(usage)
 
     @property
     def _reads_shared(self) -> bool:
         return self._shared is not None and time.monotonic() >= self._away_until
 
-    async def _add(self, usage: Usage) -> None:
-        """Add to the shared count and read it; raises nothing."""
+    async def _add(self, usage: Usage, count: int) -> None:
+        """Add the requests under way to the shared count and read it; raises nothing."""
         assert self._shared is not None
-        count, usage.own = usage.own, 0
-        usage.under_way += count
         try:
+            if not self._reads_shared:
+                raise ViewsUnavailable("The shared counters were unavailable a moment ago.")
             async with asyncio.timeout(PATIENCE_S):
                 total = await self._shared.add(usage.name, usage.window, count, 2 * WINDOW_S)
             usage.shared = max(usage.shared, total)
-        except (ViewsUnavailable, TimeoutError):
+        except (TallyError, TimeoutError):
             usage.own += count
-            self._away_until = time.monotonic() + AWAY_S
+            if self._reads_shared:
+                self._away_until = time.monotonic() + AWAY_S
         finally:
             usage.under_way -= count
 
-    def _refusal(self, usage: Usage) -> TallyError:
+    def _refused(self, usage: Usage) -> TallyError:
         """Count a refusal and return its error."""
         REFUSED.inc()
         rate = usage.quota // WINDOW_S
-        caller = "This API key" if usage.kind == "key" else "This address"
+        caller = "This API key, or one that it descends from," if usage.kind == "key" else "This address"
         unit = "failed attempts" if usage.kind == "failures" else "requests"
         return RateLimited(
             f"{caller} may make {rate} {unit} a second, {usage.quota} in {WINDOW_S} s.",
@@ -246,10 +280,24 @@ class RateLimits:
             )
 
 
+def _begin_adding(usage: Usage) -> int:
+    """Take the requests that are not yet added to the shared count; they are under way from now on."""
+    count, usage.own = usage.own, 0
+    usage.under_way += count
+    return count
+
+
 def limits_of(scope: Scope) -> RateLimits | None:
     """Return the rate limits of the process, if it has any."""
     found: RateLimits | None = scope.get("state", {}).get("rate_limits")
     return found
+
+
+async def charge_unauthenticated(scope: Scope) -> None:
+    """Count a request that needs no key before its effect. Raises `RateLimited`."""
+    limits = limits_of(scope)
+    if limits is not None:
+        await limits.charge_unauthenticated(scope)
 
 
 def _has_credentials(scope: Scope) -> bool:

@@ -190,7 +190,7 @@ async def _open_guarded(
             )
             largest = settings.image_max_bytes
             yield HttpModule(
-                rate_counts=RateCounters(valkey, settings.namespace),
+                rate_counts=RateCounters(valkey, settings.namespace, SecretRing(store, "rates")),
                 routers=[
                     # first, so that `upload_from_url` is not read as the key of an image
                     image_router(production.auth, images, image_urls, largest),

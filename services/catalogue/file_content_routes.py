@@ -20,6 +20,7 @@ from libs.web.common_parameters import TEXT, IfNoneMatch
 from libs.web.errors import Unauthorized, UnsupportedMediaType
 from libs.web.etags import etag, matches, not_modified
 from libs.web.openapi import UNCHANGED, Schema, answers, needs
+from libs.web.rate_limits import charge_unauthenticated
 from libs.web.request_parsing import stream_body
 from services.catalogue.files import Files
 from services.catalogue.openapi import BEARER
@@ -75,8 +76,8 @@ class FileAccess:
     async def admit(self, request: Request, key: str, permission: str, signature: str | None) -> Admission:
         """Admit a request with the file's signature, or with an API key of the account that has `permission`.
 
-        Raises `Unauthorized`, `Forbidden`, and `NotFound` for a wrong signature or, without a key, any other
-        query.
+        Raises `Unauthorized`, `Forbidden`, `RateLimited`, and `NotFound` for a wrong signature or, without a key,
+        any other query.
         """
         if signature is None:
             try:
@@ -87,6 +88,7 @@ class FileAccess:
                 raise
             require(caller, permission)
             return Admission(caller.account, None)
+        await charge_unauthenticated(request.scope)
         owner = await self._views.find_owner(FILES.name, key)
         stored = None if owner is None else await self._views.get(owner, FILES.name, key)
         if owner is None or stored is None or not await self._urls.admits(owner, stored, signature):

@@ -18,6 +18,10 @@ class KeyRecord(BaseModel):
         description="Networks that may use the key; none: all.", examples=[["192.0.2.0/24"]]
     )
     rate: int | None = Field(description="Requests per second; 0: no limit; null: the deployment's limit.")
+    parent: str | None = Field(
+        description="Id of the key that made it, which may be revoked; null: an operator made it. Requests count "
+        "towards the rate of the parent, too."
+    )
     created: str = Field(description="Time of creation.", json_schema_extra=TIME)
     last_used: str | None = Field(
         description="Minute of the last use, up to half a minute late; null: never, or not known.",

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Request
-from pydantic import ConfigDict, Field
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import ConfigDict, Field, WithJsonSchema
 from starlette.responses import Response
 
 from libs.catalogue.api_keys import MAX_NAME, MAX_NETWORKS, PERMISSIONS
@@ -27,6 +27,12 @@ from services.catalogue.write_requests import write_request
 
 TOKEN: Final = re.compile(r"([0-9]{1,17})\.([0-9a-f]{16})")
 KeyId = Annotated[str, Path(description="Id of the key, the part of it between the two `_`.")]
+DESCENDANTS: Final = ("revoke", "keep")
+Descendants = Annotated[
+    str,
+    Query(description="Whether the keys that descend from it are revoked, too, or kept."),
+    WithJsonSchema({"type": "string", "enum": list(DESCENDANTS)}),
+]
 
 
 class NewKey(Members):
@@ -103,7 +109,8 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
 
         The text of the key is in this response only; it is stored nowhere. So a repeated request is answered
         without it. A key can hand out only what it has itself: a permission that it lacks is refused with 403, a
-        longer time, other networks or a higher rate with 422.
+        longer time, other networks or a higher rate with 422. Requests of the new key also count towards the rate
+        of the calling key: all keys that descend from it share its rate. A key descends from at most 4 others.
         """
         form = sent.form
         expires = None if form.expires is None else microseconds(form.expires)
@@ -129,15 +136,23 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         status_code=204,
         response_class=Response,
         responses=answers(
-            "not_found", "log_unavailable", success={204: {"description": "Revoked: refused within a second."}}
+            "not_found",
+            "validation_failed",
+            "log_unavailable",
+            success={204: {"description": "Revoked: refused within a second."}},
         ),
     )
-    async def delete_key(caller: Caller, key_id: KeyId) -> Response:
+    async def delete_key(caller: Caller, key_id: KeyId, descendants: Descendants = "revoke") -> Response:
         """Revoke an API key of the account, at once and for good.
 
-        Sessions of the key end, too. A key can revoke itself.
+        All keys that descend from it (`parent`) end with it, unless `descendants` is `keep`: kept ones go on to
+        share its rate. Sessions of revoked keys end, too. A key can revoke itself, its descendants, and keys that
+        may do no more than it: one with a permission that it lacks, or with a longer time, other networks or a
+        higher rate, is refused with 403.
         """
-        await keys.revoke(caller.account, key_id)
+        if descendants not in DESCENDANTS:
+            raise ValidationFailed([Problem("", f"descendants: one of {', '.join(DESCENDANTS)}", "descendants")])
+        await keys.revoke(caller, key_id, keeps_descendants=descendants == "keep")
         return Response(status_code=204)
 
     return router
@@ -152,6 +167,7 @@ def _shown(row: KeyRow, last_used: int | None) -> dict[str, Any]:
         "expires": timestamp(rules.expires),
         "networks": rules.networks,
         "rate": rules.rate,
+        "parent": row.parent,
         "created": timestamp(row.issued),
         "last_used": timestamp(last_used),
     }

@@ -55,7 +55,7 @@ async def _open(
     try:
         async with keys.refreshing():
             yield HttpModule(
-                rate_counts=RateCounters(valkey, settings.namespace),
+                rate_counts=RateCounters(valkey, settings.namespace, SecretRing(store, "rates")),
                 routers=[
                     session_router(auth, keys, sessions, RequestKeys(valkey, settings.namespace)),
                     status_router(auth, status),

@@ -93,7 +93,7 @@ async def _open_guarded(
             open_gauges(settings, valkey, store, settings.namespace, guard.votes) as refresh_gauges,
         ):
             yield HttpModule(
-                rate_counts=RateCounters(valkey, settings.namespace),
+                rate_counts=RateCounters(valkey, settings.namespace, SecretRing(store, "rates")),
                 hot=hot_routes(voting),
                 routers=[
                     voter_router(auth, VoterReads(views, votes, catalogue, casts), votes),

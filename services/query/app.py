@@ -116,7 +116,7 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
         await load_functions(valkey)
         async with rings[0].refreshing(), rings[1].refreshing(), streams.running():
             yield HttpModule(
-                rate_counts=RateCounters(valkey, settings.namespace),
+                rate_counts=RateCounters(valkey, settings.namespace, SecretRing(store, "rates")),
                 hot=[
                     count_route(counts),
                     timeline_route(timelines),

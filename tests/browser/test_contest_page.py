@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from libs.catalogue.api_keys import revoke_key
+from libs.catalogue.api_keys import find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
 from tests.support.browser_types import Issue, Visit
 from tests.support.catalogue import Catalogue
@@ -164,7 +164,7 @@ async def test_when_the_session_ends_it_asks_to_log_in_and_goes_on(
     old, new = await issue("results:read", "content:read"), await issue("results:read", "content:read")
     page = await visit(page_of(contest), old.api_key)
     await is_live(page)
-    await revoke_key(catalogue.writer, catalogue.views, old.key_id)
+    await revoke_key(catalogue.writer, await find_key(catalogue.views, old.key_id))
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_be_visible(timeout=SOON_MS)
     await dialog.get_by_label("API key").fill(old.api_key)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from playwright.async_api import Locator, Page, expect
 
-from libs.catalogue.api_keys import revoke_key
+from libs.catalogue.api_keys import find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
 from tests.support.browser_types import Issue, Visit
 from tests.support.catalogue import Catalogue
@@ -116,7 +116,7 @@ async def test_it_says_why_a_log_in_is_needed_and_when_the_session_ends(
     key = await issue()
     page = await visit("/dashboard", key.api_key)
     await expect(page.locator("#log-out")).to_be_visible()
-    await revoke_key(catalogue.writer, catalogue.views, key.key_id)
+    await revoke_key(catalogue.writer, await find_key(catalogue.views, key.key_id))
     await eventually(lambda: _is_refused(page, key.api_key), every_s=0.3)
     await page.reload()
     await expect(page.locator(error)).to_contain_text("revoked")

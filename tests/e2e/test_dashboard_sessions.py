@@ -11,7 +11,7 @@ import httpx
 import pytest
 from itsdangerous import TimestampSigner
 
-from libs.catalogue.api_keys import IssuedKey, revoke_key
+from libs.catalogue.api_keys import IssuedKey, find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
@@ -168,7 +168,7 @@ async def test_revoking_the_key_ends_its_sessions(
     key = await issue("results:read", "content:read")
     await log_in(browser, key)
     assert (await browser.get("/contests")).status_code == 200
-    await revoke_key(catalogue.writer, catalogue.views, key.key_id)
+    await revoke_key(catalogue.writer, await find_key(catalogue.views, key.key_id))
 
     async def refused() -> bool:
         answers = [await browser.get(path) for path in ("/contests", SESSION)]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
@@ -10,7 +11,7 @@ from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web import cors
 from libs.web.caching import NOT_SHARED
-from libs.web.errors import Scope, bug_response, is_for_the_caller, log_bug, problem_response
+from libs.web.errors import RateLimited, Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.metrics import RequestTimes
 from libs.web.rate_limits import RateLimits
 from libs.web.request_ids import HEADER, request_id
@@ -37,7 +38,8 @@ class HttpMiddleware:
 
     Routes are declared without the trailing slash, on apps with `redirect_slashes=False`. Hot routes are served
     here, without the app's middleware. While one of `refusals` returns an error, only `ALWAYS_SERVED` is served.
-    With `limits`, requests without a key are counted here, those with one during authentication. Without
+    With `limits`, requests are counted during authentication; those that end without a key are counted here, and
+    refused before they are served if they have no credentials, else instead of their response. Without
     `shows_operations`, routes for operators are 404. Pages of every origin may use the paths of `cors.py`.
     """
 
@@ -65,7 +67,7 @@ class HttpMiddleware:
         path: str = scope["path"]
         if path[-1:] == "/" and len(path) > 1 and not scope["raw_path"].upper().endswith(b"%2F"):
             scope["path"] = path.rstrip("/") or "/"
-        name, started = request_id(scope), False
+        name, started, is_replaced = request_id(scope), False, False
         if scope["method"] == "HEAD":
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         REQUEST_ID.set(name)  # each request runs in its own task
@@ -75,8 +77,18 @@ class HttpMiddleware:
         scope["state"]["shows_operations"] = self.shows_operations
 
         async def send_with_headers(message: Any) -> None:
-            nonlocal started
+            nonlocal started, is_replaced
+            if is_replaced:
+                return
             if not started:
+                try:
+                    if limits is not None:
+                        await limits.charge_unauthenticated(scope)
+                except RateLimited as error:
+                    if message["status"] < HTTPStatus.INTERNAL_SERVER_ERROR:  # a failure of ours is said as it is
+                        await problem_response(error, scope)(scope, receive, send_with_headers)
+                        is_replaced = True
+                        return
                 started = True
                 self._times.observe(scope, message["status"], time.perf_counter() - began)
                 headers = message["headers"] = [*message.get("headers", ()), (HEADER, name.encode())]

@@ -16,7 +16,7 @@ from libs.deployment.environment_catalogue import Environment
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment
 from services.cli.contest_lookup import named
-from services.cli.render import Block
+from services.cli.render import Block, Rows
 
 _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")
 
@@ -35,6 +35,7 @@ class Key:
     expires: str | None
     networks: tuple[str, ...]
     rate: int | None
+    parent: str | None
     last_used: str | None
 
     @classmethod
@@ -42,7 +43,7 @@ class Key:
         rules = row.rules
         return cls(
             row.key_id, row.account, timestamp(row.issued), row.permissions, rules.name, timestamp(rules.expires),
-            rules.networks, rules.rate, timestamp(last_used),
+            rules.networks, rules.rate, row.parent, timestamp(last_used),
         )  # fmt: skip
 
 
@@ -53,7 +54,11 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
+    """A revoked key, and those that descend from it: revoked, too, unless they are kept."""
+
     key: Key
+    descendants: list[Key]
+    kept: bool
     executed: bool
 
 
@@ -106,6 +111,19 @@ def _revoked(result: Revoked) -> Iterator[Block]:
     key = result.key
     yield f"Key {named(key.key_id, key.name)} of account {key.account}: {', '.join(key.permissions)}."
     yield f"Created {key.created or '-'}, last used {key.last_used or '-'}."
+    if result.descendants:
+        yield f"Keys that descend from it, which are {'kept' if result.kept else 'revoked with it'}:"
+        yield Rows(
+            [
+                {
+                    "key": other.key_id,
+                    "name": other.name,
+                    "permissions": ", ".join(other.permissions),
+                    "last used": other.last_used or "-",
+                }
+                for other in result.descendants
+            ]
+        )
     if result.executed:
         yield "Revoked: within a second every process rejects it."
     else:
@@ -122,16 +140,25 @@ async def revoke(
     now: Annotated[
         bool, typer.Option("--now", help="Revoke without a preview: for a key that leaked. Same as --execute.")
     ] = False,
+    keep_descendants: Annotated[
+        bool, typer.Option("--keep-descendants", help="Keep the keys that were made with it, or with those.")
+    ] = False,
 ) -> Revoked:
-    """Revoke a key permanently: within a second every process rejects it."""
+    """Revoke a key permanently, with all that descend from it: within a second every process rejects them.
+
+    Whoever held a key with keys:manage may have made others. Keep these where the key is replaced, not distrusted.
+    """
     catalogue = deployment.catalogue_of(environment)
     row = await api_keys.find_key(catalogue.views, key_id)
-    last_used = (await catalogue.key_uses.last()).get(key_id)
+    descendants = [other for other in await api_keys.list_keys(catalogue.views) if other.descends_from(key_id)]
+    last_used = await catalogue.key_uses.last()
     if execute or now:
         # Unchecked, because keys depend on neither the votes nor the object store.
-        await api_keys.revoke_key(await catalogue.writer(check=False), catalogue.views, key_id)
-        await catalogue.key_uses.forget(key_id)
-    return Revoked(Key.of(row, last_used), execute or now)
+        await api_keys.revoke_key(await catalogue.writer(check=False), row, keep_descendants)
+        for each in (row, *(() if keep_descendants else descendants)):
+            await catalogue.key_uses.forget(each.key_id)
+    shown = [Key.of(each, last_used.get(each.key_id)) for each in (row, *descendants)]
+    return Revoked(shown[0], shown[1:], keep_descendants, execute or now)
 
 
 def _expiry(text: str) -> int:

@@ -69,7 +69,7 @@ async def wipe(
         for name in await store.names(files):
             await store.delete(name)
         for key in issued:
-            await revoke_key(writer, catalogue.views, key.key_id)
+            await revoke_key(writer, key, keeps_descendants=True)
     return Wiped(_by_account(records, issued), len(objects), execute)
 
 

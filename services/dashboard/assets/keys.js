@@ -72,6 +72,7 @@ function item(key) {
     key.expires ? t("expires {time}", { time: words.date(Date.parse(key.expires)) }) : "",
     key.networks.length ? t("from {networks}", { networks: key.networks.join(", ") }) : "",
     key.rate === null ? "" : key.rate === 0 ? t("no rate limit") : words.plural(key.rate, RATE),
+    key.parent ? t("made with {key}", { key: key.parent }) : "",
   ].filter(Boolean);
   const own = key.key_id === who.key_id;
   const about = make(
@@ -97,7 +98,7 @@ function ask(shown, buttons, key) {
     const no = make("button", { type: "button", textContent: t("Keep") });
     yes.addEventListener("click", () => remove(shown, buttons, key));
     no.addEventListener("click", () => ask(shown, buttons, key).focus());
-    buttons.replaceChildren(yes, no);
+    buttons.replaceChildren(t("Keys made with it end, too."), yes, no);
     no.focus();
   });
   buttons.replaceChildren(revoke);
@@ -109,7 +110,9 @@ async function remove(shown, buttons, key) {
   trouble.hidden = true;
   try {
     await send(`/keys/${encodeURIComponent(key.key_id)}`, "DELETE");
-    shown.remove();
+    element("keys").replaceChildren();
+    next = null;
+    await more();
     element("keys-note").textContent = t("Revoked {name}.", { name: key.name || key.key_id });
   } catch (error) {
     trouble.textContent = said(error);

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection
 import pytest
 
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.api_keys import PERMISSIONS, issue_key, list_keys, revoke_key
+from libs.catalogue.api_keys import PERMISSIONS, find_key, issue_key, list_keys, revoke_key
 from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue_events import KeyRow, KeyRows, KeyRules
 from libs.contracts.topics import CATALOGUE_PARTITIONS
@@ -41,10 +41,10 @@ async def test_a_revoked_key_is_forgotten_within_a_second(
 ) -> None:
     issued = await issue_key(catalogue.writer, account, PERMISSIONS)
     assert await ring.find(issued.api_key)
-    await revoke_key(catalogue.writer, catalogue.views, issued.key_id)
+    await revoke_key(catalogue.writer, await find_key(catalogue.views, issued.key_id))
     await eventually(lambda: ring.get(issued.api_key) is None)
     with pytest.raises(UnknownKey):
-        await revoke_key(catalogue.writer, catalogue.views, issued.key_id)
+        await revoke_key(catalogue.writer, await find_key(catalogue.views, issued.key_id))
 
 
 async def test_almost_a_key_is_none(catalogue: Catalogue, ring: ApiKeyCache, account: str) -> None:
@@ -199,6 +199,21 @@ async def test_a_partition_whose_server_hangs_delays_no_other_keys() -> None:
         await ring.check()
         views.answer = KeyRows("2", ())
         await eventually(lambda: ring.get(TOKEN) is None)
+
+
+async def test_a_wrong_text_is_searched_for_whether_or_not_its_key_exists() -> None:
+    """So the time of the refusal does not tell."""
+    views = Views(ROW)
+    ring = ApiKeyCache(views)
+    await ring.refresh()
+    views.asked = 0
+    for token in (TOKEN[:-1] + "y", TOKEN.replace("0123456789abcdef", "f" * 16)):
+        assert await ring.find(token) is None
+        assert views.asked == CATALOGUE_PARTITIONS
+        views.asked = 0
+    assert await ring.find(TOKEN)
+    assert await ring.find("tk_" + "x" * 40) is None
+    assert views.asked == 0
 
 
 async def test_a_flood_of_unknown_keys_asks_the_views_once() -> None:

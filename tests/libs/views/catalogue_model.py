@@ -108,8 +108,18 @@ class Model:
             case KeyIssued():
                 if event.key_id in self.keys:
                     return refuse(OutcomeKind.EXISTS)
+                parent = self.keys.get(event.ancestors[-1].key_id) if event.ancestors else None
+                if event.ancestors and (parent is None or parent.account != event.account):
+                    return refuse(OutcomeKind.MISSING, ("keys", event.ancestors[-1].key_id))
                 self.keys[event.key_id] = KeyRow(
-                    event.account, event.key_id, event.sha256, event.permissions, event.at, event.rules
+                    event.account,
+                    event.key_id,
+                    event.sha256,
+                    event.permissions,
+                    event.at,
+                    event.rules,
+                    event.ancestors,
+                    event.command_id,
                 )
                 self._tick(event)
                 return refuse(OutcomeKind.OK)
@@ -118,6 +128,8 @@ class Model:
                 if row is None or row.account != event.account:
                     return refuse(OutcomeKind.MISSING, ("keys", event.key_id))
                 del self.keys[event.key_id]
+                if not event.keeps_descendants:
+                    self.keys = {key: row for key, row in self.keys.items() if not row.descends_from(event.key_id)}
                 self._tick(event)
                 return refuse(OutcomeKind.OK)
         if isinstance(event, ContestClosing):

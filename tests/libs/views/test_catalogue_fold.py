@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
+    KeyAncestor,
     KeyIssued,
     KeyRevoked,
     KeyRules,
@@ -108,12 +109,22 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
             rate, expires, networks = (None, 0, 7)[pick % 3], (None, LATER)[pick % 2], ("192.0.2.0/24", "::/0")
             rules = KeyRules("é"[: pick % 2], expires, networks[: pick % 3], rate)
             issued = {"key_id": step["key"], "sha256": "00", "permissions": ("content:read",)}
-            return KeyIssued(**who, **issued, rules=rules)
+            return KeyIssued(**who, **issued, rules=rules, ancestors=ancestors_of(step, model))
         case "act":
             return OperatorActed(action="drop", arguments={"a": "b"}, at=0, actor=Actor("command", "tally"))
         case "revoke":
-            return KeyRevoked(**who, key_id=step["key"])
+            return KeyRevoked(**who, key_id=step["key"], keeps_descendants=pick % 3 == 0)
     return Undecodable("no event")
+
+
+def ancestors_of(step: dict[str, Any], model: Model) -> tuple[KeyAncestor, ...]:
+    """Of a key made by an operator, by one of the account, and sometimes by one that is not there."""
+    rate = (None, 0, 7)[step["pick"] % 3]
+    makers = [row for row in model.keys.values() if row.account == step["account"]]
+    if step["sensible"] and makers:
+        maker = makers[step["pick"] % len(makers)]
+        return (*maker.ancestors, KeyAncestor(maker.key_id, rate))
+    return () if step["pick"] % 2 else (KeyAncestor(KEYS[step["pick"] % len(KEYS)], rate),)
 
 
 def write_of(step: dict[str, Any], model: Model, offset: int) -> Write:

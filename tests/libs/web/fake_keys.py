@@ -13,6 +13,7 @@ class Key:
     permissions: frozenset[str] = frozenset()
     expires: int | None = None
     networks: tuple[Network, ...] = ()
+    ancestors: tuple["Key", ...] = ()
 
 
 class Keys:

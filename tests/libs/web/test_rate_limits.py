@@ -9,13 +9,14 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from libs.tally.errors import ViewsUnavailable
+from libs.storage.object_store import StorageUnavailable
+from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.function_loading import open_valkey
 from libs.views.request_counters import RateCounters
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
 from libs.web.errors import RateLimited
-from libs.web.rate_limits import WINDOW_S, RateLimits
+from libs.web.rate_limits import WINDOW_S, RateLimits, limits_of
 from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.libs.web.fake_keys import Key, Keys
@@ -48,12 +49,12 @@ class Counters:
     def __init__(self) -> None:
         self.totals: Counter[tuple[str, int]] = Counter()
         self.calls = 0
-        self.is_away = False
+        self.error: TallyError | None = None
 
     async def add(self, name: str, window: int, count: int, kept_s: int) -> int:
         self.calls += 1
-        if self.is_away:
-            raise ViewsUnavailable("away")
+        if self.error is not None:
+            raise self.error
         self.totals[name, window] += count
         return self.totals[name, window]
 
@@ -96,6 +97,22 @@ async def test_a_rate_of_zero_is_no_limit_and_none_is_the_setting_s() -> None:
     assert await admitted(limits(rate_per_key=0), Key("usual"), 100) == 100
 
 
+async def test_keys_share_the_rate_of_the_one_that_they_descend_from() -> None:
+    manager = Key("manager", rate=5)
+    children = [Key(f"child{number}", rate=5, ancestors=(manager,)) for number in range(12)]
+    grandchild = Key("grandchild", ancestors=(manager, children[0]))
+    its = limits(Counters())
+    found = 0
+    for _ in range(60):
+        for key in (manager, *children, grandchild):
+            found += await admitted(its, key, 1)
+    assert found == 50
+    its, weak = limits(Counters()), Key("weak", rate=1, ancestors=(manager,))
+    assert await admitted(its, weak, 60) == 10
+    assert await admitted(its, manager, 60) == 40
+    assert await admitted(limits(), Key("free", rate=0, ancestors=(Key("root", rate=0),)), 100) == 100
+
+
 async def test_all_processes_together_stay_within_a_quota_and_seldom_ask() -> None:
     shared, key = Counters(), Key("k", rate=100)
     processes = [limits(shared) for _ in range(4)]
@@ -110,9 +127,10 @@ async def test_all_processes_together_stay_within_a_quota_and_seldom_ask() -> No
     assert lone.calls == 0
 
 
-async def test_while_the_shared_counters_are_away_each_process_goes_by_its_own() -> None:
+@pytest.mark.parametrize("error", [ViewsUnavailable("away"), StorageUnavailable("no secret")])
+async def test_while_the_shared_counters_are_away_each_process_goes_by_its_own(error: TallyError) -> None:
     shared, key = Counters(), Key("k", rate=10)
-    shared.is_away = True
+    shared.error = error
     its = limits(shared)
     assert await admitted(its, key, 200) == 100
     assert shared.calls < 5
@@ -145,6 +163,8 @@ async def test_a_request_that_is_looked_up_twice_counts_once() -> None:
         ("/contests", [(b"authorization", b"Bearer tk")], False),
         ("/legacy/contests", [(b"service-key", b"tk")], False),
         ("/readyz", [], False),
+        ("/readyz-and-more", [], True),
+        ("/openapi.json", [(b"authorization", b"Basic x")], True),
     ],
 )
 async def test_what_needs_no_key_is_counted_by_its_address(path: str, headers: Any, is_counted: bool) -> None:
@@ -174,6 +194,13 @@ async def test_a_proxy_that_is_not_trusted_is_pointed_out(caplog: pytest.LogCapt
     assert [record.getMessage().startswith("192.0.2.1 is limited") for record in caplog.records] == [True]
 
 
+written: list[int] = []
+
+
+async def secrets() -> tuple[bytes, ...]:
+    return (b"s" * 32,)
+
+
 def an_app(keys: Keys, counters: Any) -> FastAPI:
     auth = Authenticator(keys, Proxies())
     app = build_app("rates", [HttpModule(rate_counts=counters)])
@@ -182,7 +209,19 @@ def an_app(keys: Keys, counters: Any) -> FastAPI:
         key = auth.known(request.scope) or await auth.authenticate(request.scope)
         return Response(key.key_id)
 
+    async def signed(request: Request) -> Response:
+        limits = limits_of(request.scope)
+        if limits is not None:
+            await limits.charge_unauthenticated(request.scope)
+        written.append(1)
+        return Response(status_code=204)
+
+    async def broken(request: Request) -> Response:
+        raise ViewsUnavailable("away")
+
     app.router.add_route("/keyed", keyed)
+    app.router.add_route("/signed", signed, methods=["PUT"])
+    app.router.add_route("/broken", broken)
     app.router.add_route("/legacy/keyed", keyed)
     return app
 
@@ -196,7 +235,7 @@ async def statuses(client: httpx.AsyncClient, times: int, path: str = "/keyed", 
 
 async def test_two_servers_share_a_limit(valkey_address: str, namespace: str) -> None:
     valkeys = [open_valkey(valkey_address) for _ in range(2)]
-    apps = [an_app(AnyKey(), RateCounters(valkey, namespace)) for valkey in valkeys]
+    apps = [an_app(AnyKey(), RateCounters(valkey, namespace, secrets)) for valkey in valkeys]
     async with served(apps[0]) as one, served(apps[1]) as other, http_client() as client:
 
         async def share() -> bool:
@@ -238,3 +277,61 @@ async def test_wrong_keys_have_a_limit_of_their_own_and_right_ones_go_on() -> No
         assert await statuses(client, 5, authorization="Bearer right") == {200: 5}
         refused = await client.get("/legacy/keyed", headers={"authorization": "Bearer wrong"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/keyed", {}),
+        ("/keyed", {"cookie": "a=b"}),
+        ("/keyed", {"cookie": "tally_session=forged"}),
+        ("/keyed", {"authorization": "Basic eDp5"}),
+        ("/legacy/keyed", {"service-key": "x"}),
+        ("/legacy/keyed", {"service-key": "x", "service-brand": "y"}),
+        ("/nothing-here", {"authorization": "Bearer right"}),
+        ("/openapi.json", {"service-key": "x"}),
+        ("/livez-not", {"cookie": "a=b"}),
+    ],
+)
+async def test_no_header_exempts_a_caller_without_a_key(path: str, headers: dict[str, str]) -> None:
+    settings = {"rate_failures_per_address": 0, "rate_per_address": 1}
+    async with served(an_app(AnyKey(), None), **settings) as server, http_client(base_url=server.url) as client:
+
+        async def flood() -> bool:
+            """Within one window."""
+            found = await statuses(client, 40, path, **headers)
+            assert found[429] == 30
+            refused = await client.get(path, headers=headers)
+            assert "retry-after" in refused.headers
+            return True
+
+        await eventually(flood)
+
+
+async def test_a_key_goes_on_while_strangers_of_its_address_are_refused() -> None:
+    settings = {"rate_failures_per_address": 0, "rate_per_address": 1}
+    async with served(an_app(AnyKey(), None), **settings) as server, http_client(base_url=server.url) as client:
+        assert (await statuses(client, 40, cookie="a=b"))[429] >= 20
+        assert await statuses(client, 40, authorization="Bearer right") == {200: 40}
+        assert await statuses(client, 40, authorization="Bearer right-0", cookie="a=b") == {200: 40}
+
+
+async def test_a_write_that_needs_no_key_is_refused_before_it_takes_effect() -> None:
+    async with served(an_app(AnyKey(), None), rate_per_address=1) as server, http_client() as client:
+
+        async def flood() -> bool:
+            """Within one window."""
+            written.clear()
+            answers = [await client.put(f"{server.url}/signed", headers={"cookie": "a=b"}) for _ in range(30)]
+            assert Counter(answer.status_code for answer in answers) == {204: 10, 429: 20}
+            assert len(written) == 10
+            return True
+
+        await eventually(flood)
+
+
+async def test_an_unavailable_service_says_so_to_those_over_the_limit_too() -> None:
+    async with served(an_app(AnyKey(), None), rate_per_address=1) as server, http_client() as client:
+        headers = {"authorization": "Bearer right"}
+        answers = [await client.get(f"{server.url}/broken", headers=headers) for _ in range(30)]
+        assert {answer.status_code for answer in answers} == {503}

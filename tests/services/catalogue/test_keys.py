@@ -8,13 +8,15 @@ import httpx
 import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
-from libs.contracts.catalogue_events import KeyRules
+from libs.catalogue.commands import WriteRequest
+from libs.catalogue.errors import UnknownKey
+from libs.contracts.catalogue_events import KeyAncestor, KeyRules
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from tests.services.catalogue.conftest import Place
 from tests.support.eventually import eventually
 from tests.support.voting import code
 
-MEMBERS = {"key_id", "name", "permissions", "expires", "networks", "rate", "created", "last_used"}
+MEMBERS = {"key_id", "name", "permissions", "expires", "networks", "rate", "parent", "created", "last_used"}
 LATER, LATEST = "2098-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"
 
 
@@ -25,8 +27,8 @@ async def owner(place: Place) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def made(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
-    answer = await client.post("/keys", json={"permissions": ["content:read"]} | body)
+async def made(client: httpx.AsyncClient, headers: dict[str, str] | None = None, **body: Any) -> dict[str, Any]:
+    answer = await client.post("/keys", json={"permissions": ["content:read"]} | body, headers=headers)
     assert answer.status_code == 201, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -177,6 +179,97 @@ async def test_a_repeated_request_makes_one_key_and_shows_it_once(owner: httpx.A
     assert code(other) == (422, "idempotency_key_reused")
     listed = (await owner.get("/keys")).json()["data"]
     assert [key["name"] for key in listed].count("once") == 1
+
+
+async def test_a_key_id_does_not_follow_from_the_request(place: Place) -> None:
+    writer = place.environments["production"].writer
+    request = WriteRequest.repeatable("acme-ids", "POST", "/keys", "k1", b"{}")
+    first = await issue_key(writer, "acme-ids", ["content:read"], request=request)
+    again = await issue_key(writer, "acme-ids", ["content:read"], request=request)
+    assert first.key_id != again.key_id
+
+
+async def is_live(client: httpx.AsyncClient, key: dict[str, Any]) -> bool:
+    return (await client.get(f"/keys/{key['key_id']}")).status_code == 200
+
+
+async def family(owner: httpx.AsyncClient) -> list[dict[str, Any]]:
+    """A manager, a manager made with it, and a key made with that one."""
+    manager = await made(owner, permissions=["keys:manage", "content:read"])
+    child = await made(owner, permissions=["keys:manage", "content:read"], headers=bearer(manager))
+    return [manager, child, await made(owner, headers=bearer(child))]
+
+
+async def test_a_key_names_the_one_that_made_it(owner: httpx.AsyncClient) -> None:
+    manager, child, grandchild = await family(owner)
+    assert (child["parent"], grandchild["parent"]) == (manager["key_id"], child["key_id"])
+    listed = {key["key_id"]: key["parent"] for key in (await owner.get("/keys")).json()["data"]}
+    assert (listed[child["key_id"]], listed[grandchild["key_id"]]) == (manager["key_id"], child["key_id"])
+
+
+async def test_keys_end_with_the_one_that_they_descend_from(owner: httpx.AsyncClient) -> None:
+    manager, child, grandchild = await family(owner)
+    other = await made(owner)
+    assert (await owner.delete(f"/keys/{manager['key_id']}")).status_code == 204
+    assert not any([await is_live(owner, key) for key in (manager, child, grandchild)])
+    assert await is_live(owner, other)
+
+    async def are_refused() -> bool:
+        return {await status_with(owner, key) for key in (manager, child, grandchild)} == {401}
+
+    await eventually(are_refused)
+
+
+async def test_descendants_can_be_kept_and_still_belong_to_their_ancestor(owner: httpx.AsyncClient) -> None:
+    manager, child, grandchild = await family(owner)
+    wrong = await owner.delete(f"/keys/{manager['key_id']}", params={"descendants": "ask"})
+    assert (code(wrong), await is_live(owner, manager)) == ((422, "validation_failed"), True)
+    kept = await owner.delete(f"/keys/{manager['key_id']}", params={"descendants": "keep"})
+    assert kept.status_code == 204
+    assert [await is_live(owner, key) for key in (manager, child, grandchild)] == [False, True, True]
+    read = (await owner.get(f"/keys/{child['key_id']}")).json()
+    assert read["parent"] == manager["key_id"]
+    assert (await owner.delete(f"/keys/{child['key_id']}")).status_code == 204
+    assert not await is_live(owner, grandchild)
+
+
+async def test_a_revoked_key_makes_no_other(place: Place) -> None:
+    """As if the request had passed its authentication just before the revocation."""
+    writer, account = place.environments["production"].writer, "raced"
+    parent = KeyAncestor("0123456789abcdef", None)
+    with pytest.raises(UnknownKey):
+        await issue_key(writer, account, ["content:read"], ancestors=(parent,))
+    elsewhere = await issue_key(writer, "another", ["content:read"])
+    with pytest.raises(UnknownKey):
+        await issue_key(writer, account, ["content:read"], ancestors=(KeyAncestor(elsewhere.key_id, None),))
+
+
+async def test_a_key_descends_from_at_most_four_others(owner: httpx.AsyncClient) -> None:
+    key, depth = await made(owner, permissions=["keys:manage"]), 1
+    while depth < 4:
+        key, depth = await made(owner, permissions=["keys:manage"], headers=bearer(key)), depth + 1
+    refused = await owner.post("/keys", json={"permissions": ["keys:manage"]}, headers=bearer(key))
+    assert code(refused) == (422, "validation_failed")
+
+
+async def test_a_manager_revokes_only_what_it_could_have_made(place: Place, owner: httpx.AsyncClient) -> None:
+    writer, account = place.environments["production"].writer, owner.headers["x-account"]
+    rules = KeyRules("", microseconds(parse_timestamp(LATER)), ("127.0.0.0/8",), 7)
+    weak = await issue_key(writer, account, ["keys:manage", "content:read"], rules)
+    headers = {"authorization": f"Bearer {weak.api_key}"}
+    stronger = [
+        await made(owner, permissions=["content:read", "votes:write"]),
+        await made(owner),
+        await made(owner, expires=LATEST, networks=["127.0.0.0/8"], rate=7),
+        await made(owner, expires=LATER, networks=["126.0.0.0/7"], rate=7),
+        await made(owner, expires=LATER, networks=["127.0.0.0/8"], rate=8),
+    ]
+    for key in stronger:
+        assert code(await owner.delete(f"/keys/{key['key_id']}", headers=headers)) == (403, "forbidden")
+        assert await is_live(owner, key)
+    weaker = await made(owner, expires=LATER, networks=["127.0.0.1/32"], rate=7)
+    assert (await owner.delete(f"/keys/{weaker['key_id']}", headers=headers)).status_code == 204
+    assert (await owner.delete(f"/keys/{weak.key_id}", headers=headers)).status_code == 204
 
 
 async def test_a_key_can_revoke_itself(owner: httpx.AsyncClient) -> None:

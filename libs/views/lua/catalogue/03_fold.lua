@@ -56,17 +56,38 @@ function folds.RecordDeleted(base, e)
   return OK, {}
 end
 
+local function find_key(base, account, key)
+  local packed = call('HGET', base .. ':keys', key)
+  local row = packed and unpack_one(packed)
+  return row and row[1] == account and row or nil
+end
+
+local function drop_key(base, key, row)
+  for _, ancestor in ipairs(row[6]) do call('SREM', base .. ':descendants:' .. ancestor, key) end
+  call('UNLINK', base .. ':descendants:' .. key)
+  call('HDEL', base .. ':keys', key)
+end
+
 function folds.KeyIssued(base, e)
   if call('HEXISTS', base .. ':keys', e.key) == 1 then return EXISTS, {} end
-  call('HSET', base .. ':keys', e.key, pack({ e.account, e.sha256, e.permissions, e.at, e.rules }))
+  local parent = e.ancestors[#e.ancestors]
+  if parent and not find_key(base, e.account, parent) then return MISSING, { 'keys', parent } end
+  for _, ancestor in ipairs(e.ancestors) do call('SADD', base .. ':descendants:' .. ancestor, e.key) end
+  call('HSET', base .. ':keys', e.key,
+    pack({ e.account, e.sha256, e.permissions, e.at, e.rules, e.ancestors, e.command }))
   call('HSET', base .. ':position', 'keys', whole(e.offset))
   return OK, {}
 end
 
 function folds.KeyRevoked(base, e)
-  local packed = call('HGET', base .. ':keys', e.key)
-  if not packed or unpack_one(packed)[1] ~= e.account then return MISSING, { 'keys', e.key } end
-  call('HDEL', base .. ':keys', e.key)
+  local row = find_key(base, e.account, e.key)
+  if not row then return MISSING, { 'keys', e.key } end
+  if e.keeps_descendants ~= 1 then
+    for _, descendant in ipairs(call('SMEMBERS', base .. ':descendants:' .. e.key)) do
+      drop_key(base, descendant, find_key(base, e.account, descendant))
+    end
+  end
+  drop_key(base, e.key, row)
   call('HSET', base .. ':position', 'keys', whole(e.offset))
   return OK, {}
 end
@@ -74,8 +95,10 @@ end
 local function event_of(item)
   local e = { kind = item[1], offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6],
     content = item[7], contest = '', writes = {} }
-  if e.kind == 'KeyIssued' or e.kind == 'KeyRevoked' then
-    e.key, e.sha256, e.permissions, e.rules = item[8], item[9], item[10], item[11]
+  if e.kind == 'KeyIssued' then
+    e.key, e.sha256, e.permissions, e.rules, e.ancestors = item[8], item[9], item[10], item[11], item[12]
+  elseif e.kind == 'KeyRevoked' then
+    e.key, e.keeps_descendants = item[8], item[9]
   elseif e.kind == 'RecordsWritten' then
     for i, write in ipairs(item[8]) do e.writes[i] = event_of(write) end
   else
