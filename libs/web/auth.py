@@ -150,14 +150,14 @@ class Authenticator:
 
     async def _by_session(self, scope: Scope) -> ApiKey:
         headers = headers_of(scope)
-        cookies = header(headers, b"cookie")
-        if self._sessions is None or cookies is None or COOKIE not in cookies:
+        cookies, over_tls = cookies_of(headers), scope.get("scheme") == "https"
+        if self._sessions is None or COOKIE not in cookies:
             raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")
         await self._sessions.load()
-        key_id = self._sessions.key_id(cookies)
+        key_id = self._sessions.key_id(cookies, over_tls)
         if key_id is None:
             await self._sessions.load(again=True)
-            key_id = self._sessions.key_id(cookies)
+            key_id = self._sessions.key_id(cookies, over_tls)
         if key_id is None:
             await _charge_failure(scope)
             raise Unauthorized("The session has ended. Log in again.")
@@ -214,6 +214,11 @@ def bearer_token(headers: Headers) -> str | None:
     if value is None or value[:7].lower() != "bearer ":
         return None
     return value[7:].strip() or None
+
+
+def cookies_of(headers: Headers) -> str:
+    """Return all cookies of a request, as in one header `Cookie`."""
+    return "; ".join(value.decode("latin-1") for name, value in headers if name == b"cookie")
 
 
 def header(headers: Headers, name: bytes) -> str | None:

@@ -6,9 +6,10 @@ from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
 from itsdangerous import BadSignature, TimestampSigner
-from starlette.requests import cookie_parser
 
 COOKIE: Final = "tally_session"
+SECURE_COOKIE: Final = f"__Host-{COOKIE}"
+"""The cookie's name over HTTPS: browsers accept it from this host over HTTPS alone."""
 SESSION_S: Final = 12 * 3600
 TICKET_S: Final = 60
 
@@ -51,17 +52,17 @@ class Sessions:
         """Return the session cookie of this key, valid for `SESSION_S`."""
         return _loaded(self._session).sign(key_id).decode()
 
-    def key_id(self, cookies: str) -> str | None:
+    def key_id(self, cookies: str, over_tls: bool = False) -> str | None:
         """Return the key id of the session in the header `Cookie`.
 
         None if it is missing, forged or expired, and before `load`.
         """
-        value = cookie_parser(cookies).get(COOKIE)
+        value = session_cookie(cookies, over_tls)
         return None if value is None or self._session is None else _read(self._session, value, SESSION_S)
 
-    def expires_at(self, cookies: str) -> datetime | None:
+    def expires_at(self, cookies: str, over_tls: bool = False) -> datetime | None:
         """Return the end of the session in the header `Cookie`; None without a valid one, and before `load`."""
-        value = cookie_parser(cookies).get(COOKIE)
+        value = session_cookie(cookies, over_tls)
         if value is None or self._session is None:
             return None
         try:
@@ -78,6 +79,20 @@ class Sessions:
         """Return the verified ticket; None if it is forged or expired."""
         value = _read(_loaded(self._ticket), ticket, TICKET_S)
         return None if value is None else Ticket(*value.split("~", 1))
+
+
+def session_cookie(cookies: str, over_tls: bool = False) -> str | None:
+    """Return the value of the session's cookie in the header `Cookie`.
+
+    A host nearby, or a page over plain HTTP, may plant a cookie of the plain name: it does not count beside the
+    other, nor over TLS, and of several of one name none does.
+    """
+    pairs = [pair.strip().partition("=") for pair in cookies.split(";")]
+    for name in (SECURE_COOKIE,) if over_tls else (SECURE_COOKIE, COOKIE):
+        values = [value.strip().strip('"') for found, _, value in pairs if found.strip() == name]
+        if values:
+            return values[0] if len(values) == 1 else None
+    return None
 
 
 def _read(signer: TimestampSigner, value: str, max_age_s: int) -> str | None:

@@ -11,11 +11,20 @@ from starlette.responses import Response
 from libs.catalogue.schemas.base import checked
 from libs.tally.contest import MILLION
 from libs.views.idempotency_keys import RequestKeys
-from libs.web.auth import ApiKey, Authenticator, KeyFinder, from_own_origin, header, headers_of
+from libs.web.auth import (
+    ApiKey,
+    Authenticator,
+    KeyFinder,
+    bearer_token,
+    cookies_of,
+    from_own_origin,
+    header,
+    headers_of,
+)
 from libs.web.errors import Forbidden, Unauthorized
 from libs.web.json_responses import NO_STORE, json_response
 from libs.web.openapi import BAD_BODY, answers, needs, problems
-from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
+from libs.web.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
 from libs.web.typed_routes import JsonBody, Sent, TypedRoute
 
 NEEDED: Final = ("results:read", "operations", "keys:manage")
@@ -96,13 +105,14 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         await sessions.load()
         key = require_page(await holder(request, sent.form))
         answer = _shown(key, datetime.now(UTC) + timedelta(seconds=SESSION_S))
+        over_tls = is_https(request)
         answer.set_cookie(
-            COOKIE,
+            SECURE_COOKIE if over_tls else COOKIE,
             sessions.issue(key.key_id),
             max_age=SESSION_S,
             httponly=True,
             samesite="strict",
-            secure=is_https(request),
+            secure=over_tls,
         )
         return answer
 
@@ -110,7 +120,8 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     async def read_session(request: Request) -> Response:
         """Read the logged-in account, by session or Bearer key."""
         key = require_page(await auth.authenticate(request.scope))
-        return _shown(key, sessions.expires_at(request.headers.get("cookie", "")))
+        cookies = cookies_of(headers_of(request.scope))
+        return _shown(key, sessions.expires_at(cookies, request.url.scheme == "https"))
 
     @router.delete(
         PATH, status_code=204, response_class=Response, responses=problems("unauthorized", "views_unavailable")
@@ -118,13 +129,14 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     async def log_out(request: Request) -> Response:
         """End this browser's session.
 
-        A copied cookie stays valid until it expires or the key is revoked.
+        A copied cookie stays valid until it expires, at most 12 hours after the log-in, or the key is revoked.
         """
         headers = headers_of(request.scope)
         if header(headers, b"cookie") is not None and not from_own_origin(headers):
             raise Unauthorized("Log out from a page of this origin.")
         answer = Response(status_code=204, headers=NO_STORE)
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=is_https(request))
+        for name, secure in ((COOKIE, is_https(request)), (SECURE_COOKIE, True)):
+            answer.delete_cookie(name, httponly=True, samesite="strict", secure=secure)
         return answer
 
     @router.post(
@@ -137,9 +149,12 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     async def make_ticket(request: Request) -> Response:
         """Create a ticket that opens one session of this key within a minute.
 
-        The permissions `operations` and `keys:manage` suffice, too. A browser opened at
-        `/dashboard#ticket=<ticket>` logs in with it; browsers send no server the part after `#`.
+        The permissions `operations` and `keys:manage` suffice, too. A session cannot create one: no session would
+        ever end. A browser opened at `/dashboard#ticket=<ticket>` logs in with it; browsers send no server the part
+        after `#`.
         """
+        if bearer_token(headers_of(request.scope)) is None:
+            raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")
         key = require_page(await auth.authenticate(request.scope))
         await sessions.load()
         expires = datetime.now(UTC) + timedelta(seconds=TICKET_S)

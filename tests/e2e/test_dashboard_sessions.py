@@ -15,7 +15,7 @@ from libs.catalogue.api_keys import IssuedKey, find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.web.sessions import COOKIE, SESSION_S, TICKET_S, Sessions
+from libs.web.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
@@ -91,7 +91,9 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
     assert "secure" not in attributes
     over_tls = {"origin": f"https://{browser.base_url.netloc.decode()}"}
     answer = await browser.post(SESSION, json={"api_key": key.api_key}, headers=over_tls)
+    assert answer.headers["set-cookie"].startswith(f"{SECURE_COOKIE}=")
     assert "; Secure" in answer.headers["set-cookie"]
+    assert "domain" not in answer.headers["set-cookie"].lower()
 
 
 @pytest.mark.parametrize("permission", ["results:read", "operations"])
@@ -159,6 +161,36 @@ async def test_a_forged_or_expired_cookie_is_no_session(
         browser.cookies.clear()
         answer = await browser.get("/contests", headers={"cookie": f"a=b; {COOKIE}={value}"})
         assert answer.status_code == status, (value, answer.text)
+
+
+async def test_a_cookie_planted_beside_the_session_speaks_for_nobody(
+    browser: httpx.AsyncClient, issue: Issue, signing: SecretRing
+) -> None:
+    """As a neighbouring host or a page over plain HTTP can set one for the whole site."""
+    own, planted = await issue("results:read"), await issue("results:read")
+    sessions = Sessions(signing)
+    await sessions.load()
+    mine, theirs = sessions.issue(own.key_id), sessions.issue(planted.key_id)
+    for cookies, key_id in (
+        (f"{COOKIE}={mine}; {COOKIE}={theirs}", None),
+        (f"{COOKIE}={theirs}; {COOKIE}={mine}", None),
+        (f"{SECURE_COOKIE}={mine}; {COOKIE}={theirs}", own.key_id),
+        (f"{COOKIE}={theirs}; {SECURE_COOKIE}={mine}", own.key_id),
+        (f"{COOKIE}={theirs}; {SECURE_COOKIE}=forged", None),
+    ):
+        answer = await browser.get(SESSION, headers={"cookie": cookies})
+        assert (answer.status_code, answer.json().get("key_id")) == (401 if key_id is None else 200, key_id), (
+            cookies
+        )
+
+
+async def test_a_session_makes_no_ticket_and_so_no_later_session(browser: httpx.AsyncClient, issue: Issue) -> None:
+    key = await issue("results:read")
+    await log_in(browser, key)
+    refused = await browser.post("/dashboard/tickets")
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+    made = await browser.post("/dashboard/tickets", headers={"authorization": f"Bearer {key.api_key}"})
+    assert made.status_code == 201
 
 
 @pytest.mark.secured
