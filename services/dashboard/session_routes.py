@@ -149,9 +149,9 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     async def make_ticket(request: Request) -> Response:
         """Create a ticket that opens one session of this key within a minute.
 
-        The permissions `operations` and `keys:manage` suffice, too. A session cannot create one: no session would
-        ever end. A browser opened at `/dashboard#ticket=<ticket>` logs in with it; browsers send no server the part
-        after `#`.
+        The permissions `operations` and `keys:manage` suffice, too. A session cannot create one: sessions
+        would never end. A browser opened at `/dashboard#ticket=<ticket>` logs in with it; browsers send no server
+        the part after `#`.
         """
         if bearer_token(headers_of(request.scope)) is None:
             raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")
