@@ -123,7 +123,7 @@ async def test_nobody_hands_out_more_time_networks_or_rate_than_he_has(place: Pl
         inherited = await made(client)
         assert (inherited["expires"], inherited["rate"]) == (LATER, 7)
         assert inherited["networks"] == ["127.0.0.0/8", "2001:db8::/32"]
-        narrower = {"expires": "2097-01-01T00:00:00Z", "networks": ["127.0.0.1/32"], "rate": 1}
+        narrower: dict[str, Any] = {"expires": "2097-01-01T00:00:00Z", "networks": ["127.0.0.1/32"], "rate": 1}
         assert (await made(client, **narrower))["networks"] == ["127.0.0.1/32"]
         for body, pointer in (
             ({"expires": LATEST}, "/expires"),
