@@ -1,20 +1,15 @@
 """Exports the logs to a directory, up to the end offsets at the start of the export."""
 
 import time
-from collections.abc import Callable, Sequence
 from contextlib import aclosing, closing
 from pathlib import Path
-from typing import Protocol
 
 from libs.backup import secrets
 from libs.backup.errors import ExportRefused
 from libs.backup.exported_topics import logs_by_kind
-from libs.backup.manifest import ExportedPartition, Format, Manifest, Request, read_manifest
+from libs.backup.manifest import ExportedPartition, Manifest, Request, read_manifest
 from libs.backup.ndjson_file import NdjsonFile
-from libs.backup.parquet_file import ParquetFile, pyarrow_modules
 from libs.backup.private_files import own_directory
-from libs.backup.record_filter import Choice, bought_for
-from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
@@ -22,23 +17,12 @@ from libs.tally.time_conversion import timestamp
 from libs.telemetry.progress import Progress
 
 
-class _File(Protocol):
-    next: int
-    records: int
-
-    def write(self, records: Sequence[LogRecord]) -> None: ...
-    def finish(self) -> str: ...
-    def close(self) -> None: ...
-
-
 async def export_logs(deployment: Deployment, directory: Path, request: Request) -> Manifest:
-    """Write the requested records, or the rest of them after an interrupted call.
+    """Write all records, or the rest of them after an interrupted call.
 
     Raises `ExportRefused` if the directory holds other files or the log is no longer the one that the export began
     with, `LogChanged` if the log is invalid, `LogUnavailable` and `StorageUnavailable` if a server is unavailable.
     """
-    if request.format is Format.PARQUET:
-        pyarrow_modules()
     topics, reader = logs_by_kind(deployment.namespace, deployment.votes), deployment.reader
     with own_directory(directory):
         manifest = _begun(directory, deployment, request)
@@ -49,11 +33,11 @@ async def export_logs(deployment: Deployment, directory: Path, request: Request)
             return manifest
         else:
             await _check_same_logs(manifest, topics, reader)
-        if request.secrets and manifest.secrets and not (directory / secrets.FILE).exists():
+        if request.secrets and not (directory / secrets.FILE).exists():
             await secrets.write_secrets(deployment.store, directory, manifest.secrets)
         deployment.progress.begin("Exporting", sum(part.end - part.start for part in manifest.parts))
         for part in manifest.parts:
-            await _write(part, topics[part.kind], reader, directory, request, deployment.progress)
+            await _write(part, topics[part.kind], reader, directory, deployment.progress)
         manifest.ended, manifest.complete = _now(), True
         manifest.write(directory)
     return manifest
@@ -74,8 +58,8 @@ def _begun(directory: Path, deployment: Deployment, request: Request) -> Manifes
         request,
     ):
         raise ExportRefused(
-            f"{directory} holds an export of {found.namespace} with other options ({_arguments(found.request)}): "
-            "give the same ones to resume it, or another directory."
+            f"{directory} holds an export of {found.namespace} with other options: give the same ones to resume "
+            "it, or another directory."
         )
     return found
 
@@ -85,7 +69,7 @@ async def _plan(deployment: Deployment, topics: dict[str, Log], request: Request
     for kind, topic in topics.items():
         ids = await reader.log_ids(topic.name, topic.numbers)
         for partition, end in sorted((await reader.end_offsets(topic.name, topic.numbers)).items()):
-            file = f"{kind}-{partition:05d}.{request.format}"
+            file = f"{kind}-{partition:05d}.ndjson"
             parts.append(
                 ExportedPartition(kind=kind, partition=partition, log_id=ids.get(partition), end=end, file=file)
             )
@@ -96,7 +80,7 @@ async def _plan(deployment: Deployment, topics: dict[str, Log], request: Request
         request=request,
         began=_now(),
         parts=parts,
-        secrets=await secrets.hashes_of_all(deployment.store) if request.is_whole else {},
+        secrets=await secrets.hashes_of_all(deployment.store),
     )
 
 
@@ -108,34 +92,16 @@ async def _check_same_logs(manifest: Manifest, topics: dict[str, Log], reader: L
 
 
 async def _write(
-    part: ExportedPartition, topic: Log, reader: LogReader, directory: Path, request: Request, progress: Progress
+    part: ExportedPartition, topic: Log, reader: LogReader, directory: Path, progress: Progress
 ) -> None:
-    bought: frozenset[str] = frozenset()
-    if request.contest is not None and part.kind == "purchases":
-        bought = await bought_for(request.contest, reader, topic, part)
-    choice = Choice(request, part.kind, bought)
-    open_file: Callable[[Path, ExportedPartition], _File] = (
-        NdjsonFile if request.format is Format.NDJSON else ParquetFile
-    )
-    with closing(open_file(directory, part)) as file:
+    with closing(NdjsonFile(directory, part)) as file:
         progress.advance(file.next - part.start)
         ranges = {part.partition: Extent(file.next, part.end)}
         async with aclosing(reader.records(topic.name, ranges)) as batches:
             async for _, records in batches:
-                file.write(choice.of(records))
+                file.write(records)
                 progress.advance(len(records))
         part.sha256, part.records = file.finish(), file.records
-
-
-def _arguments(request: Request) -> str:
-    given = {
-        "format": request.format,
-        "contest": request.contest,
-        "from": timestamp(request.since),
-        "until": timestamp(request.until),
-        "secrets": "yes" if request.secrets else "no",
-    }
-    return ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
 
 
 def _now() -> str:

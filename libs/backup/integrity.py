@@ -13,7 +13,7 @@ from libs.contracts.ndjson_codec import from_line
 def open_export(directory: Path) -> Manifest:
     """Read the manifest.
 
-    Raises `ImportRefused` unless the export is complete, unfiltered, and all SHA-256 match.
+    Raises `ImportRefused` unless the export is complete and all SHA-256 match.
     """
     try:
         manifest = read_manifest(directory)
@@ -23,10 +23,6 @@ def open_export(directory: Path) -> Manifest:
         raise ImportRefused(f"{directory} is no export: it has no {MANIFEST}.")
     if not manifest.complete:
         raise ImportRefused(f"The export in {directory} was interrupted: run `tally export` on it again first.")
-    if not manifest.request.is_whole:
-        raise ImportRefused(
-            f"{directory} holds an extract, or Parquet: only an NDJSON export without filters can be imported."
-        )
     for part in manifest.parts:
         try:
             found = sha256_of(directory / part.file)

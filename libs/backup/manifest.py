@@ -1,6 +1,5 @@
 """Manifest of an export, `manifest.json`: its contents and completeness; written before and after the records."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,33 +12,18 @@ from libs.contracts.votes_log import VotesLog
 MANIFEST: Final = "manifest.json"
 
 
-class Format(StrEnum):
-    NDJSON = "ndjson"
-    PARQUET = "parquet"
-
-
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
 class Request(_Model):
-    """Options of an export. Times are append times in [since, until), in microseconds since 1970 UTC."""
+    """Options of an export."""
 
-    format: Format = Format.NDJSON
-    contest: str | None = None
-    since: int | None = None
-    until: int | None = None
     secrets: bool = True
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether all records are requested, in the format that can be imported."""
-        filters = self.contest, self.since, self.until
-        return self.format is Format.NDJSON and all(each is None for each in filters)
 
 
 class ExportedPartition(_Model):
-    """One partition: the requested records in [start, end).
+    """One partition: the records in [start, end).
 
     `records` and `sha256` of its file are None until the export is complete.
     """

@@ -27,7 +27,7 @@ def to_line(kind: str, partition: int, record: LogRecord) -> bytes:
             head["key"] = record.key.decode()
         except UnicodeDecodeError:
             head["key_base64"] = b64encode(record.key).decode()
-    if is_one_line_of_json(record.value):
+    if _is_one_line_of_json(record.value):
         return orjson.dumps(head)[:-1] + _EVENT + record.value + b"}\n"
     head["value_base64"] = b64encode(record.value).decode()
     return orjson.dumps(head) + b"\n"
@@ -52,7 +52,7 @@ def _key(members: dict[str, Any]) -> bytes | None:
     return None if key is None else key.encode()
 
 
-def is_one_line_of_json(value: bytes) -> bool:
+def _is_one_line_of_json(value: bytes) -> bool:
     if b"\n" in value or b"\r" in value:
         return False
     try:

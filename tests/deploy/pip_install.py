@@ -13,7 +13,7 @@ from typing import Final
 from zipfile import ZipFile
 
 ROOT: Final = Path(__file__).parents[2]
-UNWANTED: Final = ("ipython", "numpy", "pyarrow", "pytest", "uplot-python")
+UNWANTED: Final = ("ipython", "numpy", "pytest", "uplot-python")
 """Packages that an installation must not bring."""
 DEMO: Final = ("demo", "--seconds", "5", "--port", "0", "--no-browser")
 

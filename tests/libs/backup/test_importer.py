@@ -186,14 +186,6 @@ async def test_an_export_that_was_interrupted_is_refused(target: Site, copy: Pat
     assert "was interrupted" in await refused(target, copy)
 
 
-@pytest.mark.parametrize("changes", [{"contest": "final"}, {"since": 1}, {"until": 1}, {"format": "parquet"}])
-async def test_an_extract_is_refused(target: Site, copy: Path, changes: dict[str, object]) -> None:
-    manifest = json.loads((copy / "manifest.json").read_text())
-    manifest["request"] |= changes
-    (copy / "manifest.json").write_text(json.dumps(manifest))
-    assert "only an NDJSON export without filters" in await refused(target, copy)
-
-
 async def test_what_is_no_export_is_refused(target: Site, tmp_path: Path) -> None:
     assert "is no export" in await refused(target, tmp_path)
 

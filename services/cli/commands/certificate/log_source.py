@@ -48,8 +48,8 @@ class ExportedLog:
         manifest = read_manifest(directory)
         if manifest is None:
             raise ValueError(f"{directory} holds no export")
-        if not (manifest.complete and manifest.request.is_whole):
-            raise ValueError(f"{directory} holds only part of the log: export all of it, as ndjson")
+        if not manifest.complete:
+            raise ValueError(f"{directory} holds only part of the log: run `tally export` on it again")
         self._directory = directory
         self._manifest: Manifest = manifest
 
