@@ -99,7 +99,7 @@ class ConsumerHealth:
 
     def _check_progress(self, folds: Mapping[int, PartitionWorker], now: float) -> None:
         if self.unassigned_since is not None and now - self.unassigned_since > self._patience_s:
-            raise LogUnavailable(f"the group assigned no partitions for{self._patience_s:.0f} s")
+            raise LogUnavailable(f"the group assigned no partitions for {self._patience_s:.0f} s")
         quiet: dict[int, tuple[int, float]] = {}
         for partition, fold in folds.items():
             if fold.idle and fold.position is not None and self.ends.get(partition, 0) > fold.position.offset:
@@ -108,6 +108,6 @@ class ConsumerHealth:
                 quiet[partition] = seen if seen is not None and seen[0] == offset else (offset, now)
                 if now - quiet[partition][1] > self._patience_s:
                     raise LogUnavailable(
-                        f"{self._topic.name}/{partition}  delivered no records for{self._patience_s:.0f} s"
+                        f"{self._topic.name}/{partition} delivered no records for {self._patience_s:.0f} s"
                     )
         self._quiet = quiet

@@ -175,7 +175,10 @@ def status_of(error: TallyError) -> int:
 
 
 def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
-    """Build the response for `error` in the format of the path's API; `data` adds to the error's members."""
+    """Build the response for `error` in the format of the path's API; `data` adds to the error's members.
+
+    It names the vote whose id is in the path, whatever the error: a client must know what to send again.
+    """
     log_cause(error)
     code = error.code if error.code in TABLE else "internal_error"
     status, title = TABLE[code]
@@ -202,7 +205,8 @@ def problem_response(error: TallyError, scope: Scope, **data: Any) -> Response:
         "code": code,
         "request_id": request_id(scope),
     }
-    return Response(orjson.dumps(error.data | data | body), status, headers, PROBLEM_JSON)
+    named = {name: value for name, value in scope.get("path_params", {}).items() if name == "vote_id"}
+    return Response(orjson.dumps(error.data | named | data | body), status, headers, PROBLEM_JSON)
 
 
 def log_cause(error: TallyError) -> None:

@@ -95,14 +95,14 @@ def _item(value: Any, key: str | None, at: int) -> Ballot:
     except orjson.JSONEncodeError:
         return Ballot(ValidationFailed([Problem("", "has an invalid string or number")]), None)
     except TallyError as error:
-        return Ballot(error, _id_in(value))
+        return Ballot(error, id_in(value))
     vote = check_vote(value) if size <= MAX_VOTE_BYTES else _too_large()
     if isinstance(vote, VoteForm):
         return Ballot(vote, vote.vote_id or (new_vote_id() if key is None else _id_of(key, at)))
-    return Ballot(vote, _id_in(value))
+    return Ballot(vote, id_in(value))
 
 
-def _id_in(value: Any) -> str | None:
+def id_in(value: Any) -> str | None:
     """Return a refused vote's id if it could be valid."""
     given = value.get("vote_id") if isinstance(value, dict) else None
     return given if isinstance(given, str) and given.isascii() and len(given) <= MAX_ID_SHOWN else None

@@ -142,13 +142,21 @@ def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -
     @router.get(
         "/contests/{contest_key}/votes/{vote_id}",
         responses=answers(
-            "not_found", "validation_failed", "gone", success={200: {"description": "The vote's status."}}
+            "not_found",
+            "validation_failed",
+            "gone",
+            "ledger_catching_up",
+            success={200: {"description": "The vote's status."}},
         ),
     )
     async def read_vote_status(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
     ) -> VoteStatusAnswer:
-        """Read a vote's status."""
+        """Read a vote's status.
+
+        While it is not certain that the vote is recorded, the answer is 503: ask again after `Retry-After`, or
+        send the vote again with the same id. A 404 means that it is not recorded.
+        """
         return await reads.status(key.account, contest_key, vote_id, voter_id, anonymous_id)
 
     @router.get(

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -21,9 +22,9 @@ from libs.voting.service import VotingService
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.client_address import Proxies
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
-from libs.web.request_parsing import declared_size, read_body, require_json
+from libs.web.request_parsing import declared_size, load_json, read_body, require_json
 from libs.web.server.direct_routes import DirectCycle
-from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, parse_batch
+from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, id_in, parse_batch
 from services.ingestion.vote_forms import MAX_VOTE_BYTES, VOTE_ID_TEXT, VoteForm, check_vote, parse_vote
 from services.ingestion.voter_pseudonyms import command, new_vote_id
 
@@ -56,12 +57,13 @@ class Voting:
         await _counting_refusals(self._cast_batch(scope, receive, send))
 
     async def _cast(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = scope["headers"]
-        key = self._auth.known(scope) or await self._auth.authenticate(scope)
-        _admit(key, headers)
-        form, vote_id = _read_vote(key, headers, await read_body(headers, receive, MAX_VOTE_BYTES))
-        contest = scope["path_params"]["contest_key"]
+        headers, contest, body = scope["headers"], scope["path_params"]["contest_key"], None
+        vote_id: str | None = None
         try:
+            key = self._auth.known(scope) or await self._auth.authenticate(scope)
+            _admit(key, headers)
+            body = await read_body(headers, receive, MAX_VOTE_BYTES)
+            form, vote_id = _read_vote(key, headers, body)
             secret = await self._votes.contests.secret(key.account, contest)
             vote = command(contest, secret, form, vote_id, self._proxies.end_user(scope))
             (accepted,) = await self._take(key, [vote])
@@ -71,7 +73,11 @@ class Voting:
             if not is_for_the_caller(error):
                 raise
             count(error)
-            await problem_response(error, scope, vote_id=vote_id)(scope, receive, send)
+            if body is None and status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE:
+                with suppress(TallyError):
+                    body = await read_body(headers, receive, MAX_VOTE_BYTES)
+            named = {"vote_id": vote_id} if vote_id is not None else _named(headers, body)
+            await problem_response(error, scope, **named)(scope, receive, send)
             return
         count(accepted)
         await _respond(send, *_response(accepted))
@@ -88,7 +94,8 @@ class Voting:
             form, vote_id = _read_vote(key, headers, bytes(request.body))
         except TallyError as error:
             count(error)
-            raise
+            request.fail(error, **_named(headers, bytes(request.body)))
+            return True
         answer = partial(_answer, request, vote_id)
         try:
             contest = cached.contest
@@ -201,6 +208,16 @@ def _read_vote(key: ApiKey, headers: Headers, body: bytes) -> tuple[VoteForm, st
     if form.source == "c-paid":
         require(key, "purchases:write")
     return form, vote_id
+
+
+def _named(headers: Headers, body: bytes | None) -> dict[str, str]:
+    """Return the id that a refused vote was sent with, if it could be valid, as the member of its answer."""
+    try:
+        sent: Any = load_json(body) if body else None
+    except TallyError:
+        sent = None
+    vote_id = id_in({"vote_id": header(headers, b"idempotency-key")}) or id_in(sent)
+    return {"vote_id": vote_id} if vote_id else {}
 
 
 def _answer(request: DirectCycle, vote_id: str, outcome: Any) -> None:

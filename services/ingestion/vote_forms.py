@@ -199,11 +199,11 @@ class CastRating(BaseModel):
 
 
 class VoteStatusAnswer(BaseModel):
-    """The status of an accepted vote: first `accepted`, then `counted` or another status with its reason."""
+    """The status of a recorded vote: `counted`, or another status with its reason."""
 
     vote_id: str = Field(description="Unique per contest and voter.")
     contest_key: str = Field(description="Key of the contest.")
-    status: Literal["accepted", "counted", "overruled", "removed", "replaced", "voided", "late"] = Field(
+    status: Literal["counted", "overruled", "removed", "replaced", "voided", "late"] = Field(
         description="The vote's status in the log."
     )
     counts: bool = Field(
@@ -214,17 +214,15 @@ class VoteStatusAnswer(BaseModel):
     accepted_at: str | None = Field(
         description="Time that the contest's rules were applied at; null if the log holds no such vote."
     )
-    source: Source | None = Field(
-        description="Free or paid; null while pending, or if the log holds no such vote."
-    )
+    source: Source | None = Field(description="Free or paid; null if the log holds no such vote.")
     choices: list[Choice] | None = Field(
-        description="The participants voted for; null while pending, or if the log holds no such vote."
+        description="The participants voted for; null if the log holds no such vote."
     )
     rating: CastRating | None = Field(description="The rating; null in other contests, and as `choices`.")
     positions: dict[str, str] | None = Field(
         description="The ballot: participant keys by position id; null in other contests, and as `choices`."
     )
-    position: str | None = Field(description="The vote's Tally-Position; null until it is counted.")
+    position: str | None = Field(description="The vote's Tally-Position.")
 
 
 class VotesOfVoter(BaseModel):

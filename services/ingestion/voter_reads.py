@@ -34,6 +34,10 @@ from services.ingestion.voter_pseudonyms import find_voter
 
 TOKEN: Final = re.compile(r"[0-9a-f]{24}")
 SOURCES: tuple[Source, ...] = "c-free", "c-paid"
+UNDECIDED: Final = (
+    "The vote is being recorded, and it is not certain yet that it will be. Ask again shortly, or send the vote "
+    "again with the same vote id: it counts once."
+)
 REASONS = {
     VoteStatus.OVERRULED: "It exceeded the limits that applied to it.",
     VoteStatus.REMOVED: "It was removed by its voter or with its purchase.",
@@ -60,8 +64,8 @@ class VoterReads:
     ) -> VoteStatusAnswer:
         """Return a vote's status.
 
-        Raises `NotFound` for an id that was never accepted from this voter, `LedgerCatchingUp` while that is
-        unknown.
+        Raises `NotFound` for an id that was never accepted from this voter, and `LedgerCatchingUp` while that is
+        unknown: a reservation may never be recorded, so a client that was told otherwise would lose the vote.
         """
         configured = await self._contests.current(account, contest)
         voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
@@ -71,23 +75,11 @@ class VoterReads:
             is_detailed = configured.contest_type in ("rating", "ordering") and bool(state.choices)
             cast = await self._casts.read(partition, state.offset or 0) if is_detailed else None
             return await self._shown(configured, partition, vote_id, state, cast)
-        if not state.pending and not state.progress.open:
+        if state.pending:
+            raise LedgerCatchingUp(UNDECIDED, retry_after_s=1)
+        if not state.progress.open:
             raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
-        if not state.pending:
-            raise NotFound(f"This voter has no accepted vote {vote_id}.", vote_id=vote_id)
-        return VoteStatusAnswer(
-            vote_id=vote_id,
-            contest_key=contest,
-            status="accepted",
-            counts=False,
-            reason="It is recorded and will be counted shortly.",
-            accepted_at=timestamp(state.accepted_at),
-            source=None,
-            choices=None,
-            rating=None,
-            positions=None,
-            position=None,
-        )
+        raise NotFound(f"This voter has no accepted vote {vote_id}.")
 
     async def votes(
         self,

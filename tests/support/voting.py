@@ -61,7 +61,8 @@ class Contest:
 
     async def status(self, vote: httpx.Response | str, voter: str = "v1", **query: str) -> dict[str, Any]:
         vote_id = vote if isinstance(vote, str) else vote.json()["vote_id"]
-        answer = await self.client.get(f"{self.path}/votes/{vote_id}", params=query or {"voter_id": voter})
+        path, params = f"{self.path}/votes/{vote_id}", query or {"voter_id": voter}
+        answer = await final_answer(lambda: self.client.get(path, params=params))
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found

@@ -14,6 +14,7 @@ from libs.projection.consumer_health import ConsumerHealth
 from libs.projection.log_identity import LogIdentities
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.settings import ProjectorSettings
+from libs.tally.errors import LogUnavailable
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
 from tests.libs.projection.test_partition_worker import Steering
 
@@ -51,5 +52,9 @@ async def test_the_logs_identity_is_asked_for_once_for_all_partitions(
         ids = await reader.log_ids(topic.name, range(PARTITIONS))
         reader.asked.clear()
         folds = {partition: standing(topic, partition, Position(log_id, 1)) for partition, log_id in ids.items()}
-        await ConsumerHealth(topic, reader, LogIdentities(reader, topic), ProjectorSettings()).check(None, folds)
+        health = ConsumerHealth(topic, reader, LogIdentities(reader, topic), ProjectorSettings())
+        await health.check(None, folds)
         assert reader.asked == [PARTITIONS]
+        health.unassigned_since = 0.0
+        with pytest.raises(LogUnavailable, match=r"assigned no partitions for \d+ s$"):
+            await health.check(None, folds)

@@ -239,6 +239,10 @@ async def test_nothing_is_absent_while_an_emptied_view_is_not_folded_again(deplo
     await assert_unavailable(one, deployment.api)  # nothing was learned from the first answers
     async with deployment.another_process() as other:
         await assert_unavailable(one, other)
+        vote = await other.client.post(f"{one.contest.path}/votes", json={"vote_id": "known"})
+        assert (code(vote), vote.json()["vote_id"]) == ((503, "views_unavailable"), "known")
+        status = await other.client.get(f"{one.contest.path}/votes/known?voter_id=v1")
+        assert (status.status_code, status.json()["vote_id"]) == (503, "known")
         ready = await other.client.get("/readyz")
         assert (ready.status_code, ready.json()["dependencies"]["keys"]) == (503, "unavailable")
         async with deployment.projecting():
