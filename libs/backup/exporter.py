@@ -73,6 +73,7 @@ async def _plan(deployment: Deployment, topics: dict[str, Log], request: Request
             parts.append(
                 ExportedPartition(kind=kind, partition=partition, log_id=ids.get(partition), end=end, file=file)
             )
+    names = await _names_of_secrets(topics, reader, parts)
     return Manifest(
         namespace=deployment.namespace,
         partitions=deployment.partitions,
@@ -80,8 +81,21 @@ async def _plan(deployment: Deployment, topics: dict[str, Log], request: Request
         request=request,
         began=_now(),
         parts=parts,
-        secrets=await secrets.hashes_of_all(deployment.store),
+        secrets=await secrets.hashes_of(deployment.store, names),
     )
+
+
+async def _names_of_secrets(
+    topics: dict[str, Log], reader: LogReader, parts: Sequence[ExportedPartition]
+) -> set[str]:
+    names = set()
+    for part in parts:
+        if part.kind in secrets.CATALOGUES:
+            extents = {part.partition: Extent(part.start, part.end)}
+            async with aclosing(reader.records(topics[part.kind].name, extents)) as batches:
+                async for _, records in batches:
+                    names |= secrets.names_of(records)
+    return names
 
 
 async def _check_same_logs(manifest: Manifest, topics: dict[str, Log], reader: LogReader) -> None:

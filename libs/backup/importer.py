@@ -38,6 +38,11 @@ async def import_logs(deployment: Deployment, directory: Path, execute: bool) ->
         Topic(deployment.votes.name_from(first), partitions, first) for first, partitions in manifest.later.items()
     )
     topics, store = logs_by_kind(deployment.namespace, deployment.votes), deployment.store
+    of_catalogue: set[str] = set()
+    for part in manifest.parts:
+        if part.kind in secrets.CATALOGUES:
+            of_catalogue |= secrets.names_of(records_of(directory, part))
+    secrets.check_names(manifest.secrets, of_catalogue)
     missing = await secrets.missing_secrets(store, manifest.secrets)
     exported = secrets.read_secrets(directory, manifest.secrets) if manifest.request.secrets else {}
     if missing and not exported:

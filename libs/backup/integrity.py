@@ -34,5 +34,14 @@ def open_export(directory: Path) -> Manifest:
 
 
 def records_of(directory: Path, part: ExportedPartition) -> Iterator[LogRecord]:
+    """Yield the records of a whole export's file. Raises `ImportRefused` for a line that is none of them."""
     with (directory / part.file).open("rb") as lines:
-        yield from map(from_line, lines)
+        for offset, line in enumerate(lines, part.start):
+            try:
+                record = from_line(line)
+                is_next = record.offset == offset and isinstance(record.timestamp_ms, int)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                is_next = False
+            if not is_next:
+                raise ImportRefused(f"{directory / part.file} has no record of offset {offset} in its place.")
+            yield record

@@ -1,15 +1,16 @@
 """Manifest of an export, `manifest.json`: its contents and completeness; written before and after the records."""
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from libs.backup.private_files import write_own
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 
 MANIFEST: Final = "manifest.json"
+Kind = Literal["purchases", "votes", "catalogue", "test-catalogue"]
 
 
 class _Model(BaseModel):
@@ -25,16 +26,16 @@ class Request(_Model):
 class ExportedPartition(_Model):
     """One partition: the records in [start, end).
 
-    `records` and `sha256` of its file are None until the export is complete.
+    `records` and `sha256` of its file are None until the export is complete. The file lies beside the manifest.
     """
 
-    kind: str
-    partition: int
+    kind: Kind
+    partition: int = Field(ge=0)
     log_id: str | None
-    start: int = 0
-    end: int
-    file: str
-    records: int | None = None
+    start: int = Field(0, ge=0)
+    end: int = Field(ge=0)
+    file: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*\.ndjson$")]
+    records: int | None = Field(None, ge=0)
     sha256: str | None = None
 
 
@@ -46,14 +47,26 @@ class Manifest(_Model):
 
     version: Literal[1] = 1
     namespace: str
-    partitions: int
-    later: dict[int, int] = Field(default_factory=dict)
+    partitions: int = Field(ge=1)
+    later: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     request: Request
     began: str
     ended: str | None = None
     complete: bool = False
     parts: list[ExportedPartition]
     secrets: dict[str, str]
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        end = self.partitions
+        for first, partitions in sorted(self.later.items()):
+            if first != end:
+                raise ValueError(f"a topic of the votes begins with partition {first}, not {end}")
+            end += partitions
+        for values in ([part.file for part in self.parts], [(part.kind, part.partition) for part in self.parts]):
+            if len(set(values)) < len(values):
+                raise ValueError("two parts have the same file or partition")
+        return self
 
     @property
     def votes(self) -> VotesLog:
@@ -68,7 +81,7 @@ class Manifest(_Model):
 
     @property
     def records_by_kind(self) -> dict[str, int]:
-        found = dict.fromkeys((part.kind for part in self.parts), 0)
+        found: dict[str, int] = dict.fromkeys((part.kind for part in self.parts), 0)
         for part in self.parts:
             found[part.kind] += part.records or 0
         return found

@@ -29,6 +29,9 @@ async def find_present(
             f"The export has {manifest.partitions} partitions of votes, the target is set to "
             f"{deployment.partitions}: set TALLY_PARTITIONS={manifest.partitions}."
         )
+    listed = {(part.kind, part.partition) for part in manifest.parts}
+    if listed != {(kind, number) for kind, log in topics.items() for number in log.numbers}:
+        raise ImportRefused("The export has other partitions than its manifest's topics.")
     if {topic.first: topic.partitions for topic in deployment.votes.later} != manifest.later:
         raise ImportRefused(f"{deployment.votes.name} has grown otherwise than the exported log. {ELSEWHERE}")
     all_topics = [topic for log in topics.values() for topic in log.topics]

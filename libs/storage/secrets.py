@@ -18,23 +18,23 @@ SERVER: Final = "secrets/server"
 
 async def contest_secret(store: Store, contest: str) -> bytes:
     """Return the secret for the pseudonyms of a contest's voters. Raises `StorageUnavailable`, `SecretErased`."""
-    return _whole(contest, await _secret(store, _of_contest(contest)))
+    return _whole(contest, await _secret(store, contest_secret_name(contest)))
 
 
 async def find_contest_secret(store: Store, contest: str) -> bytes | None:
     """Return the same secret, None if it was not created yet. Raises the errors of `contest_secret`."""
-    found = await store.get(_of_contest(contest))
+    found = await store.get(contest_secret_name(contest))
     return None if found is None else _whole(contest, found)
 
 
 async def erase_contest_secret(store: Store, contest: str) -> None:
     """Erase the secret for good, even before its creation; may be repeated. Raises `StorageUnavailable`."""
-    await store.replace(_of_contest(contest), ERASED)
+    await store.replace(contest_secret_name(contest), ERASED)
 
 
 async def account_secret(store: Store, account: str) -> bytes:
     """Return the encryption secret of personal data in an account's purchases. Raises `StorageUnavailable`."""
-    return await _secret(store, f"secrets/accounts/{account}")
+    return await _secret(store, account_secret_name(account))
 
 
 async def server_secret(store: Store, name: str) -> bytes:
@@ -50,8 +50,12 @@ async def check_secrets(store: Store) -> None:
     await store.get(f"{SERVER}/receipts")
 
 
-def _of_contest(contest: str) -> str:
+def contest_secret_name(contest: str) -> str:
     return f"secrets/contests/{contest}"
+
+
+def account_secret_name(account: str) -> str:
+    return f"secrets/accounts/{account}"
 
 
 def _whole(contest: str, secret: bytes) -> bytes:

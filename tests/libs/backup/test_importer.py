@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from libs.contracts.dataclass_json import json_form
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import Deployment
 from libs.kafka.topics import find_topics
+from libs.storage.object_store import Store
+from libs.storage.secret_rings import read_ring
 from libs.storage.secrets import contest_secret
 from libs.storage.store_id import find_store_id
 from libs.tally.events import ContestClosed, Event, Fence
@@ -207,6 +211,119 @@ async def test_another_secret_of_the_same_name_is_never_replaced(target: Site, o
     secret = await contest_secret(target.store, "final")
     assert "holds another secrets/contests/final" in await refused(target, out)
     assert await contest_secret(target.store, "final") == secret
+
+
+def plant(directory: Path, **planted: bytes) -> None:
+    """Add secrets to an export, as someone may who hands it over."""
+    secrets, manifest = (json.loads((directory / name).read_text()) for name in ("secrets.json", "manifest.json"))
+    for name, secret in planted.items():
+        secrets[name] = b64encode(secret).decode()
+        manifest["secrets"][name] = sha256(secret).hexdigest()
+    (directory / "secrets.json").write_text(json.dumps(secrets))
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "secrets/contests/elsewhere",
+        "secrets/accounts/another",
+        "worlds/tally/files/f",
+        "development/tally.json",
+        "secrets/server/../contests/final",
+        "secrets/server/sessions.soon",
+        "../outside",
+        "/etc/passwd",
+        "",
+    ],
+)
+async def test_an_export_plants_no_secret_of_anything_that_is_not_in_it(
+    target: Site, copy: Path, name: str
+) -> None:
+    plant(copy, **{name: bytes(32)})
+    assert "a secret of nothing in it" in await refused(target, copy)
+
+
+@pytest.mark.parametrize("names_the_store", [True, False])
+async def test_an_import_adds_nothing_to_the_rings_of_a_used_object_store(
+    filled: Site, target: Site, copy: Path, names_the_store: bool
+) -> None:
+    """A session's cookie signed with a planted secret would be valid for all its namespaces."""
+    beside = filled.beside(namespace=target.stack.namespace)
+    before = await beside.store.names("secrets")
+    later = "secrets/server/sessions.0000000000000001"
+    plant(copy, **{later: bytes(32), "secrets/server/new": bytes(32)})
+    if not names_the_store:
+        for file in ("secrets.json", "manifest.json"):
+            content = json.loads((copy / file).read_text())
+            content.get("secrets", content).pop("secrets/store")
+            (copy / file).write_text(json.dumps(content))
+    result = await beside.tally("import", "--from", copy, "--execute")
+    assert result.exit_code == 0, result.output
+    assert await beside.store.names("secrets") == before
+    assert [secret.name for secret in await read_ring(beside.store, "receipts")] == ["secrets/server/receipts"]
+
+
+async def test_an_interrupted_import_of_secrets_resumes_with_the_rings(
+    filled: Site, target: Site, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, done = Store.put_if_absent, list[str]()
+
+    async def killed_after_two(store: Store, name: str, value: bytes) -> bool:
+        if len(done) == 2:
+            raise Killed
+        done.append(name)
+        return await put(store, name, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put_if_absent", killed_after_two)
+        async with Deployment(target.stack) as deployment:
+            with pytest.raises(Killed):
+                await import_logs(deployment, out, True)
+    assert len(await target.store.names("secrets")) == 2
+    assert (await target.tally("import", "--from", out, "--execute")).exit_code == 0
+    assert await target.store.names("secrets") == await filled.store.names("secrets")
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "complaint"),
+    [
+        ("file", "../votes-00000.ndjson", "file"),
+        ("file", "/etc/passwd", "file"),
+        ("kind", "keys", "kind"),
+        ("partition", -1, "partition"),
+        ("partition", 7, "other partitions"),
+        ("partition", 1, "same file or partition"),
+    ],
+)
+async def test_a_manifest_that_names_anything_else_is_refused(
+    target: Site, copy: Path, member: str, value: object, complaint: str
+) -> None:
+    manifest = json.loads((copy / "manifest.json").read_text())
+    [part] = (part for part in manifest["parts"] if (part["kind"], part["partition"]) == ("votes", 0))
+    part[member] = value
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert complaint in await refused(target, copy)
+
+
+async def test_a_log_that_grew_by_a_topic_out_of_place_is_refused(target: Site, copy: Path) -> None:
+    manifest = json.loads((copy / "manifest.json").read_text()) | {"later": {"9": 4}}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert "begins with partition 9, not 2" in await refused(target, copy)
+
+
+@pytest.mark.parametrize(
+    "line", [b"no line", b"[]", b'{"offset": 1}', b'{"offset": 0, "time_ms": "", "value_base64": ""}']
+)
+async def test_a_line_that_is_no_record_is_refused(target: Site, copy: Path, line: bytes) -> None:
+    file = copy / "catalogue-00000.ndjson"
+    file.write_bytes(line + b"\n")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for part in manifest["parts"]:
+        if part["file"] == file.name:
+            part["sha256"] = sha256(file.read_bytes()).hexdigest()
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert "has no record of offset 0 in its place" in await refused(target, copy)
 
 
 async def test_without_secrets_it_needs_those_of_the_object_store(
