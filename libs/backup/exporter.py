@@ -1,7 +1,9 @@
 """Exports the logs to a directory, up to the end offsets at the start of the export."""
 
+import fcntl
 import time
-from contextlib import aclosing, closing
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, closing, contextmanager
 from pathlib import Path
 
 from libs.backup import secrets
@@ -9,10 +11,10 @@ from libs.backup.errors import ExportRefused
 from libs.backup.exported_topics import logs_by_kind
 from libs.backup.manifest import ExportedPartition, Manifest, Request, read_manifest
 from libs.backup.ndjson_file import NdjsonFile
-from libs.backup.private_files import own_directory
 from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent, LogReader
+from libs.storage.private_files import own_directory
 from libs.tally.time_conversion import timestamp
 from libs.telemetry.progress import Progress
 
@@ -24,7 +26,7 @@ async def export_logs(deployment: Deployment, directory: Path, request: Request)
     with, `LogChanged` if the log is invalid, `LogUnavailable` and `StorageUnavailable` if a server is unavailable.
     """
     topics, reader = logs_by_kind(deployment.namespace, deployment.votes), deployment.reader
-    with own_directory(directory):
+    with export_directory(directory):
         manifest = _begun(directory, deployment, request)
         if manifest is None:
             manifest = await _plan(deployment, topics, request)
@@ -41,6 +43,22 @@ async def export_logs(deployment: Deployment, directory: Path, request: Request)
         manifest.ended, manifest.complete = _now(), True
         manifest.write(directory)
     return manifest
+
+
+@contextmanager
+def export_directory(directory: Path) -> Iterator[None]:
+    """Make the directory private, and lock it against a second export.
+
+    Raises `ExportRefused`, also for errors of the file system in the block.
+    """
+    try:
+        with own_directory(directory) as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+    except BlockingIOError:
+        raise ExportRefused(f"Another export is being written to {directory}.") from None
+    except OSError as error:
+        raise ExportRefused(f"{error.filename or directory}: {error.strerror}") from error
 
 
 def _begun(directory: Path, deployment: Deployment, request: Request) -> Manifest | None:

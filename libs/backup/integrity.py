@@ -5,9 +5,9 @@ from pathlib import Path
 
 from libs.backup.errors import ImportRefused
 from libs.backup.manifest import MANIFEST, ExportedPartition, Manifest, read_manifest
-from libs.backup.private_files import sha256_of
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line
+from libs.storage.private_files import sha256_of
 
 
 def open_export(directory: Path) -> Manifest:

@@ -5,9 +5,9 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from libs.backup.private_files import write_own
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
+from libs.storage.private_files import write_private
 
 MANIFEST: Final = "manifest.json"
 Kind = Literal["purchases", "votes", "catalogue", "test-catalogue"]
@@ -87,7 +87,7 @@ class Manifest(_Model):
         return found
 
     def write(self, directory: Path) -> None:
-        write_own(directory / MANIFEST, self.model_dump_json(indent=1).encode() + b"\n")
+        write_private(directory / MANIFEST, self.model_dump_json(indent=1).encode() + b"\n")
 
 
 def read_manifest(directory: Path) -> Manifest | None:

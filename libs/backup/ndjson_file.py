@@ -5,9 +5,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from libs.backup.manifest import ExportedPartition
-from libs.backup.private_files import flush, open_own
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line, to_line
+from libs.storage.private_files import flush, open_for_writing
 
 
 class NdjsonFile:
@@ -21,7 +21,7 @@ class NdjsonFile:
         self.records = 0
         self._part = part
         self._hash = sha256()
-        self._file = open_own(directory / part.file)
+        self._file = open_for_writing(directory / part.file)
         whole = 0
         for line in self._file:
             if not line.endswith(b"\n"):

@@ -10,11 +10,11 @@ from typing import Final
 import orjson
 
 from libs.backup.errors import ExportRefused, ImportRefused
-from libs.backup.private_files import write_own
 from libs.contracts.catalogue_events import OperatorActed, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
 from libs.storage.object_store import Store
+from libs.storage.private_files import write_private
 from libs.storage.secrets import SERVER, account_secret_name, contest_secret_name
 from libs.storage.store_id import NAME as STORE_ID
 from libs.tally.events import LogCreated
@@ -68,7 +68,7 @@ async def write_secrets(store: Store, directory: Path, hashes: dict[str, str]) -
     for name, wanted in hashes.items():
         if name not in found or hash_of(found[name]) != wanted:
             raise ExportRefused(f"{name} is not in the object store any more: export to another directory.")
-    write_own(directory / FILE, orjson.dumps({name: b64encode(found[name]).decode() for name in hashes}))
+    write_private(directory / FILE, orjson.dumps({name: b64encode(found[name]).decode() for name in hashes}))
 
 
 def read_secrets(directory: Path, hashes: dict[str, str]) -> dict[str, bytes]:

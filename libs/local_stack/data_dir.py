@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from libs.local_stack import errors
+from libs.storage.private_files import open_private, own_directory
 
 LOCK = "tally.lock"
 MADE_BY_TALLY = (
@@ -42,16 +43,15 @@ class DataDir:
         descriptor.
 
         The lock is held while any process has that descriptor open. If its owner is dead and only the clean-up
-        still runs, this waits for at most `CLEANUP_S`. Raises `StackError` if the directory is in use, holds other
-        files, cannot be written, or has too little space.
+        still runs, this waits for at most `CLEANUP_S`. Raises `StackError` if the directory is in use or another
+        user's, holds other files, cannot be written, or has too little space.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if not (self.path / LOCK).exists() and any(self.path.iterdir()):
+            if self.path.is_dir() and not (self.path / LOCK).exists() and any(self.path.iterdir()):
                 raise errors.data_dir_not_ours(self.path)
-            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with own_directory(self.path):  # It holds keys and contests' secrets.
+                self._lock = open_private(self.path / LOCK)
             self._acquire(self._lock)
-            self.path.chmod(0o700)  # It holds keys and contests' secrets.
             free_mb = shutil.disk_usage(self.path).free // (1024 * 1024)
             if free_mb < self._min_free_mb:
                 raise errors.disk_full(self.path, free_mb)

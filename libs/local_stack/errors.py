@@ -6,6 +6,8 @@ from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 
+from libs.storage.private_files import NotPrivate
+
 NEARLY_FULL_BYTES = 1024 * 1024
 
 
@@ -107,6 +109,13 @@ def from_os_error(error: OSError, where: object) -> StackError:
     """Convert an `OSError` to a one-line error, so that no traceback is printed."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return disk_full(where)
+    if isinstance(error, NotPrivate):
+        return StackError(
+            "data_dir_not_private",
+            f"{error.filename} is not private ({error.strerror}): choose a new directory with --data-dir "
+            "(TALLY_DATA_DIR).",
+            Exit.BAD_USAGE,
+        )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         reason = f"{where} cannot be written ({error.strerror}): choose another with --data-dir (TALLY_DATA_DIR)."
         return StackError("data_dir_not_writable", reason, Exit.BAD_USAGE)

@@ -19,9 +19,9 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.private_file import remembered_secret, write_private
 from libs.local_stack.server_interface import start_and_wait
 from libs.local_stack.startup_report import Report, Silence
+from libs.storage.private_files import remembered_secret, write_private
 
 SESSION_MS = 3000
 MOST_REPLICAS = 3

@@ -18,11 +18,11 @@ from libs.local_stack.kafka import (
     answers,
     new_id,
 )
-from libs.local_stack.private_file import remembered_secret
 from libs.local_stack.server_interface import ServerGroup
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.topology import Topology
+from libs.storage.private_files import remembered_secret
 
 POLL_S: Final = 0.1
 DEADLINE_MS: Final = 2 * SESSION_MS + ELECTION_MS

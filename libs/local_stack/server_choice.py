@@ -10,13 +10,13 @@ from libs.local_stack import errors, java, kafka, ports, valkey
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.kafka import NativeKafka
 from libs.local_stack.kafka_cluster import native_brokers
-from libs.local_stack.private_file import remembered_secret
 from libs.local_stack.server_interface import External, Server, ServerGroup, alone
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.topology import Topology
 from libs.local_stack.valkey import NativeValkey
 from libs.local_stack.valkey_cluster import native_cluster
+from libs.storage.private_files import remembered_secret
 from libs.telemetry.redaction import revealed
 
 OF_THE_EXTRA: Final = ("jgo", "testcontainers")

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from libs.local_stack.private_file import write_private
+from libs.local_stack import errors
+from libs.storage.private_files import read_private, write_private
 
 FILE = "stack.json"
 UNSPECIFIED = ("0.0.0.0", "::", "")  # noqa: S104
@@ -61,9 +62,14 @@ def remove(data_dir: Path) -> None:
 
 
 def read(data_dir: Path) -> dict[str, Any] | None:
-    """Return the description; None if no stack runs on this data directory."""
+    """Return the description; None if no stack runs on this data directory.
+
+    Raises `StackError` for a directory of another user, whose servers a command would believe to be its own.
+    """
     try:
-        stack: dict[str, Any] = json.loads((data_dir / FILE).read_text())
-    except (FileNotFoundError, ValueError):
+        stack: dict[str, Any] = json.loads(read_private(data_dir / FILE))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
+    except OSError as error:
+        raise errors.from_os_error(error, data_dir) from error
     return stack

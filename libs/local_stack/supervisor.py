@@ -18,6 +18,7 @@ from libs.local_stack.service_plan import plan_services
 from libs.local_stack.service_process import PARTS, RunningService, ServiceProcess
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
+from libs.storage.private_files import own_directory
 from libs.telemetry.redaction import revealed
 from libs.web.tls import public_authorities
 
@@ -227,8 +228,8 @@ class Supervisor:
 
     def _local_storage(self) -> str:
         objects = self.data_dir / "objects"
-        objects.mkdir(mode=0o700, exist_ok=True)
-        return objects.as_uri()
+        with own_directory(objects):
+            return objects.as_uri()
 
     def _environment(self, kafka_settings: Mapping[str, int]) -> dict[str, str]:
         return {

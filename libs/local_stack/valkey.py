@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 from libs.local_stack import errors
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.private_file import remembered_secret, write_private
 from libs.local_stack.server_interface import start_and_wait
+from libs.storage.private_files import remembered_secret, write_private
 from libs.views.client import connect
 from libs.views.settings import ValkeySettings, server_urls
 

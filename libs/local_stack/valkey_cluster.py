@@ -12,11 +12,11 @@ from redis.exceptions import RedisError
 from libs.local_stack import errors, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.private_file import remembered_secret
 from libs.local_stack.server_interface import ServerGroup
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.topology import Topology
 from libs.local_stack.valkey import SECRET_FILE, NativeValkey
+from libs.storage.private_files import remembered_secret
 from libs.views.hash_tags import SLOTS, shard_borders
 
 NODE_TIMEOUT_MS: Final = 5000

@@ -4,6 +4,8 @@ Tests use directories, and S3 as moto emulates it; the same library serves Googl
 """
 
 import asyncio
+import os
+import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -15,6 +17,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, ObjectStore, from_url
 
+from libs.storage.private_files import NotPrivate, check_owner
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import SecretUrl, revealed
 
@@ -43,6 +46,7 @@ class Store:
 
     def __init__(self, backend: ObjectStore) -> None:
         self._backend = backend
+        self._directory = Path(str(backend.prefix)) if isinstance(backend, LocalStore) else None
 
     async def get(self, name: str) -> bytes | None:
         """Return the object, or None. Raises `StorageUnavailable`."""
@@ -57,6 +61,7 @@ class Store:
         """Write or overwrite the object atomically. Raises `StorageUnavailable`."""
         async with _answering():
             await obstore.put_async(self._backend, name, value)
+            self._make_private(name)
 
     async def put_if_absent(self, name: str, value: bytes) -> bool:
         """Return whether this call wrote it: of concurrent calls exactly one does. Raises `StorageUnavailable`."""
@@ -65,6 +70,7 @@ class Store:
                 await obstore.put_async(self._backend, name, value, mode="create")
             except (AlreadyExistsError, FileExistsError):
                 return False
+            self._make_private(name)
         return True
 
     async def get_or_put(self, name: str, make: Callable[[], bytes]) -> bytes:
@@ -86,6 +92,13 @@ class Store:
             await obstore.put_async(
                 self._backend, name, chunks, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
             )
+            self._make_private(name)
+
+    def _make_private(self, name: str) -> None:
+        """Take a file's permissions from others; until then its directory alone keeps them out."""
+        if self._directory is not None:
+            with suppress(FileNotFoundError):
+                (self._directory / name).chmod(0o600)
 
     async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes] | None:
         """Stream the bytes from `start` to `end` (exclusive; at least one) of the object; None if it is missing.
@@ -125,8 +138,8 @@ class Store:
             old = [row["path"] for row in rows if row["path"] != keep and row["last_modified"] <= before]
             for name in old:
                 await self.delete(name)
-            if isinstance(self._backend, LocalStore):
-                await asyncio.to_thread(_sweep_parts, Path(str(self._backend.prefix), prefix), before)
+            if self._directory is not None:
+                await asyncio.to_thread(_sweep_parts, self._directory / prefix, before)
 
 
 @asynccontextmanager
@@ -153,11 +166,22 @@ def environment_files(namespace: str) -> str:
 
 
 def open_store(url: SecretUrl | str) -> Store:
-    """Open the store at `url` or in that directory, which is created if missing, accessible only by its owner."""
+    """Open the store at `url` or in that directory, which is created if missing, accessible only by its owner.
+
+    Raises `NotPrivate` for a directory of another user than root, which owns the volumes that a container mounts,
+    or one that everybody may write to.
+    """
     url = revealed(url)
     parts = urlsplit(url)
     if parts.scheme not in ("", "file"):
         return Store(from_url(url))
     directory = Path(unquote(parts.path) if parts.scheme else url)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = directory.stat()
+    if found.st_uid != 0:
+        check_owner(directory, found)
+    if found.st_mode & stat.S_IWOTH and any(directory.iterdir()):
+        raise NotPrivate(directory, "everybody could write to it, and it is not empty")
+    if found.st_uid == os.geteuid():
+        directory.chmod(0o700)
     return Store(LocalStore(directory))

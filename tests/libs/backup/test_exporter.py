@@ -1,17 +1,19 @@
 """`tally export`: complete up to fixed end offsets, despite any interruptions."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from libs.backup.exporter import export_directory
 from libs.backup.integrity import open_export
-from libs.backup.private_files import own_directory
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line, to_line
 from tests.libs.backup.filled_deployment import ODD, Site, complaint, files_of, modes_of
 from tests.support.builders import a_cast
+from tests.support.other_user import NOBODY, as_root
 
 
 def records_in(directory: Path) -> dict[str, list[LogRecord]]:
@@ -59,6 +61,22 @@ async def test_secrets_come_along_and_only_the_owner_reads_any_of_it(filled: Sit
     assert set(modes_of(tmp_path / "out").values()) == {0o600}
 
 
+@as_root
+@pytest.mark.parametrize("planted", ["secrets.json.part", "manifest.json.part", "votes-00000.ndjson"])
+async def test_an_export_into_a_directory_prepared_by_another_user_is_refused(
+    filled: Site, tmp_path: Path, planted: str
+) -> None:
+    out, theirs = tmp_path / "out", tmp_path / "theirs"
+    theirs.touch()
+    out.mkdir()
+    (out / planted).symlink_to(theirs)
+    for path in (out, theirs, out / planted):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    result = await filled.tally("export", "--to", out)
+    assert (result.exit_code, "another user" in complaint(result)) == (2, True)
+    assert theirs.read_bytes() == b""
+
+
 async def test_a_killed_export_goes_on_to_the_same_bytes_though_votes_come_in(
     growing: Site, tmp_path: Path
 ) -> None:
@@ -101,7 +119,7 @@ async def test_an_export_of_a_log_recreated_since_is_not_resumed(filled: Site, t
 
 
 async def test_two_exports_at_once_do_not_share_a_directory(filled: Site, tmp_path: Path) -> None:
-    with own_directory(tmp_path / "out"):
+    with export_directory(tmp_path / "out"):
         result = await filled.tally("export", "--to", tmp_path / "out")
     assert (result.exit_code, "Another export" in complaint(result)) == (2, True)
 
