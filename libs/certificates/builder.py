@@ -44,7 +44,7 @@ from libs.views.votes_apply_items import POISON, fold_item
 Batches = AsyncGenerator[Sequence[LogRecord], None]
 
 
-class Log(Protocol):
+class CertifiedLog(Protocol):
     """All records from offset 0 on, read from the servers or from an export."""
 
     def topic_from(self, first: int) -> Topic:
@@ -191,7 +191,7 @@ def _became(vote: FoldedVote, approved: Collection[str]) -> str:
 class Sealing:
     """One closing of a contest, read from the log."""
 
-    def __init__(self, log: Log, contest: str, seq: int, decided: Decided) -> None:
+    def __init__(self, log: CertifiedLog, contest: str, seq: int, decided: Decided) -> None:
         self._log = log
         self._contest = contest
         self._seq = seq
@@ -199,7 +199,7 @@ class Sealing:
         self._topic = log.topic_from(decided.votes_from)
 
     @classmethod
-    async def open(cls, log: Log, account: str, contest: str, seq: int) -> "Sealing":
+    async def open(cls, log: CertifiedLog, account: str, contest: str, seq: int) -> "Sealing":
         """Find the closing in the log. Raises `NotClosed` if the log does not hold it."""
         async with aclosing(log.catalogue(account)) as records:
             return cls(log, contest, seq, await find_decision(records, account, contest, seq))

@@ -40,22 +40,17 @@ from libs.web.client_address import Proxies
 from libs.web.server.http_service import ByVotes, Complete, HttpModule
 from libs.web.sessions import Sessions
 from services.catalogue.account_routes import account_router
-from services.catalogue.closed_contest_guard import ClosedContests
-from services.catalogue.file_content_routes import file_content_router
-from services.catalogue.file_routes import file_router
-from services.catalogue.files import Files
+from services.catalogue.contest_routes import ClosedContests, reopening_router
+from services.catalogue.file_routes import file_content_router, file_router
+from services.catalogue.files import Files, UploadUrls
 from services.catalogue.image_routes import image_router
-from services.catalogue.image_urls import ImageUrls
-from services.catalogue.images import Images
+from services.catalogue.images import Images, ImageUrls
 from services.catalogue.key_routes import key_router
 from services.catalogue.keys import AccountKeys
 from services.catalogue.media_routes import MediaEnvironment, media_router
-from services.catalogue.reopening_route import reopening_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
-from services.catalogue.upload_urls import UploadUrls
-from services.catalogue.vote_source_routes import vote_source_router
-from services.catalogue.vote_sources import VoteSources
+from services.catalogue.vote_sources import VoteSources, vote_source_router
 
 
 @dataclass(frozen=True, slots=True)

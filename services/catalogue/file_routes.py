@@ -1,20 +1,32 @@
-"""Routes that renew a file's upload address and delete a file; files are read like every other record."""
+"""Routes of files' bytes and of their upload addresses; files are read like every other record."""
 
-from typing import Annotated
+from hashlib import blake2b
+from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import APIRouter, Depends, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Header, Query, Request
+from pydantic import WithJsonSchema
+from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.resource_table import FILES
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import IdempotencyKey, IfMatch
+from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
+from libs.contracts.catalogue_events import Stored
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.storage.object_store import StorageUnavailable
+from libs.tally.errors import NotFound
+from libs.views.catalogue_views import CatalogueViews
+from libs.web.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.byte_ranges import SAFE, Span, attachment, requested_range
+from libs.web.common_parameters import TEXT, IdempotencyKey, IfMatch, IfNoneMatch
+from libs.web.errors import Unauthorized, UnsupportedMediaType
+from libs.web.etags import etag, matches, not_modified
 from libs.web.json_responses import json_response
-from libs.web.openapi import answers
+from libs.web.openapi import UNCHANGED, Schema, answers, needs
+from libs.web.rate_limits import charge_unauthenticated
+from libs.web.request_parsing import stream_body
 from libs.web.typed_routes import Permitted, TypedRoute
-from services.catalogue.files import Files
+from services.catalogue.files import Files, UploadUrls
 from services.catalogue.openapi import BEARER, record_answer
 from services.catalogue.routes import fits
-from services.catalogue.upload_urls import UploadUrls
 from services.catalogue.write_requests import write_request
 
 
@@ -68,3 +80,223 @@ def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRoute
         return Response(status_code=204)
 
     return router
+
+
+CONTENT: Final = "/files/{file_key}/content"
+TRIES: Final = 3
+"""Attempts of one read whose bytes are replaced meanwhile."""
+Signature = Annotated[
+    str | None,
+    Query(description="Signature from the file's `upload_url`; replaces the API key."),
+    WithJsonSchema(TEXT),
+]
+Range = Annotated[
+    str | None,
+    Header(alias="Range", description="One range of bytes; for several ranges, all bytes are sent."),
+    WithJsonSchema(TEXT),
+]
+IfRange = Annotated[
+    str | None,
+    Header(alias="If-Range", description="Send the range only if the ETag matches, else all bytes."),
+    WithJsonSchema(TEXT),
+]
+BINARY: Final[Schema] = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
+NOTHING_HERE: Final = "There is nothing at this address."
+NO_BYTES: Final = "No bytes have been sent for this file: PUT them to its upload_url."
+
+
+class Admission(NamedTuple):
+    """The file's account, and the `upload_id` of a signed address; None for an API key."""
+
+    account: str
+    upload_id: str | None
+
+
+class Conditions(NamedTuple):
+    """The range that a reader wants, and the conditions on its request."""
+
+    requested: str | None
+    if_range: str | None
+    if_none_match: str | None
+
+
+class FileAccess:
+    """Checks the permission to read or write a file's bytes."""
+
+    def __init__(self, auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls) -> None:
+        self._auth = auth
+        self._views = views
+        self._files = files
+        self._urls = urls
+
+    async def admit(self, request: Request, key: str, permission: str, signature: str | None) -> Admission:
+        """Admit a request with the file's signature, or with an API key of the account that has `permission`.
+
+        Raises `Unauthorized`, `Forbidden`, `RateLimited`, and `NotFound` for a wrong signature or, without a key,
+        any other query.
+        """
+        if signature is None:
+            try:
+                caller = await self._auth.authenticate(request.scope)
+            except Unauthorized:
+                if request.url.query:
+                    raise NotFound(NOTHING_HERE) from None
+                raise
+            require(caller, permission)
+            return Admission(caller.account, None)
+        await charge_unauthenticated(request.scope)
+        owner = await self._views.find_owner(FILES.name, key)
+        stored = None if owner is None else await self._views.get(owner, FILES.name, key)
+        if owner is None or stored is None or not await self._urls.admits(owner, stored, signature):
+            raise NotFound(NOTHING_HERE)
+        self._auth.note_actor(request.scope, "upload_url", key)
+        return Admission(owner, upload_id(stored.document))
+
+    async def public(self, key: str) -> str | None:
+        """Return the account of a publicly readable file; None if the request needs a signature or a key."""
+        owner = await self._views.find_owner(FILES.name, key)
+        if owner is None:
+            return None
+        document = (await self._files.get(owner, key)).document
+        is_public = document.get("access", {}).get("access") == "public"
+        return owner if is_public and fits_type(document) else None
+
+
+def file_content_router(
+    auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls, max_bytes: int
+) -> APIRouter:
+    """Build the routes. Except for public files, they need a signature or an API key."""
+    router = APIRouter(tags=["files"], dependencies=[Depends(BEARER)])
+    door = FileAccess(auth, views, files, urls)
+
+    @router.put(
+        CONTENT,
+        status_code=204,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "payload_too_large",
+            "unsupported_media_type",
+            "validation_failed",
+            "malware_found",
+            "scanner_unavailable",
+            "log_unavailable",
+            success={204: {"description": "Stored as the file's bytes.", "headers": _headers("ETag")}},
+        ),
+        openapi_extra=needs("content:write") | {"requestBody": {"required": True, "content": BINARY}},
+    )
+    async def put_file_content(request: Request, file_key: str, signature: Signature = None) -> Response:
+        """Send a file's bytes.
+
+        The bytes replace earlier ones atomically when the upload is complete: concurrent readers get either the
+        old or the new bytes. The request may be repeated. If the deployment has a malware scanner, recognised
+        malware is refused and not stored, and `is_scanned` is true for files that passed. Bytes that do not match
+        `file_type` are stored, but not served publicly. With the signature no key is needed.
+        """
+        account, signed = await door.admit(request, file_key, "content:write", signature)
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise UnsupportedMediaType("Send the bytes without Content-Encoding.")
+        if "content-range" in request.headers:
+            raise ValidationFailed([Problem("", "Content-Range is not supported: send all bytes at once")])
+        stored = await files.put(
+            account, file_key, stream_body(headers_of(request.scope), request.receive, max_bytes), signed
+        )
+        kept = kept_bytes(stored.document)
+        return Response(status_code=204, headers={} if kept is None else {"ETag": _tag(stored, kept)})
+
+    @router.get(
+        CONTENT,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "range_not_satisfiable",
+            success={
+                200: {
+                    "description": "All bytes.",
+                    "headers": _headers("ETag", "Content-Disposition", "Accept-Ranges"),
+                    "content": BINARY,
+                },
+                206: {"description": "The range.", "headers": _headers("Content-Range"), "content": BINARY},
+                **UNCHANGED,
+            },
+        ),
+        openapi_extra=needs("content:read"),
+    )
+    async def get_file_content(
+        request: Request,
+        file_key: str,
+        signature: Signature = None,
+        requested: Range = None,
+        if_range: IfRange = None,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        """Read a file's bytes.
+
+        No key is needed with the signature, or for a public file whose bytes match `file_type`.
+        """
+        public = None if signature is not None else await door.public(file_key)
+        account = public or (await door.admit(request, file_key, "content:read", signature)).account
+        conditions = Conditions(requested, if_range, if_none_match)
+        for _ in range(TRIES):
+            stored = await files.get(account, file_key)
+            kept = kept_bytes(stored.document)
+            if kept is None:
+                raise NotFound(NO_BYTES)
+            answer = await _read(conditions, files, account, stored, kept)
+            if answer is not None:
+                answer.headers["Cache-Control"] = "no-cache" if public else "private, no-cache"
+                return answer
+        raise StorageUnavailable("The file's bytes cannot be read at the moment.", retry_after_s=1)
+
+    @router.delete(
+        CONTENT,
+        status_code=204,
+        response_class=Response,
+        responses=answers(
+            "not_found", "log_unavailable", success={204: {"description": "The file has no bytes any more."}}
+        ),
+        openapi_extra=needs("content:write"),
+    )
+    async def delete_file_content(request: Request, file_key: str, signature: Signature = None) -> Response:
+        """Delete a file's bytes; the record stays. With the signature no key is needed."""
+        account, signed = await door.admit(request, file_key, "content:write", signature)
+        await files.drop(account, file_key, signed)
+        return Response(status_code=204)
+
+    return router
+
+
+async def _read(
+    conditions: Conditions, files: Files, account: str, stored: Stored, kept: KeptBytes
+) -> Response | None:
+    """Return the response with the bytes, or None if they were replaced or deleted."""
+    document, tag = stored.document, _tag(stored, kept)
+    headers = {**SAFE, "ETag": tag, "Accept-Ranges": "bytes"}
+    if not_modified(conditions.if_none_match, tag):
+        return Response(status_code=304, headers=headers)
+    span = None
+    if matches("*" if conditions.if_range is None else conditions.if_range, tag):
+        span = requested_range(conditions.requested, kept.size)
+    start, end = span or Span(0, kept.size)
+    headers |= {
+        "Content-Type": document["file_type"],
+        "Content-Length": str(end - start),
+        "Content-Disposition": attachment(document["filename"]),
+    }
+    if span is not None:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{kept.size}"
+    if start == end:
+        return Response(headers=headers)
+    chunks = await files.read(account, stored.key, kept.object, start, end)
+    return None if chunks is None else StreamingResponse(chunks, 200 if span is None else 206, headers)
+
+
+def _tag(stored: Stored, kept: KeptBytes) -> str:
+    """Return the ETag of the bytes, their type and their file name."""
+    document: dict[str, Any] = stored.document
+    names = f"{document['file_type']}\0{document['filename']}".encode()
+    return etag(f"{kept.sha256[:32]}.{blake2b(names, digest_size=8).hexdigest()}")
+
+
+def _headers(*names: str) -> Schema:
+    return {name: {"schema": {"type": "string"}} for name in names}

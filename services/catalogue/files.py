@@ -5,11 +5,14 @@ file.
 """
 
 import hashlib
+import hmac
 import logging
 import secrets
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Final
+from hashlib import sha256
+from typing import Any, Final
 
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.records import Fits, RecordService, Written
@@ -20,7 +23,10 @@ from libs.contracts.catalogue_events import Stored
 from libs.media.clamd import Scanner
 from libs.media.content_sniffing import TypeCheck
 from libs.storage.object_store import StorageUnavailable, Store, environment_files
+from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import NotFound
+from libs.views.catalogue_views import CatalogueViews
+from libs.web.auth import ApiKey
 
 NAME_BYTES: Final = 12
 IDLE_S: Final = 3600
@@ -160,3 +166,45 @@ def _refuse_renewed(document: Document, signed: str | None) -> None:
 async def _nothing() -> AsyncIterator[bytes]:
     for chunk in tuple[bytes, ...]():
         yield chunk
+
+
+WRITE = "content:write"
+"""The signed address accepts PUT and DELETE, so only keys with this permission receive it."""
+
+
+class UploadUrls:
+    """Signs and checks upload addresses; a `Complete` for files. `public_url` is their origin, if set."""
+
+    def __init__(self, store: Store, views: CatalogueViews, public_url: str) -> None:
+        self._secrets = SecretRing(store, "upload addresses")
+        self._views = views
+        self._public_url = public_url
+
+    async def __call__(self, key: ApiKey, origin: str, files: list[dict[str, Any]]) -> None:
+        """Add upload addresses to `files` for keys that may write.
+
+        Raises `StorageUnavailable` and `ViewsUnavailable`.
+        """
+        for file in files if WRITE in key.permissions else ():
+            stored = await self._views.get(key.account, FILES.name, file["key"])
+            if stored is not None:
+                signature = _signature((await self._secrets())[-1], key.account, stored)
+                path = f"/files/{stored.key}/content"
+                file["upload_url"] = f"{self._public_url or origin}{path}?signature={signature}"
+
+    async def admits(self, account: str, file: Stored, signature: str) -> bool:
+        """Return whether the signature is currently valid for the account's file. Raises `StorageUnavailable`."""
+        for again in (False, True):
+            known = [_signature(secret, account, file) for secret in await self._secrets(again)]
+            if any(hmac.compare_digest(each.encode(), signature.encode()) for each in known):
+                return True
+        return False
+
+    async def load(self) -> None:
+        """Load the signing secrets, so that later calls need no object store. Raises `StorageUnavailable`."""
+        await self._secrets.load()
+
+
+def _signature(secret: bytes, account: str, file: Stored) -> str:
+    signed = f"{account}\0{file.key}\0{upload_id(file.document)}"
+    return urlsafe_b64encode(hmac.digest(secret, signed.encode(), sha256)).rstrip(b"=").decode()

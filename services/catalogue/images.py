@@ -9,7 +9,7 @@ import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from libs.catalogue.commands import WriteRequest
 from libs.catalogue.records import KEY_BYTES, Fits, RecordService, Written, validated
@@ -23,6 +23,7 @@ from libs.media.picture_encoding import FORMATS, NotAPicture
 from libs.media.url_fetcher import NotFetched, UrlFetcher
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.web.auth import ApiKey
 
 IN_MEMORY_BYTES: Final = 1 << 20
 """Larger fetched pictures are spooled to a temporary file."""
@@ -168,3 +169,16 @@ class Images:
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
     while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
         yield chunk
+
+
+class ImageUrls:
+    """Completes the addresses of images; a `Complete`. `public_url` is their origin, if set."""
+
+    def __init__(self, public_url: str) -> None:
+        self._public_url = public_url
+
+    async def __call__(self, _: ApiKey, origin: str, images: list[dict[str, Any]]) -> None:
+        before = self._public_url or origin
+        for image in images:
+            image["url"] = before + image["url"]
+            image["sizes"] = {size: before + url for size, url in image["sizes"].items()}

@@ -1,15 +1,31 @@
-"""Registers, reads and retires external vote sources of contests."""
+"""External vote sources of contests: registration, reads, retirement, and their routes."""
 
-from typing import Final
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from libs.catalogue.contests.contest_mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
 from libs.catalogue.records import Fits, RecordService
 from libs.catalogue.resource_table import VOTE_SOURCES
-from libs.catalogue.schemas.contest import SOURCE_NAME, VoteSource
+from libs.catalogue.schemas.base import checked
+from libs.catalogue.schemas.contest import SOURCE_NAME, Mode, VoteSource
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
+from libs.tally.time_conversion import timestamp
+from libs.web.auth import ApiKey, Authenticator
+from libs.web.common_parameters import IfMatch, IfNoneMatch
+from libs.web.etags import etag, not_modified
+from libs.web.json_responses import NO_HEADERS, json_response
+from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
+from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from services.catalogue.openapi import BEARER
+from services.catalogue.routes import fits
 
 MOST_SOURCES: Final = 100
 """Vote sources of a contest, also retired ones, since their counts stay: each read of the counts returns all."""
@@ -79,3 +95,135 @@ class VoteSources:
 
 def _in_use(fits: Fits | None) -> Fits | None:
     return None if fits is None else lambda stored: not source_of(stored).retired and fits(stored)
+
+
+SourceName = Annotated[str, Path(json_schema_extra={"pattern": f"^{SOURCE_NAME.pattern}$"})]
+ALL: Final = "/contests/{contest_key}/vote_sources"
+ONE: Final = ALL + "/{source}"
+
+
+class Registration(BaseModel):
+    """The registration of an external source with a contest."""
+
+    source: str = Field(description="Name of the source, unique within the contest.")
+    contest_key: str = Field(description="Key of the contest.")
+    title: str = Field(description="Title for display.")
+    is_in_total: bool = Field(description="Whether its votes are part of the counts.")
+    mode: Mode = Field(description="Reports hold totals (`cumulative`) or additional votes (`delta`).")
+    mapping: dict[str, str] = Field(description="Participant keys by the source's ids.")
+    created: str = Field(description="Time of registration.", json_schema_extra={"format": "date-time"})
+    updated: str = Field(description="Time of the last change.", json_schema_extra={"format": "date-time"})
+
+
+class Registrations(BaseModel):
+    """All registrations on one page."""
+
+    data: list[Registration] = Field(description="In the order in which they were first registered.")
+    has_more: bool = Field(description="False.")
+    next: str | None = Field(description="Null.")
+
+
+def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
+    """Build the routes; all need the permission sources:write."""
+    router = APIRouter(tags=["vote sources"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]
+    Form = Annotated[Sent[VoteSource], Depends(JsonBody(VoteSource, partial(checked, VoteSource)))]
+
+    @router.put(
+        ONE,
+        response_class=Response,
+        responses=answers(
+            *BAD_BODY,
+            "not_found",
+            "version_conflict",
+            "log_unavailable",
+            success={200: _answer("Changed."), 201: _answer("Registered, also again after it was retired.")},
+        ),
+    )
+    async def register_vote_source(
+        caller: Caller, sent: Form, contest_key: str, source: SourceName, if_match: IfMatch = None
+    ) -> Response:
+        """Register an external source, or change its registration.
+
+        The body replaces the registration; members left out have their defaults. The mapping applies at once to
+        all reports, earlier ones included: counts of an unmapped id are held until it is mapped, and a changed
+        mapping moves its counts. While the contest is closed, its result keeps the mapping at the closing.
+
+        A source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with `c-`.
+        """
+        stored, is_new = await sources.put(caller.account, contest_key, source, sent.form, fits(if_match))
+        headers = {"Location": f"/contests/{contest_key}/vote_sources/{source}"} if is_new else {}
+        return _record(stored, 201 if is_new else 200, headers)
+
+    @router.get(
+        ONE,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            success={200: _answer("The registration."), **UNCHANGED},
+        ),
+    )
+    async def read_vote_source(
+        caller: Caller, contest_key: str, source: SourceName, if_none_match: IfNoneMatch = None
+    ) -> Response:
+        """Read the registration of an external source."""
+        stored = await sources.get(caller.account, contest_key, source)
+        tag = etag(stored.version)
+        if not_modified(if_none_match, tag):
+            return Response(status_code=304, headers={"ETag": tag})
+        return _record(stored)
+
+    @router.delete(
+        ONE,
+        status_code=204,
+        response_class=Response,
+        responses=answers(
+            "not_found",
+            "version_conflict",
+            "log_unavailable",
+            success={204: {"description": "Retired: reports are refused; its counts stay."}},
+        ),
+    )
+    async def retire_vote_source(
+        caller: Caller, contest_key: str, source: SourceName, if_match: IfMatch = None
+    ) -> Response:
+        """Retire an external source.
+
+        Its counts stay, by its current mapping. PUT registers it again.
+        """
+        await sources.retire(caller.account, contest_key, source, fits(if_match))
+        return Response(status_code=204)
+
+    @router.get(
+        ALL,
+        response_class=Response,
+        responses=answers("not_found", success={200: {"model": Registrations, "description": "Sources in use."}}),
+    )
+    async def list_vote_sources(caller: Caller, contest_key: str) -> Response:
+        """List the external sources of a contest, in the order in which they were first registered."""
+        found = await sources.all(caller.account, contest_key)
+        return json_response({"data": [_shown(stored) for stored in found], "has_more": False, "next": None})
+
+    return router
+
+
+def _shown(stored: Stored) -> dict[str, Any]:
+    config = source_of(stored)
+    return Registration(
+        source=source_name(stored),
+        contest_key=stored.parent,
+        title=config.title,
+        is_in_total=config.is_in_total,
+        mode=config.mode,
+        mapping=dict(config.mapping),
+        created=timestamp(stored.created) or "",
+        updated=timestamp(stored.updated) or "",
+    ).model_dump()
+
+
+def _record(stored: Stored, status: int = 200, headers: Mapping[str, str] = NO_HEADERS) -> Response:
+    return json_response(_shown(stored), status, {**headers, "ETag": etag(stored.version)})
+
+
+def _answer(description: str) -> Schema:
+    return {"model": Registration, "description": description, "headers": ETAG}

@@ -21,11 +21,11 @@ COMMANDS: Final = {
         "serve": "serve:serve",
     },
     "Watch": {
-        "status": "status.command:status",
+        "status": "status:status",
         "doctor": "doctor.command:doctor",
         "contests": "contests:contests",
         "count": "count:count",
-        "log": "log.command:log",
+        "log": "log:log",
     },
     "Results": {
         "void": "void:app",
@@ -34,7 +34,7 @@ COMMANDS: Final = {
         "reopen": "reopen:reopen",
         "seal": "seal:seal",
         "unseal": "seal:unseal",
-        "certificate": "certificate.command:app",
+        "certificate": "certificate:app",
     },
     "Views and log": {
         "verify": "verify:verify",

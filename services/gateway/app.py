@@ -12,8 +12,7 @@ from libs.telemetry.tracing import Tracing
 from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.app import open_module as open_catalogue
 from services.dashboard.app import open_module as open_dashboard
-from services.gateway.asyncapi_page import asyncapi_module
-from services.gateway.index_page import index_module
+from services.gateway.pages import asyncapi_module, index_module
 from services.gateway.settings import Settings
 from services.ingestion.app import open_module as open_ingestion
 from services.query.app import open_module as open_query

@@ -14,7 +14,7 @@ from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import VoteRestored, VoteVoided
 from services.cli.commands.void import operation
-from services.cli.commands.void.recorder import append, read_back
+from services.cli.commands.void.operation import append, read_back
 from services.cli.deployment_discovery import find_addresses
 from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually

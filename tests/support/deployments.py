@@ -10,7 +10,7 @@ from libs.catalogue import api_keys
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.monitoring.status import Status
-from services.cli.commands.status import reader
+from services.cli.commands import status
 
 FEW_PARTITIONS: Final = 4
 """Partitions of the whole service's topics: it polls each several times a second, and every read asks each."""
@@ -23,7 +23,7 @@ async def compare(addresses: DeploymentAddresses, contest: str | None = None, **
 
 async def read_status(addresses: DeploymentAddresses) -> Status:
     async with Deployment(addresses) as deployment:
-        return await reader.read_status(deployment)
+        return await status.read_status(deployment)
 
 
 async def reconcile_logs(addresses: DeploymentAddresses) -> Reconciliation:

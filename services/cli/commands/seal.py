@@ -11,9 +11,7 @@ from libs.certificates.service import save
 from libs.contracts.certificates import Certificate
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import ContestKey, Execute, command
-from services.cli.commands.certificate.context import SealableContest
-from services.cli.commands.certificate.log_source import ServedLog
-from services.cli.commands.certificate.render import certificate_text
+from services.cli.commands.certificate import SealableContest, ServedLog, certificate_text
 from services.cli.contest_lookup import Titles, named
 from services.cli.render import Block
 

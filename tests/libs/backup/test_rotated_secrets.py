@@ -10,7 +10,7 @@ from libs.contracts.pseudonyms import receipt
 from libs.storage.object_store import Store
 from libs.storage.secret_rings import AHEAD_S, SecretRing, rotate
 from libs.web.sessions import COOKIE, Sessions
-from services.catalogue.upload_urls import WRITE, UploadUrls
+from services.catalogue.files import WRITE, UploadUrls
 from services.query.receipts import Receipts
 from tests.libs.backup.filled_deployment import Site
 

@@ -18,9 +18,8 @@ from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
-from services.catalogue.file_content_routes import file_content_router
-from services.catalogue.files import Files
-from services.catalogue.upload_urls import UploadUrls
+from services.catalogue.file_routes import file_content_router
+from services.catalogue.files import Files, UploadUrls
 from tests.support.catalogue import Catalogue, open_catalogue
 
 BODY = {"filename": "a.txt", "file_type": "text/plain", "file_extension": "txt"}

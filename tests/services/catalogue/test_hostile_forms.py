@@ -18,7 +18,7 @@ from libs.legacy.images import IMAGE, MOST_FIELDS
 from libs.web.errors import handle_errors
 from libs.web.form_parsing import open_form
 from libs.web.server.http_middleware import HttpMiddleware
-from services.catalogue.image_forms import read_form
+from services.catalogue.image_routes import read_form
 from tests.support.hostile import Answer, ask, mutated
 
 MAX_BYTES: Final = 10_000

@@ -9,8 +9,8 @@ import pytest
 
 from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
-from services.cli.commands.demo import live_metrics
-from services.cli.commands.demo.live_metrics import LiveMetrics
+from services.cli.commands.demo import screen
+from services.cli.commands.demo.screen import LiveMetrics
 from tests.support.eventually import eventually
 
 
@@ -31,7 +31,7 @@ class GrowingLog:
 
 
 async def test_the_lag_is_never_negative_while_the_next_one_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_metrics, "STALE_S", 3_600.0)  # for a busy machine
+    monkeypatch.setattr(screen, "STALE_S", 3_600.0)  # for a busy machine
     log = GrowingLog()
     deployment = SimpleNamespace(votes=SimpleNamespace(name="votes", numbers=[4, 5]), reader=log, vote_views=log)
     metrics = LiveMetrics(cast(httpx.AsyncClient, None), "contest", cast(Deployment, deployment))

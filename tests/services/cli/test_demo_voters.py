@@ -9,12 +9,9 @@ import httpx
 import orjson
 from rich.console import Console
 
-from services.cli.commands.demo.live_metrics import LiveMetrics
 from services.cli.commands.demo.sample_contest import PARTICIPANTS, Sample
-from services.cli.commands.demo.screen import Screen
-from services.cli.commands.demo.voter_load import VoterLoad
-from services.cli.commands.demo.voter_responses import AcceptedResults
-from services.cli.commands.demo.voters import VoterPopulation
+from services.cli.commands.demo.screen import LiveMetrics, Screen
+from services.cli.commands.demo.voters import AcceptedResults, VoterLoad, VoterPopulation
 from tests.support.eventually import eventually
 
 KEYS = [f"p{number}" for number in range(8)]

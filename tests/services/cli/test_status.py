@@ -24,8 +24,7 @@ from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import Row, Status, moment
 from libs.views.generations import State
 from services.cli.__main__ import app
-from services.cli.commands.status.reader import Reading, collector_of, parts_of, readings
-from services.cli.commands.status.render import duration, status_text
+from services.cli.commands.status import Reading, collector_of, duration, parts_of, readings, status_text
 from services.cli.render import show
 from tests.support.builders import a_cast
 from tests.support.commands import environment, run, use_deployment

@@ -7,7 +7,7 @@ import httpx
 from libs.contracts.asyncapi import asyncapi_document
 from libs.web.server.http_middleware import HttpMiddleware
 from services.gateway.app import DESCRIPTION, TAGS, build
-from services.gateway.asyncapi_page import asyncapi_module, asyncapi_page
+from services.gateway.pages import asyncapi_module, asyncapi_page
 
 DOCUMENT = asyncapi_document("tally", 16, "0.1.0")
 

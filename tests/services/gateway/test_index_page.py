@@ -9,7 +9,7 @@ from libs.web.rate_limits import RateLimits
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.settings import HostSettings
 from services.gateway.app import VERSION, build
-from services.gateway.index_page import LINKS, index_module
+from services.gateway.pages import LINKS, index_module
 
 
 def client(limits: RateLimits | None = None) -> httpx.AsyncClient:

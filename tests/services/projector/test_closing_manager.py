@@ -16,7 +16,7 @@ from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable
 from libs.tally.events import ContestClosed
 from libs.tally.time_conversion import timestamp
 from libs.voting.protocol.outcomes import Accepted
-from services.catalogue.closed_contest_guard import ClosedContests
+from services.catalogue.contest_routes import ClosedContests
 from tests.services.projector.closing_steps import (
     admit,
     decide,

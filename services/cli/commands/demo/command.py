@@ -1,11 +1,12 @@
-"""`tally demo`: start the stack, send votes, wait for the responses, check the counts."""
+"""`tally demo`: starts the stack, sends votes, waits for the responses, and checks the counts."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import httpx
 import typer
@@ -19,18 +20,57 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.command_decorator import command
 from services.cli.commands.dashboard import open_dashboard
-from services.cli.commands.demo.check import CheckResult, check_counts
-from services.cli.commands.demo.interrupts import Interrupts
-from services.cli.commands.demo.live_metrics import LiveMetrics
-from services.cli.commands.demo.messages import DemoResult, demo_text, introduce
-from services.cli.commands.demo.sample_contest import Sample, create_sample
-from services.cli.commands.demo.screen import Screen, shown
-from services.cli.commands.demo.voter_load import MOST_IN_FLIGHT, VoterLoad
-from services.cli.commands.demo.voter_responses import AcceptedResults
-from services.cli.commands.demo.voters import VoterPopulation
+from services.cli.commands.demo.sample_contest import CheckResult, Sample, check_counts, create_sample
+from services.cli.commands.demo.screen import DemoResult, LiveMetrics, Screen, demo_text, introduce, shown
+from services.cli.commands.demo.voters import MOST_IN_FLIGHT, AcceptedResults, VoterLoad, VoterPopulation
 from services.cli.deployment_discovery import DATA_DIR, addresses_in
 from services.cli.exit_codes import ExitCode
 from services.cli.voting_page.server import serve_voting_page
+
+T = TypeVar("T")
+
+
+class Interrupts:
+    """Signal handler: the first interrupt requests an orderly end, the second cancels the creating task."""
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+        self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._interrupt)
+
+    async def run_unless_interrupted(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Return the result of `work`; None if an interrupt comes first, with the work cancelled."""
+        task = asyncio.create_task(work)
+        requested = asyncio.create_task(self.requested.wait())
+        try:
+            await asyncio.wait({task, requested}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            requested.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        return None if task.cancelled() else task.result()
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Wait for the next interrupt, at most `timeout_s`."""
+        self.requested.clear()
+        await self.wait_on(timeout_s)
+
+    async def wait_on(self, timeout_s: float | None) -> None:
+        """Wait for an interrupt like `wait`, but return at once if one has come already."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.requested.wait()
+        except TimeoutError:
+            return
+
+    def _interrupt(self) -> None:
+        if self.requested.is_set() and self._task is not None:
+            self._task.cancel()
+        self.requested.set()
+
 
 SETTLE_S: Final = 60.0
 """Time for the last responses after the voting, and then again for the fold."""

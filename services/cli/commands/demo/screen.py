@@ -1,20 +1,207 @@
 """Renders the demo's progress: a table on a terminal, otherwise a line of text."""
 
 import asyncio
+import shlex
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
+import httpx
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.commands.demo.live_metrics import LiveMetrics
-from services.cli.commands.demo.sample_contest import TITLE, Sample
-from services.cli.commands.demo.voter_responses import AcceptedResults
+from libs.contracts.dataclass_json import HIDDEN
+from libs.contracts.position_token import encode_positions
+from libs.deployment.deployment import Deployment
+from libs.tally.errors import TallyError
+from libs.views.reply_types import PartitionState
+from services.cli.commands.demo.sample_contest import TITLE, CheckResult, Sample
+from services.cli.commands.demo.voters import AcceptedResults, Answers
+from services.cli.commands.verify import differences_text, figures_text
+from services.cli.deployment_discovery import DATA_DIR
+from services.cli.render import Block
+
+EVERY_S: Final = 0.4
+STALE_S: Final = 2.5
+"""A lag measured longer ago than this is not shown: a server is unavailable."""
+
+
+class Measured(NamedTuple):
+    """States of the partitions, and the log's ends read after them: no state is past its end."""
+
+    states: Mapping[int, PartitionState] = {}
+    ends: Mapping[int, int] = {}
+    at: float = -STALE_S
+    """Time of the monotonic clock."""
+
+
+class LiveMetrics:
+    """Polls counts and lag until cancelled; failed requests are retried."""
+
+    def __init__(self, client: httpx.AsyncClient, contest: str, deployment: Deployment) -> None:
+        self.counts: dict[str, Any] | None = None
+        """Latest vote count record."""
+        self._client = client
+        self._path = f"/contests/{contest}/vote_updates/"
+        self._topic = deployment.votes
+        self._reader = deployment.reader
+        self._views = deployment.vote_views
+        self._etag = ""
+        self._measured = Measured()
+
+    @property
+    def lag(self) -> int | None:
+        """Number of log records not folded yet; None when there is no recent measurement."""
+        states, ends, at = self._measured
+        if time.monotonic() - at > STALE_S:
+            return None
+        return sum(ends.values()) - sum(state.position.offset for state in states.values())
+
+    @property
+    def closed_gates(self) -> int:
+        """Number of partitions that accept no votes at present (gate closed)."""
+        return sum(not state.open for state in self._measured.states.values())
+
+    @property
+    def pending(self) -> int:
+        """Number of votes reserved and not folded yet."""
+        return sum(state.pending for state in self._measured.states.values())
+
+    async def watch(self) -> None:
+        async def poll(read: Any) -> None:
+            while True:
+                with suppress(TallyError, httpx.HTTPError):
+                    await read()
+                await asyncio.sleep(EVERY_S)
+
+        await asyncio.gather(poll(self.read_counts), poll(self.read_lag))
+
+    async def read_counts(self) -> None:
+        """Read the vote count record. Raises `httpx.HTTPError`."""
+        answer = await self._client.get(
+            self._path, params={"sources": "true"}, headers={"if-none-match": self._etag}
+        )
+        if answer.status_code == httpx.codes.OK:
+            self.counts = answer.json()
+            self._etag = answer.headers.get("etag", "")
+
+    async def read_final_counts(self) -> None:
+        """Read the counts at the measured positions: `min_position` prevents an older, cached response."""
+        positions = {each: state.position.offset for each, state in self._measured.states.items()}
+        answer = await self._client.get(
+            self._path, params={"sources": "true", "min_position": encode_positions(positions)}
+        )
+        answer.raise_for_status()
+        self.counts = answer.json()
+
+    async def read_lag(self) -> None:
+        """Measure the lag. Raises `LogUnavailable` and `ViewsUnavailable`."""
+        partitions = self._topic.numbers
+        states = await asyncio.gather(*map(self._views.state, partitions))
+        ends = await self._reader.end_offsets(self._topic.name, partitions)
+        self._measured = Measured(dict(zip(partitions, states, strict=True)), ends, time.monotonic())
+
+    async def wait_until_folded(self, timeout_s: float) -> bool:
+        """Return whether the views reach the log's end within `timeout_s`, with nothing pending."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with suppress(TallyError):
+                await self.read_lag()
+                if self.lag == 0 and self.pending == 0 and self.closed_gates == 0:
+                    return True
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.1)
+
+
+MOST_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """Responses to the simulated voters, and the comparison of the counts with them and with the log."""
+
+    base_url: str
+    contest_key: str
+    answers: Answers
+    check: CheckResult
+    titles: dict[str, str] = field(metadata=HIDDEN)
+
+
+def introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir: Path, page: str) -> None:
+    """Print the URLs, the key, and commands to paste into another terminal; lines are not wrapped."""
+    base, contest = stack["base_url"], f"{stack['base_url']}/contests/{sample.key}"
+    where = "" if data_dir == DATA_DIR else f" --data-dir {shlex.quote(str(data_dir))}"
+    vote = f'{{"participant_key": "{next(iter(sample.titles))}", "voter_id": "me"}}'
+    bearer = '-H "Authorization: Bearer $TALLY_API_KEY"'
+    lines = [
+        f"[bold]Tallykeeper[/] runs at [bold]{escape(base)}[/]",
+        f"Vote yourself: [bold]{escape(page)}/?contest={sample.key}[/]",
+        f"Dashboard: [bold]{escape(stack['dashboard_url'])}/contests/{sample.key}[/]",
+        f"  [dim]log in with the key below, or by[/] tally dashboard {sample.key}{escape(where)}",
+        "",
+        "[dim]In another terminal, cast a vote and read the count:[/]",
+        f"  export TALLY_API_KEY={escape(stack['api_key'])}",
+        f"  curl -X POST {contest}/votes \\",
+        f"    {bearer} \\",
+        "    -H 'Content-Type: application/json' \\",
+        f"    -d {escape(shlex.quote(vote))}",
+        f"  curl {contest}/vote_updates/ \\",
+        f"    {bearer}",
+        "[dim]or kill the projector; no vote is lost or counted twice:[/]",
+        f"  kill -9 {stack['pids'].get('projector', '')}; tally status{escape(where)}",
+        "",
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def demo_text(result: DemoResult) -> Iterator[Block]:
+    """Yield the figures and differences, and the result last."""
+    answers, check = result.answers, result.check
+    yield (
+        f"\nAccepted {check.vote_ids_accepted:,} votes, "
+        f"confirmed {answers.replayed:,} repeated ones and refused {sum(answers.refused.values()):,}; "
+        f"{sum(answers.sent_again.values()):,} requests were retried. "
+        f"Response times: {answers.p50_ms:.0f} ms (p50), {answers.p99_ms:.0f} ms (p99)."
+    )
+    if check.vote_ids_in_doubt:
+        yield Text(f"{check.vote_ids_in_doubt:,} votes had no final response at the end.", style="yellow")
+    if check.vote_ids_of_others:
+        yield f"{check.vote_ids_of_others:,} votes came from others, perhaps from you."
+    if not check.processed_to_the_end:
+        yield Text("The views did not reach the end of the log in time.", style="red")
+    yield from figures_text(check.verify)
+    yield from differences_text(check.verify)
+    yield from _list("accepted, but not counted", check.accepted_but_not_counted)
+    yield from _list("counted, but refused", check.counted_but_refused)
+    yield from _list("counted differently", [_titled(text, result.titles) for text in check.miscounted])
+    if check.equal:
+        equal = Text("The counts equal those computed from the log:", style="bold green")
+        accepted = check.vote_ids_accepted
+        ids = f" {accepted:,} vote ids accepted, {accepted:,} counted, {check.votes_by_the_log:,} votes."
+        yield equal.append(ids, style="not bold default")
+    else:
+        yield Text("The counts do not equal those computed from the log.", style="bold red")
+
+
+def _list(title: str, rows: list[str]) -> Iterator[Block]:
+    if rows:
+        yield Text(f"{len(rows):,} {title}:", style="red")
+        yield from (f"  {row}" for row in rows[:MOST_SHOWN])
+
+
+def _titled(text: str, titles: dict[str, str]) -> str:
+    key, _, rest = text.partition(" ")
+    return f"{titles.get(key, key)} {rest}"
+
 
 EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 TITLE_WIDTH: Final = 19

@@ -20,7 +20,7 @@ from libs.web.tls import public_authorities
 from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.functions import missing_libraries, other_versions
 from services.cli.commands.doctor.valkey_settings import check_valkey_settings
-from services.cli.commands.status.reader import parts_of, read_status
+from services.cli.commands.status import parts_of, read_status
 
 MOST_SKEW_S = 1.0
 

@@ -4,9 +4,7 @@ from typing import Any
 
 from services.cli.audited_group import AuditedGroup
 from services.cli.command_decorator import command_group
-from services.cli.commands.void.command import void
-from services.cli.commands.void.list_ import list_voids
-from services.cli.commands.void.undo import undo
+from services.cli.commands.void.command import list_voids, undo, void
 
 
 class DefaultRunGroup(AuditedGroup):

@@ -1,16 +1,103 @@
-"""Renders a status."""
+"""`tally status`: shows positions, lag and gates by partition."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final
 
+import orjson
+import psutil
+import typer
 from rich.text import Text
 
-from libs.monitoring.health_problems import Problem, is_noteworthy, notes_of, problems_of
+from libs.contracts.dataclass_json import HIDDEN
+from libs.deployment.deployment import Deployment
+from libs.local_stack import stack_json
+from libs.monitoring.collector import StatusCollector, failing_tasks
+from libs.monitoring.health_problems import Problem, as_json, is_noteworthy, notes_of, problems_of
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import GenerationStatus, Status, moment
+from libs.monitoring.status import GenerationStatus, ProcessStatus, Status, moment
+from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
-from services.cli.commands.status.reader import Reading, Unreadable
+from libs.telemetry.redaction import redacted
+from services.cli.command_decorator import DataDir, command
+from services.cli.deployment_discovery import DATA_DIR
 from services.cli.render import Block, Rows
+
+EVERY_S: Final = 1.0
+
+Description = Callable[[], Mapping[str, Any]]
+"""Returns the current contents of stack.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A status; `everything`: all partitions are shown, `repeated`: others follow."""
+
+    status: Status
+    everything: bool = False
+    repeated: bool = False
+
+    def canonical(self) -> bytes:
+        return orjson.dumps(as_json(self.status))
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A failed reading, and the last successful one."""
+
+    at: str | None
+    error: str
+    last: Reading | None = field(metadata=HIDDEN)
+
+
+async def read_status(deployment: Deployment) -> Status:
+    """Read the status once. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
+    return await collector_of(deployment).collect(await read_parts(deployment.description))
+
+
+def collector_of(deployment: Deployment) -> StatusCollector:
+    return StatusCollector(
+        deployment.reader, deployment.valkey, deployment.store, deployment.namespace, deployment.votes
+    )
+
+
+async def readings(
+    deployment: Deployment, description: Description, *, everything: bool = False
+) -> AsyncGenerator[Reading | Unreadable, None]:
+    """Yield a reading every second, without end."""
+    collector, last = collector_of(deployment), None
+    while True:
+        began = time.monotonic()
+        try:
+            last = Reading(await collector.collect(await read_parts(description())), everything, repeated=True)
+            yield last
+        except TallyError as error:
+            yield Unreadable(moment(time.time_ns() // 1_000_000), redacted(str(error)), last)
+        await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
+
+
+def parts_of(pids: Mapping[str, int]) -> list[ProcessStatus]:
+    return [ProcessStatus(name, pid, _alive(pid)) for name, pid in pids.items()]
+
+
+async def read_parts(description: Mapping[str, Any]) -> list[ProcessStatus]:
+    """Return the processes in stack.json with their failing tasks; external servers are not included."""
+    parts = parts_of(description.get("pids", {}))
+    urls = description.get("metrics_urls", {})
+    projectors = {name: url for name, url in urls.items() if name.startswith("projector")}
+    found = await asyncio.gather(*(failing_tasks([url]) for url in projectors.values()))
+    failing = dict(zip(projectors, found, strict=True))
+    return [replace(part, failing=failing.get(part.name, part.failing)) for part in parts]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
 
 Cells = dict[str, object]
 
@@ -146,3 +233,38 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}{int(seconds % size // rest):02d}{smaller}"
     raise AssertionError("a minute is the smallest unit")
+
+
+@command(
+    text=status_text,
+    is_fine=lambda reading: isinstance(reading, Reading) and not problems_of(reading.status),
+    redraw="watch",
+)
+async def status(
+    deployment: Deployment,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show all partitions, not only those with a problem.")
+    ] = False,
+    data_dir: DataDir = DATA_DIR,
+) -> AsyncGenerator[Reading | Unreadable, None]:
+    """Show the lag of all views, whether votes are accepted, quarantine, and the state of the processes.
+
+    The exit code is 1 if a problem needs an operator; each is printed: a process is dead, or a task of the
+    projector stopped or failing; a view is stalled (no available record processed for over 10 s), or behind the
+    log's end; voting is paused, or a vote pending for over 10 s; a generation (copy of the views) is broken;
+    accepted votes were overruled; records are in quarantine and not dropped. After a restart voting is paused for
+    some seconds. A single reading cannot distinguish a stalled view from one that catches up: --watch can. --watch
+    ends with 0.
+
+    `lag` is in records; `behind` is the age of the first record not processed yet, by the broker's clock. --json
+    shows all partitions, with --watch one line per second.
+    """
+    if not watch:
+        yield Reading(await read_status(deployment), everything)
+        return
+    try:
+        async for reading in readings(deployment, lambda: stack_json.read(data_dir) or {}, everything=everything):
+            yield reading
+    except asyncio.CancelledError:
+        raise typer.Exit from None

@@ -1,7 +1,9 @@
 """`tally certificate`: shows and verifies certificates, and proves that a vote is included in one."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -9,20 +11,173 @@ import orjson
 import typer
 from pydantic import BaseModel, ValidationError
 
-from libs.audit.log_fold import without_gc
+from libs.audit.log_fold import SLICE, slices, without_gc
+from libs.backup.manifest import Manifest, read_manifest
+from libs.catalogue.contests.closing_record import closing_of, reopened_of, seal_of
 from libs.catalogue.errors import NotClosed
-from libs.certificates.builder import Log, Sealing
+from libs.catalogue.records import RecordService
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import CONTESTS
+from libs.certificates.builder import Batches, CertifiedLog, Sealing
 from libs.certificates.merkle_proofs import problems, proof_of, root_of
+from libs.certificates.service import SealingService, load
 from libs.contracts.certificates import Certificate, Proof, differences
+from libs.contracts.ndjson_codec import from_line
+from libs.contracts.topics import Log, Topic, catalogue_topic
 from libs.deployment.deployment import Deployment
-from libs.tally.errors import TallyError
+from libs.tally.errors import NotFound, TallyError
+from libs.tally.time_conversion import timestamp
 from libs.telemetry.progress import Progress
 from services.cli.command_decorator import ContestKey, command, command_group
-from services.cli.commands.certificate.context import SealableContest
-from services.cli.commands.certificate.log_source import ExportedLog, ServedLog
-from services.cli.commands.certificate.render import certificate_text
 from services.cli.contest_lookup import Titles, named, read_titles
-from services.cli.render import Block, as_json, plural
+from services.cli.render import Block, Rows, as_json, plural
+
+
+@dataclass(frozen=True, slots=True)
+class SealableContest:
+    """A contest, the account that owns it, and the service that seals it."""
+
+    deployment: Deployment
+    contest: str
+    account: str
+    records: RecordService
+    sealer: SealingService
+
+    @classmethod
+    async def find(cls, deployment: Deployment, contest: str) -> "SealableContest":
+        """Raises `NotFound`, and as `Deployment.check`."""
+        account, records = (
+            await deployment.catalogue.owner_of(contest),
+            await deployment.catalogue.record_service(),
+        )
+        sealer = SealingService(records, deployment.vote_views, deployment.votes, account)
+        return cls(deployment, contest, account, records, sealer)
+
+    async def document(self) -> Document:
+        return (await self.records.get(CONTESTS, self.account, self.contest)).document
+
+    async def certificate(self, seq: int | None = None) -> Certificate:
+        """Return the certificate of closing `seq`, by default the latest sealed one.
+
+        Raises `NotFound`, and as `load`.
+        """
+        document = await self.document()
+        closing = closing_of(document)
+        latest = reopened_of(document) if closing is None else closing.seq
+        for number in range(latest, 0, -1) if seq is None else [seq]:
+            found = await load(self.deployment.store, self.contest, number)
+            if found is not None:
+                return found
+        raise NotFound(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
+
+    async def titles(self) -> Titles:
+        return await read_titles(self.deployment, self.contest)
+
+    async def is_in_force(self, certificate: Certificate) -> bool:
+        """Return whether the contest is sealed with this certificate."""
+        seal = seal_of(await self.document())
+        return seal is not None and seal.sha256 == certificate.sha256
+
+    async def sealing(self, seq: int) -> Sealing:
+        """Return the computation of closing `seq` from the log."""
+        return await Sealing.open(ServedLog(self.deployment), self.account, self.contest, seq)
+
+
+def certificate_text(certificate: Certificate, titles: Titles) -> Iterator[Block]:
+    """Yield the participants in the order of rank, then sources, sums and the hash."""
+    result, parts = certificate.result, certificate.partitions
+    yield f"Contest {titles}, closing {certificate.seq}, ended {timestamp(certificate.end)}"
+    ranked = sorted(result.participants, key=lambda one: (one.rank, one.participant_key))
+    yield Rows(
+        [
+            {
+                "rank": one.rank,
+                "participant": one.participant_key,
+                "title": titles.of(one.participant_key),
+                "votes": one.count,
+                "voters": one.unique_voter_count,
+            }
+            for one in ranked
+        ]
+    )
+    for source in result.sources:
+        aside = "" if source.is_in_total else ", not in the total"
+        yield f"{source.source}: {plural(source.count, 'vote')}{aside}"
+    yield (
+        f"{plural(result.count, 'vote')} of {plural(result.unique_voter_count, 'voter')} "
+        f"(of which {result.anonymous_voter_count:,} anonymous), "
+        f"from {plural(sum(part.leaves for part in parts), 'record')} "
+        f"in {len(parts)} partitions"
+    )
+    yield f"sha256 {certificate.sha256}"
+
+
+class ServedLog:
+    """Reads the log from the servers, each partition up to its end offset at the time of the call."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._reader = deployment.reader
+        self._votes = deployment.votes
+        self._catalogue = deployment.catalogue.topic
+
+    def topic_from(self, first: int) -> Topic:
+        return self._votes.topic_from(first)
+
+    async def size(self) -> int:
+        return sum((await self._reader.end_offsets(self._votes.name, self._votes.numbers)).values())
+
+    def catalogue(self, account: str) -> Batches:
+        return self._records(self._catalogue, self._catalogue.partition_of(account))
+
+    def votes(self, partition: int) -> Batches:
+        return self._records(self._votes, partition)
+
+    async def _records(self, topic: Log, partition: int) -> Batches:
+        ends = await self._reader.end_offsets(topic.name, [partition])
+        async with aclosing(slices(self._reader, topic, partition, 0, ends[partition])) as pieces:
+            async for records in pieces:
+                yield records
+
+
+class ExportedLog:
+    """Reads the log from a directory of NDJSON files, which preserve the records' values byte for byte."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises ValueError unless `directory` holds a complete export."""
+        manifest = read_manifest(directory)
+        if manifest is None:
+            raise ValueError(f"{directory} holds no export")
+        if not manifest.complete:
+            raise ValueError(f"{directory} holds only part of the log: run `tally export` on it again")
+        self._directory = directory
+        self._manifest: Manifest = manifest
+
+    def topic_from(self, first: int) -> Topic:
+        return self._manifest.votes.topic_from(first)
+
+    async def size(self) -> int:
+        return sum(part.end for part in self._manifest.parts if part.kind == "votes")
+
+    def catalogue(self, account: str) -> Batches:
+        return self._records("catalogue", catalogue_topic("").partition_of(account))
+
+    def votes(self, partition: int) -> Batches:
+        return self._records("votes", partition)
+
+    async def _records(self, kind: str, partition: int) -> Batches:
+        """Yield the records of one file. Raises `BrokenExport`."""
+        part = next(part for part in self._manifest.parts if (part.kind, part.partition) == (kind, partition))
+        try:
+            with (self._directory / part.file).open("rb") as lines:
+                while records := [from_line(line) for line in islice(lines, SLICE)]:
+                    yield records
+        except (ValueError, KeyError, OSError) as error:
+            raise BrokenExport(f"{part.file} was changed after `tally export` wrote it: {error}") from None
+
+
+class BrokenExport(TallyError):
+    """A file of an export is missing or holds an invalid line."""
+
 
 M = TypeVar("M", bound=BaseModel)
 MOST_SHOWN = 30
@@ -177,7 +332,7 @@ async def check(
     return Checked(found, proof.became, proof.receipt, proof.certificate)
 
 
-async def _find_problems(given: Certificate, log: Log, progress: Progress) -> list[str]:
+async def _find_problems(given: Certificate, log: CertifiedLog, progress: Progress) -> list[str]:
     """List the problems of the file itself and its differences from the log."""
     found = [] if given.is_whole else ["/sha256: is not that of the certificate's contents: the file was changed"]
     progress.begin("Reading the log", await log.size())

@@ -1,1 +1,0 @@
-"""`tally seal`, `unseal` and `certificate`: the final, publicly verifiable result of a closed contest."""
