@@ -7,7 +7,7 @@ from typing import Any, Final, assert_never
 
 import orjson
 
-from libs.audit.partition_merge import Entry, extracts, in_order
+from libs.audit.partition_merge import MergedRecord, extracts, in_order
 from libs.contracts.catalogue_events import (
     CatalogueCommand,
     CatalogueEvent,
@@ -90,7 +90,7 @@ class Audit:
     titles: dict[str, str] = field(default_factory=dict)
     """Titles of contests and participants, by key."""
 
-    def row(self, entry: Entry[Any]) -> AuditRow | None:
+    def row(self, entry: MergedRecord[Any]) -> AuditRow | None:
         event = _audited(entry.event)
         if event is None:
             return None
@@ -130,7 +130,7 @@ async def read_audit(
     """
     audit, reader = Audit(wanted), deployment.reader
     catalogue = deployment.catalogue_of(environment).topic
-    streams: list[AsyncGenerator[Entry[Any], None]] = [
+    streams: list[AsyncGenerator[MergedRecord[Any], None]] = [
         *await _streams(reader, catalogue, catalogue_codec, ALL, 0, wanted.until_ms)
     ]
     if environment is Environment.PRODUCTION:
@@ -145,7 +145,7 @@ async def read_audit(
 
 async def _streams(
     reader: LogReader, topic: Log, codec: Codec[E], words: Collection[bytes], since_ms: int, until_ms: int | None
-) -> list[AsyncGenerator[Entry[E], None]]:
+) -> list[AsyncGenerator[MergedRecord[E], None]]:
     """Return, for each partition, a stream of the records that contain one of the words, appended in [since,
     until).
     """

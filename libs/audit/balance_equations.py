@@ -78,7 +78,7 @@ class VotesRow:
 
 
 @dataclass(slots=True)
-class SourceRow:
+class SourceBalance:
     """One participant and external source: latest `reported` votes, counted ones, and held ones by reason.
 
     A decreased id holds a negative number: its reported votes minus the votes counted in their place.
@@ -113,9 +113,9 @@ def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> in
 
 def source_rows(
     config: SourceConfig, latest: Mapping[str, int], reported: Reported, participants: Collection[str]
-) -> dict[str, SourceRow]:
+) -> dict[str, SourceBalance]:
     """Return rows by participant or UNNAMED that compare the log's `latest` counts with the fold's `reported`."""
-    rows: defaultdict[str, SourceRow] = defaultdict(SourceRow)
+    rows: defaultdict[str, SourceBalance] = defaultdict(SourceBalance)
     mapping, found = mapped(config, participants), split(config, reported, participants)
     for mapped_id, votes in latest.items():
         rows[mapping.get(mapped_id, UNNAMED)].reported += votes

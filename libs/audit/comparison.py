@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 
-from libs.audit.balance_equations import UNKNOWN, SourceRow, source_rows
+from libs.audit.balance_equations import UNKNOWN, SourceBalance, source_rows
 from libs.audit.difference import Difference
 from libs.audit.log_fold import LogFold, Stop, fold_past, without_gc
-from libs.audit.report import ContestTotals, Report
+from libs.audit.report import ContestTotals, VerificationReport
 from libs.audit.view_snapshot import Piece, read_pieces
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.contracts.log_records import Position
@@ -31,7 +31,7 @@ async def compare(
     inspect: Callable[[LogFold], None] = lambda _: None,
     generation: int | None = None,
     partitions: Collection[int] | None = None,
-) -> Report:
+) -> VerificationReport:
     """Compare the views of one contest, or of all, with an independent fold of the log.
 
     Compares the live views or another `generation`, in all `partitions` or some. Each piece of a view is compared
@@ -53,9 +53,9 @@ class _Comparison:
         self._reader = deployment.reader
         self._progress = deployment.progress
 
-    async def run(self, inspect: Callable[[LogFold], None], some: Collection[int] | None) -> Report:
+    async def run(self, inspect: Callable[[LogFold], None], some: Collection[int] | None) -> VerificationReport:
         began = time.monotonic()
-        report = Report()
+        report = VerificationReport()
         partitions = self._topic.numbers if some is None else some
         log_ids = await self._reader.log_ids(self._topic.name, partitions)
         states = await asyncio.gather(*(self._views.state(partition) for partition in partitions))
@@ -76,7 +76,7 @@ class _Comparison:
         report.seconds = time.monotonic() - began
         return report
 
-    async def _external(self, contest: str, totals: ContestTotals) -> dict[tuple[str, str], SourceRow]:
+    async def _external(self, contest: str, totals: ContestTotals) -> dict[tuple[str, str], SourceBalance]:
         """Return the rows of external sources, by the sources and mappings in the current catalogue."""
         account = await self._catalogue.find_owner("contests", contest)
         config = await self._catalogue.contest_config(account or "", contest)

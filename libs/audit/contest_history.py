@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from libs.audit.log_fold import is_foldable
-from libs.audit.partition_merge import Entry
+from libs.audit.partition_merge import MergedRecord
 from libs.contracts.codec import Undecodable
 from libs.results.contest_results import INTERNAL_SOURCES
 from libs.tally.counts import VoteSums
@@ -36,7 +36,7 @@ Outcome = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VoteEffect:
     """Votes before and after: `total` of the contest, and `parts` by participant, of any status, from internal
     sources only.
 
@@ -54,13 +54,13 @@ class Step:
     `partition` is the change of the counts in the event's partition, `contest` in all folded partitions.
     """
 
-    entry: Entry[Event]
+    entry: MergedRecord[Event]
     event: ContestEvent
     outcome: Outcome
     replaced: str | None
     held: tuple[str, ...]
-    partition: Change
-    contest: Change
+    partition: VoteEffect
+    contest: VoteEffect
 
 
 class History:
@@ -71,7 +71,7 @@ class History:
         self._tallies = {partition: PartitionTally() for partition in partitions}
         self._sums: Counter[str] = Counter()
 
-    def take(self, entry: Entry[Event]) -> Step | None:
+    def take(self, entry: MergedRecord[Event]) -> Step | None:
         """Fold an entry; None if it is not of this contest."""
         event, tally = entry.event, self._tallies[entry.partition]
         if isinstance(event, Undecodable) or getattr(event, "contest", self._contest) != self._contest:
@@ -108,7 +108,7 @@ class History:
         return whole
 
 
-def _fold(tally: PartitionTally, event: ContestEvent, entry: Entry[Event]) -> Outcome:
+def _fold(tally: PartitionTally, event: ContestEvent, entry: MergedRecord[Event]) -> Outcome:
     fenced, duplicates, offset = tally.fenced, tally.duplicates, entry.record.offset
     tally.evolve(event, offset, entry.record.timestamp_ms)
     if tally.fenced > fenced:
@@ -193,5 +193,5 @@ def _held(contest: ContestTally, event: ContestEvent) -> tuple[str, ...]:
     return contest.sources[event.source].reports[event.report_id].held if isinstance(event, SourceReported) else ()
 
 
-def _change(counts: Mapping[str, tuple[int, int]]) -> Change:
-    return Change(counts[""], {name: pair for name, pair in counts.items() if name})
+def _change(counts: Mapping[str, tuple[int, int]]) -> VoteEffect:
+    return VoteEffect(counts[""], {name: pair for name, pair in counts.items() if name})

@@ -13,7 +13,7 @@ from libs.views.reply_types import ContestCounts, PartitionState
 from libs.views.serialization import SOURCES
 
 
-class Place(NamedTuple):
+class CountPlace(NamedTuple):
     """The place of a value; `participant` and `source` are "" for the contest."""
 
     label: str
@@ -27,8 +27,8 @@ EMPTY: Final[dict[str, Any]] = {"ratings": RatingSums(), "figures": {}, "figures
 
 def state_differences(fold: LogFold, state: PartitionState) -> Iterator[Difference]:
     """Compare the fence and the numbers of records without effect."""
-    log = {Place(name): getattr(fold.tally, name) for name in ("fence", "fenced", "duplicates", "overruled")}
-    log[Place("quarantined")] = fold.quarantined
+    log = {CountPlace(name): getattr(fold.tally, name) for name in ("fence", "fenced", "duplicates", "overruled")}
+    log[CountPlace("quarantined")] = fold.quarantined
     return _differences(fold, "", log, {place: getattr(state, place.label) for place in log})
 
 
@@ -47,26 +47,26 @@ def counts_differences(fold: LogFold, contest: str, counts: ContestCounts) -> It
 
 def _table(
     counts: ContestTally | ContestCounts, figures: Mapping[tuple[str, str], VoteSums], offset: int, time_ms: int
-) -> dict[Place, Any]:
-    table: dict[Place, Any] = {}
+) -> dict[CountPlace, Any]:
+    table: dict[CountPlace, Any] = {}
     for (participant, source), sums in figures.items():
-        table[Place("votes", participant, source)] = sums.count
-        table[Place("unique voters", participant, source)] = sums.unique
-        table[Place("anonymous voters", participant, source)] = sums.anonymous
-    table |= {Place(f"vote ids {name}"): counts.ids.get(status, 0) for status, name in OUTCOMES.items()}
-    table |= {Place("closing in force"): counts.closed, Place("closing reopened last"): counts.reopened}
-    table |= {Place("offset of the last change"): offset, Place("time of the last change (ms)"): time_ms}
-    table |= {Place("ratings", participant): sums for participant, sums in counts.ratings.items()}
+        table[CountPlace("votes", participant, source)] = sums.count
+        table[CountPlace("unique voters", participant, source)] = sums.unique
+        table[CountPlace("anonymous voters", participant, source)] = sums.anonymous
+    table |= {CountPlace(f"vote ids {name}"): counts.ids.get(status, 0) for status, name in OUTCOMES.items()}
+    table |= {CountPlace("closing in force"): counts.closed, CountPlace("closing reopened last"): counts.reopened}
+    table |= {CountPlace("offset of the last change"): offset, CountPlace("time of the last change (ms)"): time_ms}
+    table |= {CountPlace("ratings", participant): sums for participant, sums in counts.ratings.items()}
     for source, reported in counts.sources.items():
-        table[Place("figures", source=source)] = reported.figures
-        table[Place("figures held", source=source)] = reported.held
-        table[Place("closing in force", source=source)] = reported.closed
-        table[Place("time of the last report (ms)", source=source)] = reported.updated_ms
+        table[CountPlace("figures", source=source)] = reported.figures
+        table[CountPlace("figures held", source=source)] = reported.held
+        table[CountPlace("closing in force", source=source)] = reported.closed
+        table[CountPlace("time of the last report (ms)", source=source)] = reported.updated_ms
     return table
 
 
 def _differences(
-    fold: LogFold, contest: str, log: Mapping[Place, Any], view: Mapping[Place, Any]
+    fold: LogFold, contest: str, log: Mapping[CountPlace, Any], view: Mapping[CountPlace, Any]
 ) -> Iterator[Difference]:
     for place in {**log, **view}:
         expected, actual = (table.get(place, EMPTY.get(place.label, 0)) for table in (log, view))

@@ -23,7 +23,7 @@ EVER: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class HistoricalCount:
     """The vote count `record` of all that was appended up to `at`, the contest's `title` and the participants'
     `titles`.
 
@@ -47,7 +47,7 @@ def titles_of(config: ContestRecords) -> dict[str, str]:
     return {stored.key: stored.document.get("title") or "" for stored in config.participants}
 
 
-async def count_at(deployment: Deployment, contest: str, at: int, now: int, *, sources: bool) -> Counted:
+async def count_at(deployment: Deployment, contest: str, at: int, now: int, *, sources: bool) -> HistoricalCount:
     """Count all that was appended up to `at` (us), or the whole log if `at` is not before `now`.
 
     Raises `NotFound`, `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
@@ -62,7 +62,7 @@ async def count_at(deployment: Deployment, contest: str, at: int, now: int, *, s
     offsets = {fold.partition: fold.offset for fold in folds}
     counts = counts_of([fold.tally.contests.get(contest, ContestTally()) for fold in folds], offsets)
     results = results_of(found, sources_of(config), counts)
-    return Counted(
+    return HistoricalCount(
         record=vote_count(found, config.contest.created, counts, results, sources=sources),
         title=config.contest.document.get("title") or "",
         titles=titles_of(config),

@@ -18,7 +18,7 @@ EVERYTHING: Final = (b"",)
 E = TypeVar("E")
 
 
-class Entry(NamedTuple, Generic[E]):
+class MergedRecord(NamedTuple, Generic[E]):
     """One record. `time_ms` is the latest append time in the partition so far: it never decreases, as broker
     clocks may.
     """
@@ -31,19 +31,21 @@ class Entry(NamedTuple, Generic[E]):
 
 def merged(
     reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E]
-) -> AsyncGenerator[Entry[E], None]:
+) -> AsyncGenerator[MergedRecord[E], None]:
     """Yield all records of the ranges by (time, partition, offset)."""
     return in_order([_stream(reader, topic, partition, ranges[partition], codec) for partition in sorted(ranges)])
 
 
 def extracts(
     reader: LogReader, topic: str, ranges: Mapping[int, Extent], codec: Codec[E], words: Collection[bytes]
-) -> list[AsyncGenerator[Entry[E], None]]:
+) -> list[AsyncGenerator[MergedRecord[E], None]]:
     """Return a stream for each range, of the records that contain one of the words; others are not decoded."""
     return [_stream(reader, topic, partition, extent, codec, words) for partition, extent in ranges.items()]
 
 
-async def in_order(streams: Sequence[AsyncGenerator[Entry[E], None]]) -> AsyncGenerator[Entry[E], None]:
+async def in_order(
+    streams: Sequence[AsyncGenerator[MergedRecord[E], None]],
+) -> AsyncGenerator[MergedRecord[E], None]:
     """Yield the entries of all streams by time; at the same time the earlier stream in `streams` comes first."""
     async with AsyncExitStack() as stack:
         for stream in streams:
@@ -61,7 +63,9 @@ async def in_order(streams: Sequence[AsyncGenerator[Entry[E], None]]) -> AsyncGe
                 heapq.heapreplace(heads, (following.time_ms, index, following))
 
 
-async def followed(reader: LogReader, topic: str, starts: Mapping[int, int]) -> AsyncGenerator[Entry[Event], None]:
+async def followed(
+    reader: LogReader, topic: str, starts: Mapping[int, int]
+) -> AsyncGenerator[MergedRecord[Event], None]:
     """Yield all records from `starts` on as they arrive, without end."""
     async with aclosing(reader.follow(topic, starts)) as batches:
         async for partition, records in batches:
@@ -76,7 +80,7 @@ async def _stream(
     extent: Extent,
     codec: Codec[E],
     words: Collection[bytes] = EVERYTHING,
-) -> AsyncGenerator[Entry[E], None]:
+) -> AsyncGenerator[MergedRecord[E], None]:
     latest_ms = 0
     async with aclosing(reader.records(topic, {partition: extent}, fetch_bytes=FETCH_BYTES)) as batches:
         async for _, records in batches:
@@ -86,8 +90,10 @@ async def _stream(
                 yield entry
 
 
-def _entries(partition: int, records: Sequence[LogRecord], latest_ms: int, codec: Codec[E]) -> Iterator[Entry[E]]:
+def _entries(
+    partition: int, records: Sequence[LogRecord], latest_ms: int, codec: Codec[E]
+) -> Iterator[MergedRecord[E]]:
     events = codec.decode_many([record.value for record in records])
     for record, event in zip(records, events, strict=True):
         latest_ms = max(latest_ms, record.timestamp_ms)
-        yield Entry(latest_ms, partition, record, event)
+        yield MergedRecord(latest_ms, partition, record, event)

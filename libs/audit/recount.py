@@ -24,7 +24,7 @@ VoidEvent = VoteVoided | VoteRestored
 NO_VOTES: Final = ContestTally()
 
 
-class Ballot(NamedTuple):
+class PositionedVote(NamedTuple):
     """A vote and its position in the log."""
 
     partition: int
@@ -61,11 +61,11 @@ class Ballots:
                 found.setdefault(event.void, event)
         return found
 
-    def __iter__(self) -> Iterator[Ballot]:
+    def __iter__(self) -> Iterator[PositionedVote]:
         for fold in self.folds:
             for voter, ledger in self._tally(fold).voters.items():
                 for vote in ledger.votes.values():
-                    yield Ballot(fold.partition, voter, vote)
+                    yield PositionedVote(fold.partition, voter, vote)
 
     def record(self) -> dict[str, Any]:
         """Return the vote count record."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.audit.balance_equations import OUTCOMES, Rows, SourceRow, VotesRow, add_votes
+from libs.audit.balance_equations import OUTCOMES, Rows, SourceBalance, VotesRow, add_votes
 from libs.audit.difference import Difference
 from libs.audit.log_fold import LogFold
 from libs.contracts.dataclass_json import HIDDEN, json_form
@@ -63,7 +63,7 @@ class ContestTotals:
     sources: dict[str, SourceTotals] = field(default_factory=dict)
     ids: int = 0
     internal: Rows = field(default_factory=lambda: Rows(VotesRow), metadata=HIDDEN)
-    external: dict[tuple[str, str], SourceRow] = field(default_factory=dict, metadata=HIDDEN)
+    external: dict[tuple[str, str], SourceBalance] = field(default_factory=dict, metadata=HIDDEN)
 
     @property
     def count(self) -> int:
@@ -82,7 +82,7 @@ class ContestTotals:
         sources = (source.balanced for source in self.sources.values())
         return all(sources) and all(row.balanced for *_, row in self.rows())
 
-    def rows(self) -> list[tuple[str, str, VotesRow | SourceRow]]:
+    def rows(self) -> list[tuple[str, str, VotesRow | SourceBalance]]:
         """Return participant, source and equation of each row."""
         votes = [(*name, row) for name, row in sorted(self.internal.items())]
         return [*votes, *((*name, row) for name, row in sorted(self.external.items()))]
@@ -103,7 +103,7 @@ class ContestTotals:
 
 
 @dataclass(slots=True)
-class Report:
+class VerificationReport:
     """Differences and balances. `positions` are the offsets of the last comparison, one per partition.
 
     The ledger's equation: `ids`, the distinct vote ids of unfenced casts in the log, are the sum of `outcomes` in

@@ -25,7 +25,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FeedPage:
     """One page. Times are microseconds since 1970 UTC; `updated` is the last change of its items."""
 
     number: int
@@ -41,7 +41,7 @@ class Pages:
     The methods return the pages after a change at `at` (us).
     """
 
-    pages: tuple[Page, ...]
+    pages: tuple[FeedPage, ...]
     next_number: int
 
     @classmethod
@@ -49,9 +49,9 @@ class Pages:
         """Read the pages from a feed's document; without any, return one empty page from `created`."""
         kept = document.get("pages")
         if kept is None:
-            return cls((Page(1, (), created, created),), 2)
+            return cls((FeedPage(1, (), created, created),), 2)
         pages = (
-            replace(Page(**page), items=tuple(Item(*item) for item in page["items"])) for page in kept["pages"]
+            replace(FeedPage(**page), items=tuple(Item(*item) for item in page["items"])) for page in kept["pages"]
         )
         return cls(tuple(pages), kept["next_number"])
 
@@ -124,14 +124,14 @@ class Pages:
 
     def _settled(self, items: Iterable[tuple[Item, ...]], at: int) -> "Pages":
         """Set the pages' items, move overflowing items to the next page, and remove empty pages."""
-        settled: list[Page] = []
+        settled: list[FeedPage] = []
         over: tuple[Item, ...] = ()
         for page, own in zip(self.pages, items, strict=True):
             held, over = (over + own)[:PAGE], (over + own)[PAGE:]
             settled.append(page if held == page.items else replace(page, items=held, updated=at))
         number = self.next_number
         if over:
-            settled.append(Page(number, over, at, at))
+            settled.append(FeedPage(number, over, at, at))
             number += 1
         return Pages(tuple(page for page in settled if page.items or page is settled[0]), number)
 

@@ -17,23 +17,23 @@ from libs.contracts.catalogue_events import ContestClosing, catalogue_codec, con
 from libs.contracts.certificates import (
     FORMAT,
     Certificate,
+    CertifiedResult,
+    CertifiedSource,
+    CertifiedSubRating,
     Decision,
     ParticipantResult,
     Ratings,
     RegisteredSource,
-    Result,
     SealedPartition,
     SourceMark,
-    SourceTotal,
     SourceVotes,
-    SubRating,
     stamped,
 )
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Topic, source_log_key
 from libs.results.contest_counts import NO_RATINGS, Counts, counts_of
-from libs.results.contest_results import Results, SourceFigures, places, rank_keys, results_of
+from libs.results.contest_results import ParticipantSource, Results, places, rank_keys, results_of
 from libs.tally.contest import Contest, ParticipantStatus
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
@@ -252,7 +252,7 @@ class Sealing:
             f"partition {partition} ends before its marks, or the contest was reopened before them."
         )
 
-    def _result(self, counts: Counts) -> Result:
+    def _result(self, counts: Counts) -> CertifiedResult:
         """Return the result of the approved participants, by the sources' registrations at the closing."""
         decided, seq = self._decided, self._seq
         approved: dict[str, ParticipantStatus] = dict.fromkeys(decided.closing.approved, "approved")
@@ -284,17 +284,17 @@ def _registered(name: str, config: SourceConfig) -> RegisteredSource:
     )
 
 
-def certified(contest_type: str, counts: Counts, results: Results) -> Result:
+def certified(contest_type: str, counts: Counts, results: Results) -> CertifiedResult:
     """Return the certified result; `results` were computed from `counts`."""
     totals, keys = results.totals, sorted(results.participants)
     rated = contest_type == "rating"
     order = rank_keys(contest_type, counts, results)
     ranks = places(order.values())
-    return Result(
+    return CertifiedResult(
         contest_type=contest_type,
         **_votes(totals[""]),
         sources=[
-            SourceTotal(source=total.source, is_in_total=total.is_in_total, **_votes(total.figures))
+            CertifiedSource(source=total.source, is_in_total=total.is_in_total, **_votes(total.figures))
             for total in sorted(results.sources, key=attrgetter("source"))
         ],
         participants=[
@@ -314,7 +314,7 @@ def certified(contest_type: str, counts: Counts, results: Results) -> Result:
     )
 
 
-def _place(figures: SourceFigures) -> tuple[str, str]:
+def _place(figures: ParticipantSource) -> tuple[str, str]:
     return figures.source, figures.mapped_id or ""
 
 
@@ -328,5 +328,5 @@ def _votes(figures: VoteSums) -> dict[str, int]:
 
 def _ratings(sums: RatingSums) -> Ratings:
     given = sorted((name, *each) for name, each in sums.sub_ratings.items() if each[0])
-    subs = [SubRating(sub_rating_id=name, count=count, total=total) for name, count, total in given]
+    subs = [CertifiedSubRating(sub_rating_id=name, count=count, total=total) for name, count, total in given]
     return Ratings(count=sums.count, total=sums.total, sub_ratings=subs)

@@ -43,7 +43,7 @@ class Votes(CertificatePart):
     anonymous_voter_count: int
 
 
-class SubRating(CertificatePart):
+class CertifiedSubRating(CertificatePart):
     sub_rating_id: str
     count: int
     total: int
@@ -54,7 +54,7 @@ class Ratings(CertificatePart):
 
     count: int
     total: int
-    sub_ratings: list[SubRating]
+    sub_ratings: list[CertifiedSubRating]
 
 
 class SourceVotes(Votes):
@@ -64,7 +64,7 @@ class SourceVotes(Votes):
     mapped_id: str | None
 
 
-class SourceTotal(Votes):
+class CertifiedSource(Votes):
     source: str
     is_in_total: bool
 
@@ -82,11 +82,11 @@ class ParticipantResult(Votes):
     rating: Ratings | None
 
 
-class Result(Votes):
+class CertifiedResult(Votes):
     """Result like `libs.results.contest_results.Results`: approved participants, ordered by key."""
 
     contest_type: str
-    sources: list[SourceTotal]
+    sources: list[CertifiedSource]
     participants: list[ParticipantResult]
     rating: Ratings | None
 
@@ -140,7 +140,7 @@ class Certificate(CertificatePart):
     decision: Decision
     sources: list[RegisteredSource]
     partitions: list[SealedPartition]
-    result: Result
+    result: CertifiedResult
     sha256: str
 
     @property

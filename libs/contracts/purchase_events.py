@@ -201,7 +201,7 @@ CAST: Final = frozenset({PurchaseStatus.CAST, PurchaseStatus.UNCOUNTED})
 """Statuses of purchases whose votes are in the votes log."""
 
 
-class Place(NamedTuple):
+class PurchasePlace(NamedTuple):
     """A purchase's place in a list, newest first: time (us) and key."""
 
     at: int

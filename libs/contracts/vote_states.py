@@ -17,7 +17,7 @@ class VoteName(NamedTuple):
     vote_id: str
 
 
-class Progress(NamedTuple):
+class FoldProgress(NamedTuple):
     """Position of a partition's fold, and its gate: open or closed, and its fence epoch (`incarnation`)."""
 
     position: Position
@@ -37,7 +37,7 @@ class VoteState:
     caller's: the same id, reserved again after a fence, may have other content.
     """
 
-    progress: Progress
+    progress: FoldProgress
     pending: bool = False
     status: VoteStatus | None = None
     accepted_at: int | None = None

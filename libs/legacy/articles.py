@@ -16,7 +16,7 @@ from libs.legacy.contests import contest_shape
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at, images_of, participant_read
 from libs.legacy.participants import SHAPE as PARTICIPANT
 from libs.legacy.records import Filter
-from libs.legacy.routing import NEXT, UPDATE, Call, LegacyEnvironment, ResourceHandlers
+from libs.legacy.routing import NEXT, UPDATE, LegacyCall, LegacyEnvironment, ResourceHandlers
 from libs.legacy.styles import STYLE, style_problems, styled
 from libs.legacy.translator import (
     FLAG,
@@ -264,7 +264,7 @@ class Articles(ResourceHandlers):
         "delete": "Refused while other records refer to it.",
     }
 
-    def filter(self, call: Call) -> Filter:
+    def filter(self, call: LegacyCall) -> Filter:
         """Parse the query. Raises `ValidationFailed` with all faults."""
         kind, now = call.query("type"), self.environment.now()
         flags = [BOOLEANS.get(call.query(name) or "false") for name in FLAGS]
@@ -280,11 +280,13 @@ class Articles(ResourceHandlers):
             raise ValidationFailed(problems, "; ".join(problem.message for problem in problems))
         return lambda stored: is_listed(stored, now, scheduled, is_template, kind)
 
-    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+    async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:
         return await shown_articles(self.environment, call, records)
 
 
-async def shown_articles(environment: LegacyEnvironment, call: Call, articles: Sequence[Stored]) -> list[Document]:
+async def shown_articles(
+    environment: LegacyEnvironment, call: LegacyCall, articles: Sequence[Stored]
+) -> list[Document]:
     """Return articles in their read shape, without references to deleted records or other accounts' records."""
     named: dict[str, set[str]] = {}
     for resource, key in (ref for stored in articles for ref in named_by(stored)):
@@ -299,7 +301,7 @@ async def shown_articles(environment: LegacyEnvironment, call: Call, articles: S
     return [article_read(call.account, stored, embedded, now) for stored in articles]
 
 
-async def _contests(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+async def _contests(environment: LegacyEnvironment, call: LegacyCall, keys: Iterable[str]) -> dict[str, Document]:
     found = await asyncio.gather(
         *(contest_shape(environment, call.account, key) for key in keys), return_exceptions=True
     )
@@ -313,7 +315,9 @@ async def _contests(environment: LegacyEnvironment, call: Call, keys: Iterable[s
     return {shape["contest_id"]: shape for shape in shapes}
 
 
-async def _participants(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+async def _participants(
+    environment: LegacyEnvironment, call: LegacyCall, keys: Iterable[str]
+) -> dict[str, Document]:
     found = await _records(environment, call, PARTICIPANTS.name, keys)
     images = await images_of(environment.views, call.account, *found)
     shapes = [participant_read(call.account, stored, None, images) for stored in found]
@@ -321,11 +325,13 @@ async def _participants(environment: LegacyEnvironment, call: Call, keys: Iterab
     return {shape["participant_key"]: shape for shape in shapes}
 
 
-async def _surveys(environment: LegacyEnvironment, call: Call, keys: Iterable[str]) -> dict[str, Document]:
+async def _surveys(environment: LegacyEnvironment, call: LegacyCall, keys: Iterable[str]) -> dict[str, Document]:
     """Return surveys in the current API's shape: the legacy API has none of its own."""
     return {stored.key: SURVEYS.show(stored) for stored in await _records(environment, call, SURVEYS.name, keys)}
 
 
-async def _records(environment: LegacyEnvironment, call: Call, resource: str, keys: Iterable[str]) -> list[Stored]:
+async def _records(
+    environment: LegacyEnvironment, call: LegacyCall, resource: str, keys: Iterable[str]
+) -> list[Stored]:
     found = await asyncio.gather(*(environment.views.get(call.account, resource, key) for key in keys))
     return [stored for stored in found if stored is not None]

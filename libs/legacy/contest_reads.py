@@ -18,7 +18,7 @@ from libs.legacy.contests import ContestPage, contest_read, is_listed
 from libs.legacy.participants import SHAPE as PARTICIPANT
 from libs.legacy.participants import Images, Totals, images_of, participant_read
 from libs.legacy.records import PAGE, NoPermission, missing_record
-from libs.legacy.routing import NEXT, Call, LegacyRoutes
+from libs.legacy.routing import NEXT, LegacyCall, LegacyRoutes
 from libs.legacy.translator import page
 from libs.tally.contest import Phase
 from libs.tally.errors import NotFound
@@ -26,7 +26,7 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator
 
 
-class Snapshot(Protocol):
+class ContestSnapshot(Protocol):
     """A contest with its counts at one moment."""
 
     @property
@@ -43,7 +43,7 @@ class Snapshot(Protocol):
 class Snapshots(Protocol):
     """Reads snapshots. Raises `NotFound`."""
 
-    async def get(self, account: str, contest: str) -> Snapshot: ...
+    async def get(self, account: str, contest: str) -> ContestSnapshot: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class LegacyReads:
         totals = snapshot.totals(key.permissions, _now())
         return participant_read(key.account, stored, totals, await self._images(key, stored))
 
-    async def _snapshot(self, key: ApiKey, contest_id: str) -> Snapshot:
+    async def _snapshot(self, key: ApiKey, contest_id: str) -> ContestSnapshot:
         try:
             return await self.snapshots.get(key.account, contest_id)
         except NotFound as error:
@@ -117,7 +117,7 @@ class LegacyReads:
     async def _images(self, key: ApiKey, *records: Stored) -> Images:
         return await images_of(self.catalogue, key.account, *records)
 
-    async def _shape(self, key: ApiKey, snapshot: Snapshot) -> dict[str, Any]:
+    async def _shape(self, key: ApiKey, snapshot: ContestSnapshot) -> dict[str, Any]:
         return contest_read(
             ContestPage(
                 account=snapshot.account,
@@ -150,19 +150,19 @@ def contest_reads_router(base: str, reads: LegacyReads) -> APIRouter:
     """Return the reads of one environment under `base`."""
     routes = LegacyRoutes(base, reads.auth, reads.catalogue)
 
-    async def get_contest(call: Call) -> Document:
+    async def get_contest(call: LegacyCall) -> Document:
         """Includes its counts and approved participants."""
         return await reads.contest(call.key, call.path("contest_id"))
 
-    async def list_contests(call: Call) -> Document:
+    async def list_contests(call: LegacyCall) -> Document:
         """The brand's contests, 20 a page, newest first, except those with `contest_visibility` `not_listed`."""
         return await reads.contests(call.key, call.path("brand_id"), call.query("next"))
 
-    async def list_participants(call: Call) -> Document:
+    async def list_participants(call: LegacyCall) -> Document:
         """The contest's participants of every status, 20 a page, newest first."""
         return await reads.participants(call.key, call.path("contest_id"), call.query("next"))
 
-    async def get_participant(call: Call) -> Document:
+    async def get_participant(call: LegacyCall) -> Document:
         """Includes its counts."""
         return await reads.participant(call.key, call.path("participant_key"))
 

@@ -28,7 +28,7 @@ from libs.legacy.participants import (
     images_of,
     sums_of_participant,
 )
-from libs.legacy.routing import Call, LegacyEnvironment, LegacyRoutes
+from libs.legacy.routing import LegacyCall, LegacyEnvironment, LegacyRoutes
 from libs.legacy.translator import (
     COUNT,
     FLAG,
@@ -267,7 +267,7 @@ IMAGE: Final = ("image_id", "image")
 """Members of a participant that name its image."""
 
 
-class Contests:
+class ContestHandlers:
     def __init__(self, environment: LegacyEnvironment) -> None:
         self._environment = environment
         self._records = environment.records(CONTESTS, CONTEST)
@@ -279,24 +279,24 @@ class Contests:
         routes.add("POST", one, self.update_contest, **written)
         routes.add("DELETE", one, self.delete_contest)
 
-    async def create_contest(self, call: Call) -> Document:
+    async def create_contest(self, call: LegacyCall) -> Document:
         """All parameters are optional and have defaults. Unknown ones are ignored."""
         body, now = await call.parameters(CONTEST.parameters), self._environment.now()
         stored = await self._records.create(call.account, partial(contest_written, body, now=now))
         return await self._answer(call, stored.key, body)
 
-    async def update_contest(self, call: Call) -> Document:
+    async def update_contest(self, call: LegacyCall) -> Document:
         """Takes the parameters of create; those left out keep their value."""
         body, now = await call.parameters(CONTEST.parameters), self._environment.now()
         key = call.path("contest_id")
         await self._records.change(call.account, key, partial(contest_written, body, now=now))
         return await self._answer(call, key, body)
 
-    async def delete_contest(self, call: Call) -> None:
+    async def delete_contest(self, call: LegacyCall) -> None:
         """Deletes the contest and its participants."""
         await self._records.delete(call.account, call.path("contest_id"))
 
-    async def _answer(self, call: Call, key: str, body: Document) -> Document:
+    async def _answer(self, call: LegacyCall, key: str, body: Document) -> Document:
         """Return the contest with its new participants, and with counts if available; the contest is already
         written.
         """

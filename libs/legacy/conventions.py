@@ -10,7 +10,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
 from libs.legacy.records import WHOLE
-from libs.legacy.routing import UPDATE, Call, ResourceHandlers
+from libs.legacy.routing import UPDATE, LegacyCall, ResourceHandlers
 from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, Translator, array, shape
 from libs.tally.time_conversion import timestamp
 
@@ -106,7 +106,7 @@ class Conventions(ResourceHandlers):
         "delete": "Deletes the convention and its timeslots.",
     }
 
-    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+    async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:
         icons = (each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ()))
         images = await images_at(self.environment.views, call.account, filter(None, icons))
         return [convention_read(call.account, stored, images) for stored in records]

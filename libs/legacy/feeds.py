@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
-from libs.catalogue.feed_pages import Page, Pages
+from libs.catalogue.feed_pages import FeedPage, Pages
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ARTICLES, FEEDS
 from libs.catalogue.schemas.base import MAX_LIMIT
@@ -15,7 +15,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.articles import ARTICLE, shown_articles
 from libs.legacy.articles import SHAPE as ARTICLE_SHAPE
 from libs.legacy.records import WHOLE
-from libs.legacy.routing import Call, LegacyEnvironment, LegacyRoutes, ResourceHandlers
+from libs.legacy.routing import LegacyCall, LegacyEnvironment, LegacyRoutes, ResourceHandlers
 from libs.legacy.styles import STYLE, style_problems, styled
 from libs.legacy.translator import (
     INTEGER,
@@ -91,7 +91,7 @@ def split_key(key: str, name: str) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
-def article_keys(feed: Feed, *pages: Page) -> set[str]:
+def article_keys(feed: Feed, *pages: FeedPage) -> set[str]:
     """Return the keys of the articles in a feed's header, footer and these pages."""
     named = {feed.header_article_key, feed.footer_article_key}
     return {key for key in named if key} | {item.article for page in pages for item in page.items}
@@ -144,7 +144,7 @@ def _head(feed: str, pages: Pages, index: int) -> Document:
     }
 
 
-def _items(feed: str, page: Page, articles: Articles) -> list[Document]:
+def _items(feed: str, page: FeedPage, articles: Articles) -> list[Document]:
     """Return the read shapes of a page's items, without items whose article was deleted concurrently."""
     return [
         {"feed_item_id": key_of(feed, item.number), "article": articles[item.article]}
@@ -200,7 +200,7 @@ class Feeds(ResourceHandlers):
         routes.add("POST", item, self.move_feed_item, **move)
         routes.add("POST", item + "/{to_page_key}", self.move_feed_item_to_page, **move)
 
-    async def body(self, call: Call) -> Document:
+    async def body(self, call: LegacyCall) -> Document:
         """Parse the body. Raises `NotFound` if it names an article that the brand does not have."""
         body = await super().body(call)
         for name in ("header_article_key", "footer_article_key"):
@@ -208,7 +208,7 @@ class Feeds(ResourceHandlers):
                 await self._articles.get(call.account, key)
         return body
 
-    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+    async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:
         shapes: list[Document] = []
         for start in range(0, len(records), FEEDS_AT_ONCE):
             some = records[start : start + FEEDS_AT_ONCE]
@@ -216,7 +216,7 @@ class Feeds(ResourceHandlers):
             shapes += await asyncio.gather(*(self._shown(call, each) for each in laid))
         return shapes
 
-    async def add_article_to_feed(self, call: Call) -> Document:
+    async def add_article_to_feed(self, call: LegacyCall) -> Document:
         """Inserts the article at the top of the first page and returns that page with the new item's id.
 
         A page holds 20 items: surplus items move to the top of the next page. An article may be added again, as
@@ -229,30 +229,30 @@ class Feeds(ResourceHandlers):
         number = laid.pages.pages[0].items[0].number
         return {"feed_item_id": key_of(laid.feed.key, number)} | await self._page(call, laid, 0)
 
-    async def get_feedpage(self, call: Call) -> Document:
+    async def get_feedpage(self, call: LegacyCall) -> Document:
         """Returns a page of a feed, with the keys of its neighbours."""
         feed, number = split_key(call.path("page_key"), "feed page")
         laid = await self._laid(call.account, await self.records.get(call.account, feed))
         return await self._page(call, laid, laid.pages.index(number))
 
-    async def remove_feed_item(self, call: Call) -> None:
+    async def remove_feed_item(self, call: LegacyCall) -> None:
         """Removes the item; its article stays. No item moves up from the next page; a page without items is
         removed.
         """
         feed, number = split_key(call.path("feed_item_id"), "feed item")
         await self._change(call, feed, lambda pages, at: pages.removed(number, at))
 
-    async def move_feed_item(self, call: Call) -> Document:
+    async def move_feed_item(self, call: LegacyCall) -> Document:
         """Moves the item to another index of its page."""
         return await self._moved(call, None)
 
-    async def move_feed_item_to_page(self, call: Call) -> Document:
+    async def move_feed_item_to_page(self, call: LegacyCall) -> Document:
         """Moves the item to an index of the next or previous page and returns that page. Surplus items there move
         on.
         """
         return await self._moved(call, call.path("to_page_key"))
 
-    async def _moved(self, call: Call, to: str | None) -> Document:
+    async def _moved(self, call: LegacyCall, to: str | None) -> Document:
         index = (await call.parameters(INDEX)).get("index")
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index <= MAX_LIMIT:
             raise ValidationFailed([Problem("/index", "must be a valid integer, 0 or more")])
@@ -266,7 +266,7 @@ class Feeds(ResourceHandlers):
         laid = await self._change(call, feed, lambda pages, at: pages.moved(number, source, target, index, at))
         return await self._page(call, laid, laid.pages.index(source if target is None else target))
 
-    async def _change(self, call: Call, feed: str, change: Callable[[Pages, int], Pages]) -> Laid:
+    async def _change(self, call: LegacyCall, feed: str, change: Callable[[Pages, int], Pages]) -> Laid:
         """Apply `change` to the pages without deleted articles, as readers see them."""
         before = await self.records.get(call.account, feed)
         gone = await self._gone(call.account, Pages.of(before.document, before.created).articles)
@@ -297,14 +297,14 @@ class Feeds(ResourceHandlers):
         )
         return [stored for stored in found if stored is not None]
 
-    async def _shapes(self, call: Call, articles: Iterable[str]) -> dict[str, Document]:
+    async def _shapes(self, call: LegacyCall, articles: Iterable[str]) -> dict[str, Document]:
         shapes = await shown_articles(self.environment, call, await self._found(call.account, articles))
         return {shape["article_key"]: shape for shape in shapes}
 
-    async def _shown(self, call: Call, laid: Laid) -> Document:
+    async def _shown(self, call: LegacyCall, laid: Laid) -> Document:
         keys = article_keys(Feed.model_validate(laid.feed.document), laid.pages.pages[0])
         return feed_read(laid.feed, laid.pages, await self._shapes(call, keys))
 
-    async def _page(self, call: Call, laid: Laid, index: int) -> Document:
+    async def _page(self, call: LegacyCall, laid: Laid, index: int) -> Document:
         keys = {item.article for item in laid.pages.pages[index].items}
         return page_read(laid.feed.key, laid.pages, index, await self._shapes(call, keys))

@@ -16,7 +16,7 @@ from libs.contracts.validation import Problem
 from libs.legacy.bodies import FORMS, from_form
 from libs.legacy.participants import BRAND, Brand
 from libs.legacy.records import missing_record
-from libs.legacy.routing import Call, LegacyEnvironment, LegacyRoutes
+from libs.legacy.routing import LegacyCall, LegacyEnvironment, LegacyRoutes
 from libs.legacy.translator import TEXT, TIME, Field, JsonSchema, Translator, shape
 from libs.tally.time_conversion import timestamp
 from libs.web.form_parsing import open_form
@@ -84,14 +84,14 @@ class ImageHandlers:
         routes.add("POST", one, self.update_image, **form | {"parameters": UPDATE, "body": "image.update"})
         routes.add("DELETE", one, self.delete_image)
 
-    async def get_image(self, call: Call) -> Document:
+    async def get_image(self, call: LegacyCall) -> Document:
         """Returns an image of the brand, or another brand's public image."""
         found = await find_usable(self._environment.views, IMAGES, call.account, call.path("image_id"))
         if found is None:
             raise await missing_record(self._environment.views, IMAGES, call.path("image_id"))
         return image_record_read(*found)
 
-    async def create_image(self, call: Call) -> Document:
+    async def create_image(self, call: LegacyCall) -> Document:
         """Takes a form, not JSON, with the picture as `src` or its address as `url`: jpg or png; for an icon png
         only.
         """
@@ -108,7 +108,7 @@ class ImageHandlers:
                 made = await self._images.upload(call.account, file, document, request, "/src", FORMATS)
         return image_record_read(call.account, made.stored)
 
-    async def update_image(self, call: Call) -> Document:
+    async def update_image(self, call: LegacyCall) -> Document:
         """Takes a form, not JSON. A `url` replaces the picture; `src` and `is_icon` are refused."""
         key = call.path("image_id")
         await self._records.get(call.account, key)
@@ -122,7 +122,7 @@ class ImageHandlers:
             stored = await self._changed(call.account, key, body, problems)
         return image_record_read(call.account, stored)
 
-    async def delete_image(self, call: Call) -> None:
+    async def delete_image(self, call: LegacyCall) -> None:
         """Deletes the image and its picture; refused while a record of the brand refers to it."""
         key = call.path("image_id")
         async with self._records.legacy_errors(key):
@@ -137,7 +137,7 @@ class ImageHandlers:
         return await self._environment.record_service.change(IMAGES, account, key, change)
 
     @asynccontextmanager
-    async def _form(self, call: Call) -> AsyncIterator[tuple[Document, IO[bytes] | None]]:
+    async def _form(self, call: LegacyCall) -> AsyncIterator[tuple[Document, IO[bytes] | None]]:
         """Parse the form: its parameters and its file."""
         async with open_form(call.request, self._environment.image_max_bytes, FORMS, MOST_FIELDS) as form:
             texts = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]

@@ -5,14 +5,14 @@ from typing import Final
 from fastapi import APIRouter
 
 from libs.legacy.articles import Articles
-from libs.legacy.contests import Contests
+from libs.legacy.contests import ContestHandlers
 from libs.legacy.conventions import Conventions
 from libs.legacy.feeds import Feeds
 from libs.legacy.images import ImageHandlers
 from libs.legacy.routing import LegacyEnvironment, LegacyRoutes
 from libs.legacy.timeslots import Timeslots
 
-HANDLERS: Final = (Contests, Articles, Conventions, Timeslots, Feeds, ImageHandlers)
+HANDLERS: Final = (ContestHandlers, Articles, Conventions, Timeslots, Feeds, ImageHandlers)
 
 
 def legacy_router(environment: LegacyEnvironment) -> APIRouter:

@@ -26,7 +26,7 @@ from libs.web.openapi import LEGACY_ANSWERS, needs, parameter
 from libs.web.server.http_service import Complete
 
 
-class Images(Protocol):
+class LegacyImages(Protocol):
     """Creates, changes and deletes images with their pictures."""
 
     async def upload(
@@ -67,10 +67,10 @@ class LegacyEnvironment:
     views: CatalogueViews
     now: Callable[[], int]
     enrichers: Mapping[str, Complete]
-    images: Images
+    images: LegacyImages
     image_max_bytes: int
 
-    async def complete(self, call: "Call", row: Resource, shapes: list[Document]) -> None:
+    async def complete(self, call: "LegacyCall", row: Resource, shapes: list[Document]) -> None:
         """Add other services' members to records of `row`, if the views are available."""
         complete = self.enrichers.get(f"{self.base}/{row.name}")
         if complete is not None:
@@ -82,7 +82,7 @@ class LegacyEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LegacyCall:
     """An authorized request and its API key."""
 
     key: ApiKey
@@ -111,7 +111,7 @@ class Call:
         return await read_parameters(self.request, described)
 
 
-Handler = Callable[[Call], Awaitable[Document | None]]
+Handler = Callable[[LegacyCall], Awaitable[Document | None]]
 """Returns the body; None becomes 204."""
 
 
@@ -152,7 +152,7 @@ class LegacyRoutes:
         async def endpoint(request: Request) -> Response:
             key = await self._auth.authenticate_legacy(request.scope)
             require(key, permission)
-            shape = await handler(Call(key, request))
+            shape = await handler(LegacyCall(key, request))
             if shape is None:
                 return Response(status_code=204)
             await name_brands(self._records, shape)
@@ -215,15 +215,15 @@ class ResourceHandlers:
         """Apply the parameters to a record, as `Translator.written`."""
         raise NotImplementedError
 
-    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+    async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:
         """Return the records' shapes."""
         raise NotImplementedError
 
-    async def body(self, call: Call) -> Document:
+    async def body(self, call: LegacyCall) -> Document:
         """Parse the body. Raises `ValidationFailed` for values that depend on other records."""
         return await call.parameters(self.translator.parameters)
 
-    def filter(self, _: Call) -> Filter | None:
+    def filter(self, _: LegacyCall) -> Filter | None:
         """Return the filter of a list's query."""
         return None
 
@@ -244,32 +244,32 @@ class ResourceHandlers:
             method = {"list": "GET", "get": "GET", "delete": "DELETE"}.get(operation, "POST")
             routes.add(method, path, handler, name=name, description=docs[operation], **options)
 
-    async def list(self, call: Call) -> Document:
+    async def list(self, call: LegacyCall) -> Document:
         fits, parent = self.filter(call), _key(call, self.several)
         found = await self.records.page(call.account, call.query("next"), parent, fits, self.page_size)
         shapes = await self.shown(call, found.records)
         return {f"{self.name}s": shapes} | ({} if found.next is None else {"next": found.next})
 
-    async def create(self, call: Call) -> Document:
+    async def create(self, call: LegacyCall) -> Document:
         change = partial(self.written, await self.body(call))
         return await self.answer(call, await self.records.create(call.account, change, _key(call, self.several)))
 
-    async def get(self, call: Call) -> Document:
+    async def get(self, call: LegacyCall) -> Document:
         return await self.answer(call, await self.records.get(call.account, _key(call, self.one)))
 
-    async def update(self, call: Call) -> Document:
+    async def update(self, call: LegacyCall) -> Document:
         change = partial(self.written, await self.body(call))
         return await self.answer(call, await self.records.change(call.account, _key(call, self.one), change))
 
-    async def delete(self, call: Call) -> None:
+    async def delete(self, call: LegacyCall) -> None:
         await self.records.delete(call.account, _key(call, self.one))
 
-    async def answer(self, call: Call, stored: Stored) -> Document:
+    async def answer(self, call: LegacyCall, stored: Stored) -> Document:
         [shape] = await self.shown(call, [stored])
         return shape
 
 
-def _key(call: Call, path: str) -> str:
+def _key(call: LegacyCall, path: str) -> str:
     """Return the value of the path's parameter; "" if it has none."""
     match = re.search(r"{(\w+)}", path)
     return "" if match is None else call.path(match[1])

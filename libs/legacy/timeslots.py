@@ -12,7 +12,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.conventions import SEARCH_HELP, missing
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
 from libs.legacy.records import Change
-from libs.legacy.routing import Call, LegacyRoutes, ResourceHandlers
+from libs.legacy.routing import LegacyCall, LegacyRoutes, ResourceHandlers
 from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, JsonSchema, Translator, array, page, shape
 from libs.tally.time_conversion import timestamp
 
@@ -121,7 +121,7 @@ class Timeslots(ResourceHandlers):
             shape=page("timeslots", SHAPE),
         )
 
-    async def write_several_timeslots(self, call: Call) -> Document:
+    async def write_several_timeslots(self, call: LegacyCall) -> Document:
         """Writes all timeslots or none; at most 1,000, all of this convention.
 
         An item with `timeslot_key` updates that timeslot, others create one. Each needs `start` and `end`.
@@ -130,7 +130,7 @@ class Timeslots(ResourceHandlers):
         written = await self.records.write_together(call.account, call.path("convention_key"), changes)
         return {"timeslots": await self.shown(call, written)}
 
-    async def shown(self, call: Call, records: Sequence[Stored]) -> list[Document]:
+    async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:
         named = [stored.document.get("image") for stored in records]
         named += [each.get("icon_id") for stored in records for each in stored.document.get("search_helps", ())]
         images = await images_at(self.environment.views, call.account, filter(None, named))

@@ -36,7 +36,7 @@ NOW: Final = "By this process, now."
 OF_ALL: Final = "From the views and the log, the same from every process."
 
 
-class Row(NamedTuple):
+class Metric(NamedTuple):
     """Description of one metric; `whose` is one of the three constants above."""
 
     name: str
@@ -50,28 +50,28 @@ class Row(NamedTuple):
         return f"{self.text} {self.whose}"
 
 
-ROWS: Final[list[Row]] = []
+ROWS: Final[list[Metric]] = []
 """All metrics, in the order below."""
 
 
 def _counter(name: str, text: str, *labels: str) -> Counter:
-    ROWS.append(row := Row(name, "counter", text, OWN, labels))
+    ROWS.append(row := Metric(name, "counter", text, OWN, labels))
     return Counter(name, row.help, labels, registry=REGISTRY)
 
 
 def _histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-    ROWS.append(row := Row(name, "histogram", text, OWN, labels))
+    ROWS.append(row := Metric(name, "histogram", text, OWN, labels))
     return Histogram(name, row.help, labels, buckets=buckets, registry=REGISTRY)
 
 
 def _own_gauge(name: str, text: str, *labels: str) -> Gauge:
-    ROWS.append(row := Row(name, "gauge", text, NOW, labels))
+    ROWS.append(row := Metric(name, "gauge", text, NOW, labels))
     return Gauge(name, row.help, labels, registry=REGISTRY)
 
 
 def _gauge(name: str, text: str, *labels: str) -> Gauge:
     """Create a gauge, always with labels: a process that does not read the views then exports nothing, not 0."""
-    ROWS.append(row := Row(name, "gauge", text, OF_ALL, labels))
+    ROWS.append(row := Metric(name, "gauge", text, OF_ALL, labels))
     return Gauge(name, row.help, labels, registry=REGISTRY)
 
 

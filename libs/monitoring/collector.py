@@ -18,8 +18,8 @@ from libs.monitoring.status import (
     Ledger,
     OpenPurchase,
     OtherGeneration,
+    PartitionRow,
     ProcessStatus,
-    Row,
     Status,
 )
 from libs.storage.object_store import Store
@@ -75,7 +75,7 @@ class StatusCollector:
                 self._listed = time.monotonic()
         return self._known_sealed
 
-    async def rows(self, projection: ProjectionName) -> list[Row]:
+    async def rows(self, projection: ProjectionName) -> list[PartitionRow]:
         """Return the rows of a projection's partitions. Raises as `collect`.
 
         Reads ends after positions, so that no view of this log appears to be past its end, or less behind.
@@ -102,7 +102,7 @@ class StatusCollector:
             view = View(projection, partition, of_one.live.number)
             lag = self._progress.observe(view, position, now, first)
             rows.append(
-                Row(
+                PartitionRow(
                     projection=projection,
                     partition=partition,
                     generation=of_one.live.number,

@@ -13,7 +13,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.metrics import definitions as table
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.lag import ProjectionName, projections_of
-from libs.monitoring.status import Row
+from libs.monitoring.status import PartitionRow
 from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
 from libs.tally.voter_ledger import VoteStatus
@@ -125,7 +125,7 @@ class _TopicGauges:
             rest = min(max(SOONEST_S, REST * (clock() - began)), LATEST_S)
         self._next = clock() + rest
 
-    async def _show(self, rows: Sequence[Row]) -> None:
+    async def _show(self, rows: Sequence[PartitionRow]) -> None:
         for row in rows:
             place = self._topic, row.partition
             table.LOG_END.labels(*place).set(row.end)
@@ -156,7 +156,7 @@ class _VoteGauges(_TopicGauges):
         super().__init__(collector, ProjectionName.VOTES, topic)
         self._views = views
 
-    async def _show(self, rows: Sequence[Row]) -> None:
+    async def _show(self, rows: Sequence[PartitionRow]) -> None:
         ids = await asyncio.gather(*(self._views.ids(row.partition) for row in rows))
         await super()._show(rows)
         for row, by_status in zip(rows, ids, strict=True):

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import GenerationStatus, Row, Status, moment
+from libs.monitoring.status import GenerationStatus, PartitionRow, Status, moment
 from libs.views.generations import State
 
 BEHIND_S: Final = 1.0
@@ -19,7 +19,7 @@ OLDEST_PENDING_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class HealthProblem:
     """A problem of `where` (a part, or a projection and its partitions), and its remedy."""
 
     kind: str
@@ -36,12 +36,12 @@ class _Check:
     """A check of one partition; `detail` describes the problem for all failing partitions of a projection."""
 
     kind: str
-    holds: Callable[[Row], bool]
-    detail: Callable[[Sequence[Row]], str]
+    holds: Callable[[PartitionRow], bool]
+    detail: Callable[[Sequence[PartitionRow]], str]
     remedy: str
 
 
-def problems_of(status: Status) -> list[Problem]:
+def problems_of(status: Status) -> list[HealthProblem]:
     """Return the problems: parts first, then projections."""
     return [*_parts(status), *_projections(status)]
 
@@ -64,22 +64,22 @@ def _kept(one: GenerationStatus) -> str:
     )
 
 
-def is_noteworthy(row: Row) -> bool:
+def is_noteworthy(row: PartitionRow) -> bool:
     """Return whether a row shows more than its projection's totals."""
     return row.lag_s > BEHIND_S or any(check.holds(row) for check in CHECKS)
 
 
-def _parts(status: Status) -> Iterator[Problem]:
+def _parts(status: Status) -> Iterator[HealthProblem]:
     remedy = "`tally up` starts it again by itself; if it does not, read its log and restart"
     for part in status.parts:
         if not part.alive:
-            yield Problem("part", part.name, f"process {part.pid} has ended", remedy)
+            yield HealthProblem("part", part.name, f"process {part.pid} has ended", remedy)
         elif part.failing:
             names = ", ".join(part.failing)
-            yield Problem("part", part.name, f"stopped or failing in it: {names}", "see its log")
+            yield HealthProblem("part", part.name, f"stopped or failing in it: {names}", "see its log")
 
 
-def _projections(status: Status) -> Iterator[Problem]:
+def _projections(status: Status) -> Iterator[HealthProblem]:
     for projection in ProjectionName:
         for check in CHECKS:
             rows = [row for row in status.of(projection) if check.holds(row)]
@@ -89,40 +89,40 @@ def _projections(status: Status) -> Iterator[Problem]:
                     if len(rows) == len(status.of(projection))
                     else ", ".join(str(row.partition) for row in rows)
                 )
-                yield Problem(check.kind, f"{projection} {which}", check.detail(rows), check.remedy)
+                yield HealthProblem(check.kind, f"{projection} {which}", check.detail(rows), check.remedy)
 
 
-def _stalled(rows: Sequence[Row]) -> str:
+def _stalled(rows: Sequence[PartitionRow]) -> str:
     since = moment(min(row.stalled_since or 0 for row in rows))
     return f"stalled since {since}, {sum(row.lag for row in rows):,} records behind"
 
 
-def _pending_too_long(row: Row) -> bool:
+def _pending_too_long(row: PartitionRow) -> bool:
     return row.ledger is not None and (row.ledger.oldest_pending_s or 0) > OLDEST_PENDING_S
 
 
-def _oldest(rows: Sequence[Row]) -> str:
+def _oldest(rows: Sequence[PartitionRow]) -> str:
     oldest = max(row.ledger.oldest_pending_s or 0 for row in rows if row.ledger is not None)
     return f"a vote is pending for {oldest:.0f} s"
 
 
-def _purchase_waits(row: Row) -> bool:
+def _purchase_waits(row: PartitionRow) -> bool:
     oldest = row.oldest_open
     return oldest is not None and (bool(oldest.unreadable) or oldest.for_s > OPEN_PURCHASE_S)
 
 
-def _open_purchases(rows: Sequence[Row]) -> str:
+def _open_purchases(rows: Sequence[PartitionRow]) -> str:
     oldest = max((row.oldest_open for row in rows if row.oldest_open is not None), key=lambda one: one.for_s)
     why = f", it cannot be read: {oldest.unreadable}" if oldest.unreadable else ""
     return f"a purchase at offset {oldest.offset} is neither cast nor refused for {oldest.for_s:,.0f} s{why}"
 
 
-def _clock_is_off(row: Row) -> bool:
+def _clock_is_off(row: PartitionRow) -> bool:
     ledger = row.ledger
     return ledger is not None and max(abs(ledger.valkey_clock_off_s), ledger.clock_ahead_s) > CLOCK_OFF_S
 
 
-def _clocks(rows: Sequence[Row]) -> str:
+def _clocks(rows: Sequence[PartitionRow]) -> str:
     ledgers = [row.ledger for row in rows if row.ledger is not None]
     off = max((ledger.valkey_clock_off_s for ledger in ledgers), key=abs)
     ahead = max(ledger.clock_ahead_s for ledger in ledgers)
@@ -134,7 +134,7 @@ def _clocks(rows: Sequence[Row]) -> str:
     return ", ".join(texts)
 
 
-def _broken(row: Row) -> list[int]:
+def _broken(row: PartitionRow) -> list[int]:
     return [one.number for one in row.generations if one.state is State.BROKEN]
 
 

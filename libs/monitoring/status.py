@@ -62,7 +62,7 @@ class OpenPurchase:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PartitionRow:
     """One partition of a projection.
 
     `lag` is the number of records that the live view has not processed, `lag_s` the age of the first of them.
@@ -145,11 +145,11 @@ class Status:
     """Status at `at`: all partitions of all projections, the local stack's processes, and sealed contests."""
 
     at: int
-    rows: Sequence[Row]
+    rows: Sequence[PartitionRow]
     parts: Sequence[ProcessStatus]
     sealed: Sequence[Sealed]
 
-    def of(self, projection: ProjectionName) -> list[Row]:
+    def of(self, projection: ProjectionName) -> list[PartitionRow]:
         """Return the projection's partitions in order."""
         return [row for row in self.rows if row.projection is projection]
 
@@ -209,7 +209,7 @@ class Status:
 
 
 def _summed(
-    projection: ProjectionName, number: int, each: Sequence[tuple[OtherGeneration, Row]]
+    projection: ProjectionName, number: int, each: Sequence[tuple[OtherGeneration, PartitionRow]]
 ) -> GenerationStatus:
     ones, rows = [one for one, _ in each], [row for _, row in each]
     return GenerationStatus(
@@ -225,7 +225,7 @@ def _summed(
     )
 
 
-def _rate(each: Sequence[Row] | Sequence[OtherGeneration]) -> float | None:
+def _rate(each: Sequence[PartitionRow] | Sequence[OtherGeneration]) -> float | None:
     rates = [one.processed_per_s for one in each if one.processed_per_s is not None]
     return sum(rates) if rates else None
 

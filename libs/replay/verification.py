@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from libs.audit.comparison import compare
-from libs.audit.report import Report
+from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
 from libs.replay.targets import Target
 from libs.tally.counts import VoteSums
@@ -49,7 +49,7 @@ class VerificationResult:
     layout and cannot be compared.
     """
 
-    report: Report | None = None
+    report: VerificationReport | None = None
     changes: list[Change] = field(default_factory=list)
     titles: Mapping[str, str] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)

@@ -14,7 +14,7 @@ INTERNAL_SOURCES: Final = {"c-free": "Free votes", "c-paid": "Paid votes"}
 """Titles of the sources that every contest has; they are always in the total."""
 
 
-class SourceFigures(NamedTuple):
+class ParticipantSource(NamedTuple):
     """Votes of a source for a participant; of an external source, one entry per id mapped to the participant."""
 
     source: str
@@ -41,7 +41,7 @@ class Results:
     total. `participants` is ordered by running number. `final`: only a reopening can change the results.
     """
 
-    participants: Mapping[str, Sequence[SourceFigures]]
+    participants: Mapping[str, Sequence[ParticipantSource]]
     sources: Sequence[SourceTotal]
     totals: Mapping[str, VoteSums]
     rating: RatingSums
@@ -52,7 +52,7 @@ def results_of(contest: Contest, registered: Mapping[str, SourceConfig], counts:
     """Compute the results. External counts are summed, because their voters are unknown."""
     approved = [key for key, status in contest.participants.items() if status == "approved"]
     participants = {
-        key: [SourceFigures(name, counts.at(key, name)) for name in INTERNAL_SOURCES] for key in approved
+        key: [ParticipantSource(name, counts.at(key, name)) for name in INTERNAL_SOURCES] for key in approved
     }
     totals = {key: counts.at(key, "") for key in approved}
     total = _counting(counts.at("", ""), approved, counts, "")
@@ -64,7 +64,7 @@ def results_of(contest: Contest, registered: Mapping[str, SourceConfig], counts:
         config, given = external.config, NOTHING
         for (participant, mapped_id), figures in external.counted.items():
             if participant in participants:
-                participants[participant].append(SourceFigures(name, figures, mapped_id))
+                participants[participant].append(ParticipantSource(name, figures, mapped_id))
                 given += figures
                 if config.is_in_total:
                     totals[participant] += figures

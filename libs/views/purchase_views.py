@@ -13,11 +13,11 @@ from pydantic import TypeAdapter
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import (
-    Place,
     Purchase,
     PurchaseCast,
     PurchaseCountedAgain,
     PurchasedVotes,
+    PurchasePlace,
     PurchaseRecorded,
     PurchaseRefunded,
     PurchaseRefused,
@@ -65,11 +65,11 @@ class Todo(NamedTuple):
 class Listed(NamedTuple):
     """A purchase in a list, with its place there, which is set also for one that cannot be decoded."""
 
-    place: Place
+    place: PurchasePlace
     purchase: Purchase | Unreadable
 
 
-class Choice(NamedTuple):
+class PaidChoice(NamedTuple):
     """A participant for whom paid votes were cast; some of the votes may not count any more."""
 
     account: str
@@ -80,7 +80,7 @@ class Choice(NamedTuple):
 class Bought(NamedTuple):
     """A choice, and whether some of its purchases count, and some stopped counting."""
 
-    choice: Choice
+    choice: PaidChoice
     has_cast: bool
     has_uncounted: bool
 
@@ -118,11 +118,11 @@ class PurchaseViews:
         packed = await self.fresh.read("get", self._topic.partition_of(key), account, key)
         return None if packed is None else _readable(account, key, packed)
 
-    async def of_user(self, account: str, user: str, before: Place | None, limit: int) -> list[Listed]:
+    async def of_user(self, account: str, user: str, before: PurchasePlace | None, limit: int) -> list[Listed]:
         """Return up to `limit` (at most 200) purchases of a user's pseudonym before `before`, latest first."""
         return await self._list(f"users:{account}:{user}", account, before, limit)
 
-    async def refused(self, account: str, before: Place | None, limit: int) -> list[Listed]:
+    async def refused(self, account: str, before: PurchasePlace | None, limit: int) -> list[Listed]:
         """Return up to `limit` (at most 200) purchases of the refund list before `before`, latest first."""
         return await self._list(f"refused:{account}", account, before, limit)
 
@@ -152,16 +152,16 @@ class PurchaseViews:
                 for name, has_cast, has_uncounted in zip(page[::3], page[1::3], page[2::3], strict=True)
             }
             if cursor == b"0":
-                return [Bought(Choice(*name.decode().split("\0")), *found[name]) for name in sorted(found)]
+                return [Bought(PaidChoice(*name.decode().split("\0")), *found[name]) for name in sorted(found)]
 
     async def keys_of(
-        self, partition: int, choice: Choice, status: Literal["cast", "uncounted"], limit: int
+        self, partition: int, choice: PaidChoice, status: Literal["cast", "uncounted"], limit: int
     ) -> list[str]:
         """Return the keys of up to `limit` purchases for `choice` of this status, in log order."""
         found = await self.fresh.read("bought_for", partition, status, "\0".join(choice), limit)
         return [key.decode() for key in found]
 
-    async def _list(self, name: str, account: str, before: Place | None, limit: int) -> list[Listed]:
+    async def _list(self, name: str, account: str, before: PurchasePlace | None, limit: int) -> list[Listed]:
         """Merge the partitions' lists, newest first; within a partition times are distinct."""
         latest: int | str = "+inf" if before is None else before.at
         pages = await asyncio.gather(
@@ -171,7 +171,7 @@ class PurchaseViews:
             )
         )
         found = [
-            (Place(int(moment), key.decode()), packed)
+            (PurchasePlace(int(moment), key.decode()), packed)
             for flat in pages
             for moment, key, packed in zip(*(flat[at::3] for at in range(3)), strict=True)
         ]

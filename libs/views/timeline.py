@@ -43,7 +43,7 @@ class PastRow(NamedTuple):
     rating: RatingSums
 
 
-class Change(NamedTuple):
+class TimelineChange(NamedTuple):
     """A subject's value at the end of a minute in which it changed.
 
     The subject is ("", participant or "" for the contest), or (external source, one of its ids).
@@ -58,7 +58,7 @@ class ChangesPage(NamedTuple):
     """A page of changes at `position`, ordered by time for each subject."""
 
     position: Position
-    changes: list[Change]
+    changes: list[TimelineChange]
 
 
 def field_of(moment: Moment) -> bytes:
@@ -173,7 +173,9 @@ class Timeline:
             reply = await read_function(self._valkey, "votes_changes", base, *args, since, *named)
             log, offset, following, *lists = unpack(reply)
             changes = [
-                Change(subject, minute, source_figures(unpack(value)) if subject[0] else _past_row(unpack(value)))
+                TimelineChange(
+                    subject, minute, source_figures(unpack(value)) if subject[0] else _past_row(unpack(value))
+                )
                 for subject, flat in zip(page, lists, strict=False)
                 for minute, value in zip(flat[::2], flat[1::2], strict=True)
             ]

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from libs.contracts.log_records import Position
-from libs.contracts.vote_states import Progress, VoteName, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Stale
@@ -168,23 +168,23 @@ class VoteReads:
         _, [state] = await self.lookups(partition, [VoteName(contest, voter, vote_id)])
         return state
 
-    async def lookups(self, partition: int, votes: Sequence[VoteName]) -> tuple[Progress, Sequence[VoteState]]:
+    async def lookups(self, partition: int, votes: Sequence[VoteName]) -> tuple[FoldProgress, Sequence[VoteState]]:
         """Return the state of each of `votes`, all at the same progress."""
         packed = pack([(vote.contest, raw(vote.voter), digest(vote.vote_id)) for vote in votes])
         log, offset, is_open, incarnation, *rows = unpack(await self._read("votes_lookup", partition, packed))
-        progress = Progress(Position(log.decode(), offset), is_open == 1, incarnation)
+        progress = FoldProgress(Position(log.decode(), offset), is_open == 1, incarnation)
         return progress, [vote_state(progress, row) for row in rows]
 
     async def votes_of(
         self, partition: int, contest: str, voter: str, after: bytes, most: int
-    ) -> tuple[Progress, list[tuple[bytes, VoteState]]]:
+    ) -> tuple[FoldProgress, list[tuple[bytes, VoteState]]]:
         """Return up to `most` of a voter's folded votes, newest first, with the digests of their ids.
 
         They come after the vote with the digest `after`, empty for the first ones.
         """
         args = contest, raw(voter), after, most
         log, offset, is_open, incarnation, *rows = unpack(await self._read("votes_of_voter", partition, *args))
-        progress = Progress(Position(log.decode(), offset), is_open == 1, incarnation)
+        progress = FoldProgress(Position(log.decode(), offset), is_open == 1, incarnation)
         pairs = zip(rows[::2], rows[1::2], strict=True)
         return progress, [(name, vote_state(progress, row)) for name, row in pairs]
 
@@ -242,7 +242,7 @@ def _doubt_holds_s(doubt: Doubt) -> float | None:
     return None if doubt.oldest_pending is None else LEAST_HOLD_S
 
 
-def vote_state(progress: Progress, row: Sequence[Any]) -> VoteState:
+def vote_state(progress: FoldProgress, row: Sequence[Any]) -> VoteState:
     """Decode a row of `votes_lookup`."""
     if row[0] != 2:
         return VoteState(progress, True, None, row[1]) if row[0] == 1 else VoteState(progress)

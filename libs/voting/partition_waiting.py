@@ -7,7 +7,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
-from libs.contracts.vote_states import Progress, VoteName, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.views.vote_views import VoteViews
 from libs.voting.timeouts import POLL_S
@@ -38,18 +38,18 @@ class Undecided:
 
 @dataclass(eq=False, slots=True)
 class _GateWaiter:
-    since: Progress | None
-    answer: "asyncio.Future[Progress | None]"
+    since: FoldProgress | None
+    answer: "asyncio.Future[FoldProgress | None]"
 
 
 @dataclass(eq=False, slots=True)
 class _VoteWaiter:
     vote: Undecided
-    seen: Progress | None
+    seen: FoldProgress | None
     """The latest progress at which it was undecided."""
     answer: "asyncio.Future[VoteState | None]"
 
-    def is_due(self, progress: Progress) -> bool:
+    def is_due(self, progress: FoldProgress) -> bool:
         """Return whether a look-up at `progress` can find it decided."""
         if progress == self.seen:
             return False
@@ -79,15 +79,15 @@ class PartitionWaiting:
         self._partitions: dict[int, _Polling] = {}
 
     def wait_for_gate(
-        self, partition: int, since: Progress | None, deadline: float
-    ) -> "asyncio.Future[Progress | None]":
+        self, partition: int, since: FoldProgress | None, deadline: float
+    ) -> "asyncio.Future[FoldProgress | None]":
         """Wait for a progress with an open gate, other than `since`; None at `deadline` (loop time)."""
         waiter = _GateWaiter(since, asyncio.get_running_loop().create_future())
         self._polling(partition).add(waiter, deadline)
         return waiter.answer
 
     def wait_for_vote(
-        self, partition: int, vote: Undecided, deadline: float, since: Progress | None = None
+        self, partition: int, vote: Undecided, deadline: float, since: FoldProgress | None = None
     ) -> "asyncio.Future[VoteState | None]":
         """Wait until the vote is decided, at a progress other than `since`; None at `deadline` (loop time)."""
         waiter = _VoteWaiter(vote, since, asyncio.get_running_loop().create_future())
@@ -126,7 +126,7 @@ class _Polling:
             self._task = asyncio.create_task(self._poll(), context=Context())
 
     async def _poll(self) -> None:
-        seen: Progress | None = None
+        seen: FoldProgress | None = None
         pause = POLL_S
         try:
             while self._waiters:
@@ -145,12 +145,12 @@ class _Polling:
         finally:
             self._task = None
 
-    def _wake_at_gate(self, progress: Progress) -> None:
+    def _wake_at_gate(self, progress: FoldProgress) -> None:
         for waiter in self._waiters:
             if isinstance(waiter, _GateWaiter) and progress.open and progress != waiter.since:
                 _answer(waiter.answer, progress)
 
-    async def _look_up(self, progress: Progress) -> None:
+    async def _look_up(self, progress: FoldProgress) -> None:
         """Look up the votes that `progress` can have decided, then pause look-ups."""
         loop = asyncio.get_running_loop()
         started = loop.time()

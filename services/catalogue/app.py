@@ -54,7 +54,7 @@ from services.catalogue.vote_sources import VoteSources, vote_source_router
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class CatalogueEnvironment:
     """Components of one environment: production, or the legacy test environment with a namespace of its own."""
 
     views: CatalogueViews
@@ -85,11 +85,11 @@ def environment_of(
     change_guards: Mapping[str, ChangeGuard] | None = None,
     sessions: Sessions | None = None,
     new_members: Mapping[str, Callable[[], Document]] | None = None,
-) -> Environment:
+) -> CatalogueEnvironment:
     views = CatalogueViews(valkey, namespace)
     writer = CommandWriter(catalogue_topic(namespace), log, views)
     keys = ApiKeyCache(views, KeyUses(valkey, namespace))
-    return Environment(
+    return CatalogueEnvironment(
         views,
         writer,
         RecordService(RESOURCES, views, writer, guards, change_guards, new_members),

@@ -34,7 +34,7 @@ STATUSES: Final = get_args(Status)
 PHASES: Final = tuple(phase.value for phase in Phase)
 
 
-class Selection(NamedTuple):
+class ListSelection(NamedTuple):
     """The records of a list and their order, newest first by default; `by_votes` is the order of the counts."""
 
     fits: Fits | None = None
@@ -46,7 +46,7 @@ class Selection(NamedTuple):
         return self.by_votes or self.order != "created"
 
 
-Select = Callable[[int], Selection]
+Select = Callable[[int], ListSelection]
 
 
 Words = Annotated[
@@ -94,7 +94,7 @@ Scheduled = Annotated[
 
 
 async def contests(phase: PhaseIs = None, type: ContestTypeIs = None, q: Words = None) -> Select:
-    def select(now: int) -> Selection:
+    def select(now: int) -> ListSelection:
         checked("phase", phase, PHASES)
         checked("type", type, CONTEST_TYPES)
         wanted = [titled(q)] if q is not None else []
@@ -102,28 +102,28 @@ async def contests(phase: PhaseIs = None, type: ContestTypeIs = None, q: Words =
             wanted.append(lambda stored: stored.document.get("contest_type", "voteonly") == type)
         if phase is not None:
             wanted.append(lambda stored: phase_of(stored.document, now) == phase)
-        return Selection(together(wanted))
+        return ListSelection(together(wanted))
 
     return select
 
 
 async def participants(status: StatusIs = None, q: Words = None, order: ParticipantsBy = None) -> Select:
-    def select(_: int) -> Selection:
+    def select(_: int) -> ListSelection:
         checked("status", status, STATUSES)
         wanted = [titled(q)] if q is not None else []
         if status is not None:
             wanted.append(lambda stored: stored.document.get("status", "approved") == status)
         checked("order", order, ("running_number", "votes"))
         numbered: Order = "running_number" if order == "running_number" else "created"
-        return Selection(together(wanted), numbered, by_votes=order == "votes")
+        return ListSelection(together(wanted), numbered, by_votes=order == "votes")
 
     return select
 
 
 async def timeslots(order: TimeslotsBy = None) -> Select:
-    def select(_: int) -> Selection:
+    def select(_: int) -> ListSelection:
         checked("order", order, ("start",))
-        return Selection(order="created" if order is None else "sort_key")
+        return ListSelection(order="created" if order is None else "sort_key")
 
     return select
 
@@ -131,7 +131,7 @@ async def timeslots(order: TimeslotsBy = None) -> Select:
 async def articles(
     type: ArticleTypeIs = None, q: Words = None, is_template: IsTemplate = None, scheduled: Scheduled = None
 ) -> Select:
-    def select(now: int) -> Selection:
+    def select(now: int) -> ListSelection:
         checked("type", type, ARTICLE_TYPES)
         wants_templates, wants_scheduled = flag("is_template", is_template), flag("scheduled", scheduled)
         wanted = [titled(q)] if q is not None else []
@@ -143,13 +143,13 @@ async def articles(
             ahead = publish is not None and microseconds(parse_timestamp(publish)) > now
             return ahead == wants_scheduled and bool(document.get("is_template")) == wants_templates
 
-        return Selection(together([is_listed, *wanted]))
+        return ListSelection(together([is_listed, *wanted]))
 
     return select
 
 
 async def everything() -> Select:
-    return lambda _: Selection()
+    return lambda _: ListSelection()
 
 
 FILTERS: Final[Mapping[str, Callable[..., Awaitable[Select]]]] = {

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from libs.monitoring.collector import StatusCollector, failing_tasks
-from libs.monitoring.health_problems import Problem, as_json
+from libs.monitoring.health_problems import HealthProblem, as_json
 from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import ProcessStatus, Status, moment
 from libs.tally.errors import TallyError
@@ -63,7 +63,7 @@ class StatusCache:
         if error:
             away["status"] = error
         shown = self._shown(account)
-        problems = [asdict(Problem("away", name, reason, REMEDY)) for name, reason in away.items()]
+        problems = [asdict(HealthProblem("away", name, reason, REMEDY)) for name, reason in away.items()]
         return {
             "now": moment(time.time_ns() // 1_000_000),
             "version": self._version,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.purchase_events import Place, Purchase
+from libs.contracts.purchase_events import Purchase, PurchasePlace
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.responses import PurchaseShown
 from libs.views.purchase_views import Listed, Unreadable
@@ -17,7 +17,7 @@ from libs.web.request_parsing import integer_parameter
 
 TOKEN: Final = re.compile(r"([0-9]{1,16}):([A-Za-z0-9_-]{22})")
 
-Reader = Callable[[Place | None, int], Awaitable[list[Listed]]]
+Reader = Callable[[PurchasePlace | None, int], Awaitable[list[Listed]]]
 """Reads at most so many purchases after a place, newest first."""
 
 
@@ -50,11 +50,11 @@ async def read_page(
     )
 
 
-def _token(place: Place) -> str:
+def _token(place: PurchasePlace) -> str:
     return urlsafe_b64encode(f"{place.at}:{place.key}".encode()).rstrip(b"=").decode()
 
 
-def _place(token: str | None) -> Place | None:
+def _place(token: str | None) -> PurchasePlace | None:
     """Decode a token. Raises `ValidationFailed` for an invalid one."""
     if token is None:
         return None
@@ -64,4 +64,4 @@ def _place(token: str | None) -> Place | None:
         match = None
     if match is None:
         raise ValidationFailed([Problem("", "next is not a token of this list; start without it", "next")])
-    return Place(int(match[1]), match[2])
+    return PurchasePlace(int(match[1]), match[2])

@@ -17,7 +17,7 @@ from libs.kafka.writer import LogWriter
 from libs.tally.contest import Contest
 from libs.tally.errors import RECOVERING, TallyError, ViewsUnavailable
 from libs.views.catalogue_views import CatalogueViews
-from libs.views.purchase_views import Choice, PurchaseViews
+from libs.views.purchase_views import PaidChoice, PurchaseViews
 
 PASS_S: Final = 1.0
 REST: Final = 10
@@ -81,11 +81,11 @@ class CountingManager:
             contest = await load_contest(self._catalogue, account, key)
         return contest
 
-    async def _uncount(self, partition: int, choice: Choice, refusal: Refusal) -> None:
+    async def _uncount(self, partition: int, choice: PaidChoice, refusal: Refusal) -> None:
         for key in await self._purchases.keys_of(partition, choice, "cast", PAGE):
             await self._append(partition, PurchaseUncounted(**_of(choice, key), **refusal._asdict()))
 
-    async def _count_again(self, partition: int, choice: Choice) -> None:
+    async def _count_again(self, partition: int, choice: PaidChoice) -> None:
         for key in await self._purchases.keys_of(partition, choice, "uncounted", PAGE):
             await self._append(partition, PurchaseCountedAgain(**_of(choice, key)))
 
@@ -93,7 +93,7 @@ class CountingManager:
         await self._log.append(self._topic.name, partition, purchases_codec.encode(event), event.key.encode())
 
 
-def _refusal(contest: Contest | None, choice: Choice) -> Refusal | None:
+def _refusal(contest: Contest | None, choice: PaidChoice) -> Refusal | None:
     """Return the reason for which votes for `choice` do not count, or None if they count."""
     if contest is None:
         return Refusal("not_found", f"Contest {choice.contest} was deleted.")
@@ -105,5 +105,5 @@ def _refusal(contest: Contest | None, choice: Choice) -> Refusal | None:
     return None
 
 
-def _of(choice: Choice, key: str) -> dict[str, Any]:
+def _of(choice: PaidChoice, key: str) -> dict[str, Any]:
     return {"account": choice.account, "key": key, "at": time.time_ns() // 1000}

@@ -53,7 +53,7 @@ NO_VOTES = 0
 """Partitions of the test environment's votes topic, which does not exist."""
 
 
-class Environment(NamedTuple):
+class QueryEnvironment(NamedTuple):
     """Components of one environment: production, or the legacy test environment with a namespace of its own."""
 
     auth: Authenticator
@@ -81,13 +81,13 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     proxies = settings.proxies()
     store = open_store(settings.storage_url)
 
-    def environment(namespace: str, votes: VotesLog, sessions: Sessions | None = None) -> Environment:
+    def environment(namespace: str, votes: VotesLog, sessions: Sessions | None = None) -> QueryEnvironment:
         catalogue = CatalogueViews(valkey, namespace)
         rings.append(ApiKeyCache(catalogue, KeyUses(valkey, namespace)))
         snapshots = SnapshotCache(
             views, watch, catalogue, catalogue_topic(namespace), votes=votes, interval_s=interval_s
         )
-        return Environment(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
+        return QueryEnvironment(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
 
     production = environment(settings.namespace, guard.votes, Sessions(SecretRing(store, "sessions")))
     test_namespace = legacy_test_namespace(settings.namespace)

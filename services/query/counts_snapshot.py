@@ -13,9 +13,9 @@ from libs.results.contest_results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import VoteSums
 from libs.views.reply_types import ContestCounts
-from services.query.encoded_response import Answer
+from services.query.encoded_response import EncodedResponse
 
-Render = Callable[["Snapshot"], Answer]
+Render = Callable[["Snapshot"], EncodedResponse]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Snapshot:
     phase: Phase
     counts: Counts = field(default_factory=Counts)
     parts: Sequence[ContestCounts] = ()
-    answers: dict[Render, Answer] = field(default_factory=dict)
-    record_answers: dict[Render, Answer] = field(default_factory=dict)
+    answers: dict[Render, EncodedResponse] = field(default_factory=dict)
+    record_answers: dict[Render, EncodedResponse] = field(default_factory=dict)
     """Responses built from the records alone; later snapshots of the same records share them."""
 
     @cached_property
@@ -87,15 +87,15 @@ class Snapshot:
         may = "results:read" in permissions and ("results:read_hidden" in permissions or not self.hides(now))
         return self.results.totals if may else None
 
-    def answer(self, render: Render) -> Answer:
+    def answer(self, render: Render) -> EncodedResponse:
         """Return the cached response of `render`."""
         return self._cached(self.answers, render)
 
-    def record_answer(self, render: Render) -> Answer:
+    def record_answer(self, render: Render) -> EncodedResponse:
         """Return the cached response of `render`, which depends on no counts."""
         return self._cached(self.record_answers, render)
 
-    def _cached(self, answers: dict[Render, Answer], render: Render) -> Answer:
+    def _cached(self, answers: dict[Render, EncodedResponse], render: Render) -> EncodedResponse:
         made = answers.get(render)
         if made is None:
             made = answers[render] = render(self)

@@ -13,7 +13,7 @@ Header = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EncodedResponse:
     """A response: `headers` of a 200, and those of a 304."""
 
     body: bytes
@@ -22,10 +22,10 @@ class Answer:
     not_modified: list[Header]
 
 
-def encoded(record: Mapping[str, Any], state: Sequence[object], headers: Sequence[Header]) -> Answer:
+def encoded(record: Mapping[str, Any], state: Sequence[object], headers: Sequence[Header]) -> EncodedResponse:
     """Encode `record` as JSON. Its strong entity tag also changes with `state`; a 304 has `headers`, too."""
     body = orjson.dumps(record)
     tag = etag(blake2b("\0".join(map(str, state)).encode() + b"\0" + body, digest_size=16).hexdigest())
     common = [(b"etag", tag.encode()), *headers]
     content = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    return Answer(body, tag, content + common, common)
+    return EncodedResponse(body, tag, content + common, common)

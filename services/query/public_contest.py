@@ -18,7 +18,7 @@ from libs.web.auth import header
 from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters
 from services.query.counts_snapshot import Snapshot
-from services.query.encoded_response import Answer, encoded
+from services.query.encoded_response import EncodedResponse, encoded
 from services.query.public_results import PublicResults, for_all, shared_for
 from services.query.snapshot_cache import SnapshotCache, now
 
@@ -43,14 +43,14 @@ class ImageReader(Protocol):
     async def records(self, account: str, resource: str, keys: Sequence[str]) -> list[Stored]: ...
 
 
-class Made(NamedTuple):
+class CachedContest(NamedTuple):
     """A response with what it was made from: the images as of `mark`."""
 
     mark: Mark
     config: ContestRecords
     phase: Phase
     images: Images
-    answer: Answer
+    answer: EncodedResponse
 
 
 class PublicContests:
@@ -64,7 +64,7 @@ class PublicContests:
         self._snapshots = snapshots
         self._views = views
         self._origin = origin
-        self._made: OrderedDict[str, Made] = OrderedDict()
+        self._made: OrderedDict[str, CachedContest] = OrderedDict()
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         refuse_unknown_parameters(scope)
@@ -76,7 +76,7 @@ class PublicContests:
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
 
-    async def _answer(self, snapshot: Snapshot) -> Answer:
+    async def _answer(self, snapshot: Snapshot) -> EncodedResponse:
         key, mark = snapshot.contest.key, await self._snapshots.mark(snapshot.account)
         made = self._made.get(key)
         if made is not None and (made.config, made.phase) == (snapshot.config, snapshot.phase):
@@ -87,7 +87,7 @@ class PublicContests:
         else:
             images = await self._images(snapshot)
             answer = public_contest(snapshot, images, self._origin)
-        self._made[key] = Made(mark, snapshot.config, snapshot.phase, images, answer)
+        self._made[key] = CachedContest(mark, snapshot.config, snapshot.phase, images, answer)
         self._made.move_to_end(key)
         if len(self._made) > MOST_CONTESTS:
             self._made.popitem(last=False)
@@ -107,7 +107,7 @@ def listed(snapshot: Snapshot) -> Sequence[Stored]:
     return [] if is_hidden else snapshot.approved
 
 
-def public_contest(snapshot: Snapshot, images: Images, origin: str) -> Answer:
+def public_contest(snapshot: Snapshot, images: Images, origin: str) -> EncodedResponse:
     """Build the response; without the addresses of private pictures."""
 
     def image(key: str | None) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from libs.web.auth import header
 from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters
 from services.query.counts_snapshot import Snapshot
-from services.query.encoded_response import Answer
+from services.query.encoded_response import EncodedResponse
 from services.query.public_results_record import hidden, shown
 from services.query.snapshot_cache import SnapshotCache, now
 
@@ -86,7 +86,7 @@ class PublicResults:
         return snapshot
 
 
-def public_answer(snapshot: Snapshot, hides: bool) -> Answer:
+def public_answer(snapshot: Snapshot, hides: bool) -> EncodedResponse:
     return snapshot.answer(hidden if hides else shown)
 
 

@@ -9,15 +9,15 @@ from libs.results.contest_results import places, rank_keys
 from libs.tally.contest import MILLION
 from libs.tally.time_conversion import timestamp
 from services.query.counts_snapshot import Snapshot
-from services.query.encoded_response import Answer, encoded
+from services.query.encoded_response import EncodedResponse, encoded
 from services.query.vote_count_record import last_update
 
 
-def shown(snapshot: Snapshot) -> Answer:
+def shown(snapshot: Snapshot) -> EncodedResponse:
     return encoded(record(snapshot, hidden=False), [snapshot.visibility], [])
 
 
-def hidden(snapshot: Snapshot) -> Answer:
+def hidden(snapshot: Snapshot) -> EncodedResponse:
     return encoded(record(snapshot, hidden=True), [snapshot.visibility], [])
 
 

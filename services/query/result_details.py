@@ -8,10 +8,10 @@ from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.tally.time_conversion import timestamp
 from services.query.counts_snapshot import Snapshot
-from services.query.encoded_response import Answer, encoded
+from services.query.encoded_response import EncodedResponse, encoded
 
 
-def details_answer(snapshot: Snapshot) -> Answer:
+def details_answer(snapshot: Snapshot) -> EncodedResponse:
     """Build the body of a stream's `details` event; it depends on the records only, not on votes."""
     return encoded(details(snapshot), [], [])
 

@@ -38,7 +38,7 @@ class Catalogue(Protocol):
 
 
 @dataclass(slots=True)
-class Entry:
+class CachedSnapshot:
     """The cache entry of one contest. `seen` is the catalogue's position before `config` was read.
 
     The next read includes all offsets before `positions`.
@@ -76,7 +76,7 @@ class SnapshotCache:
         self._topic = catalogue_topic
         self._votes = votes
         self._interval_s = interval_s
-        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], CachedSnapshot] = OrderedDict()
         self._looks = [self._look(partition) for partition in range(catalogue_topic.partitions)]
         self._partition_of: dict[str, int] = {}
 
@@ -130,7 +130,7 @@ class SnapshotCache:
         entry.wanted = mark
         return await entry.rounds.next()
 
-    def _entry(self, account: str, key: str) -> Entry:
+    def _entry(self, account: str, key: str) -> CachedSnapshot:
         name = account, key
         entry = self._entries.get(name)
         if entry is None:
@@ -139,12 +139,12 @@ class SnapshotCache:
                 self._entries.popitem(last=False)
         return entry
 
-    def _new_entry(self, account: str, key: str) -> Entry:
-        entry = Entry()
+    def _new_entry(self, account: str, key: str) -> CachedSnapshot:
+        entry = CachedSnapshot()
         entry.rounds = SingleFlight(lambda: self._build(entry, account, key))
         return entry
 
-    async def _build(self, entry: Entry, account: str, key: str) -> Snapshot:
+    async def _build(self, entry: CachedSnapshot, account: str, key: str) -> Snapshot:
         """Read changes once for all waiting callers; returns the former snapshot if there are none."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -198,7 +198,7 @@ def covers(positions: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
     return all(positions.get(partition, -1) >= offset for partition, offset in wanted.items())
 
 
-def _is_fresh(entry: Entry, mark: Mark) -> bool:
+def _is_fresh(entry: CachedSnapshot, mark: Mark) -> bool:
     """Return whether the snapshot is of this state of the catalogue, and its votes are recent enough."""
     return entry.seen == mark and asyncio.get_running_loop().time() < entry.fresh_until
 

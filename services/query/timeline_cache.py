@@ -11,7 +11,7 @@ from libs.contracts.log_records import Position
 from libs.tally.counts import VoteSums
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.reply_types import ContestCounts, SourceCounts
-from libs.views.timeline import MINUTE_MS, Change, ChangesPage, PastRow
+from libs.views.timeline import MINUTE_MS, ChangesPage, PastRow, TimelineChange
 from services.query.counts_snapshot import Snapshot
 from services.query.historical_counts import participants_of, rows_of
 from services.query.historical_read_limits import PastReads
@@ -143,7 +143,7 @@ class Series:
             part.step = _minute(found) // self._minutes
         part.changed = found.changed
 
-    def _add(self, state: dict[Subject, Cells], change: Change) -> None:
+    def _add(self, state: dict[Subject, Cells], change: TimelineChange) -> None:
         step = change.minute // self._minutes
         subject, cells = change.subject, _cells(change)
         more = map(sub, cells, state.get(subject, NONE_YET))
@@ -246,7 +246,7 @@ def _since(state: Mapping[Subject, Cells], found: ContestCounts) -> dict[Subject
     }
 
 
-def _cells(change: Change) -> Cells:
+def _cells(change: TimelineChange) -> Cells:
     return change.value.cells[:8] if isinstance(change.value, PastRow) else _three(change.value.figures)
 
 

@@ -15,11 +15,11 @@ from libs.web.auth import ApiKey, Authenticator, header, require
 from libs.web.etags import not_modified
 from libs.web.query_parameters import cached_by_query
 from services.query.counts_snapshot import Snapshot
-from services.query.encoded_response import Answer
+from services.query.encoded_response import EncodedResponse
 from services.query.errors import ResultsHidden
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.timeline_cache import TimelineCache
-from services.query.timeline_record import Page, Span, width
+from services.query.timeline_record import TimelinePage, TimeSpan, width
 
 MINUTE_S: Final = 60
 DAY_S: Final = 86_400
@@ -38,7 +38,7 @@ YEARS: Final = range(2, 9999)
 """Accepted years: whole intervals around any time in them are valid dates."""
 
 
-class Asked(NamedTuple):
+class TimelineQuery(NamedTuple):
     """The query parameters: intervals and times in seconds since 1970, participants' keys; None is the default."""
 
     interval: int | None
@@ -47,12 +47,12 @@ class Asked(NamedTuple):
     participants: frozenset[str] | None
 
 
-class Made(NamedTuple):
+class CachedTimeline(NamedTuple):
     """A cached response, built from a snapshot and served until `until` (loop time) even if votes came in."""
 
     snapshot: Snapshot
-    page: Page
-    answer: Answer
+    page: TimelinePage
+    answer: EncodedResponse
     until: float
 
     @property
@@ -69,7 +69,7 @@ class ContestTimeline:
         self._snapshots = snapshots
         self._timelines = timelines
         self._locks = WeakValueDictionary[tuple[str, int], asyncio.Lock]()
-        self._made = OrderedDict[tuple[str, str, Span, frozenset[str] | None], Made]()
+        self._made = OrderedDict[tuple[str, str, TimeSpan, frozenset[str] | None], CachedTimeline]()
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
@@ -94,7 +94,7 @@ class ContestTimeline:
             raise ResultsHidden(snapshot.visibility)
         return snapshot
 
-    async def _answer(self, present: Snapshot, span: Span, only: frozenset[str] | None) -> Answer:
+    async def _answer(self, present: Snapshot, span: TimeSpan, only: frozenset[str] | None) -> EncodedResponse:
         loop = asyncio.get_running_loop()
         began = loop.time()
         name = present.account, present.contest.key, span, only
@@ -104,12 +104,12 @@ class ContestTimeline:
             begin, end = span.steps.start * minutes, span.steps.stop * minutes
             series = await self._timelines.series(present, begin, end, minutes)
             if made is None or not made.page.holds(present, series):
-                page = await asyncio.to_thread(Page, present, series, span, only)
+                page = await asyncio.to_thread(TimelinePage, present, series, span, only)
             else:
                 page = made.page
             answer = await asyncio.to_thread(page.answer, present, series)
             ended = loop.time()
-            made = Made(present, page, answer, ended + min(LOAD * (ended - began), MOST_HELD_S))
+            made = CachedTimeline(present, page, answer, ended + min(LOAD * (ended - began), MOST_HELD_S))
         self._made[name] = made
         while len(self._made) > 1 and (
             len(self._made) > MOST_KEPT or sum(each.size for each in self._made.values()) > MOST_BYTES
@@ -118,7 +118,7 @@ class ContestTimeline:
         return made.answer
 
 
-def _holds(made: Made, present: Snapshot, at: float) -> bool:
+def _holds(made: CachedTimeline, present: Snapshot, at: float) -> bool:
     if made.snapshot is present:
         return True
     same = made.snapshot.config is present.config and made.snapshot.phase is present.phase
@@ -126,7 +126,7 @@ def _holds(made: Made, present: Snapshot, at: float) -> bool:
 
 
 @cached_by_query
-def parse(query: bytes) -> Asked:
+def parse(query: bytes) -> TimelineQuery:
     """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
     begin, end = (_seconds(name, given[name][-1]) if name in given else None for name in ("from", "to"))
@@ -140,10 +140,10 @@ def parse(query: bytes) -> Asked:
             raise ValidationFailed(
                 [Problem("", "interval must be a multiple of 60 (seconds), up to 86400", "interval")]
             )
-    return Asked(interval, begin, end, frozenset(given["participant"]) if "participant" in given else None)
+    return TimelineQuery(interval, begin, end, frozenset(given["participant"]) if "participant" in given else None)
 
 
-def span_of(asked: Asked, present: Snapshot, first_minute: int | None) -> Span:
+def span_of(asked: TimelineQuery, present: Snapshot, first_minute: int | None) -> TimeSpan:
     """Return the requested span. Defaults: from the first change, if that fits, until now or the contest's end.
 
     The default includes changes after the end. Raises `ValidationFailed` if the response would be too large.
@@ -160,11 +160,11 @@ def span_of(asked: Asked, present: Snapshot, first_minute: int | None) -> Span:
         begin = min(shown, end - 1)
     most = min(MOST_INTERVALS, MOST_NUMBERS // width(present.results))
     for interval in INTERVALS if asked.interval is None else (asked.interval,):
-        span = Span(interval, range(begin // interval, -(-end // interval)))
+        span = TimeSpan(interval, range(begin // interval, -(-end // interval)))
         if len(span.steps) <= most:
             return span
     if asked.begin is None and asked.interval is None and most:
-        return Span(DAY_S, span.steps[-most:])
+        return TimeSpan(DAY_S, span.steps[-most:])
     raise ValidationFailed(
         [
             Problem(

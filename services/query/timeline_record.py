@@ -8,7 +8,7 @@ from libs.results.contest_results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION
 from libs.tally.time_conversion import timestamp
 from services.query.counts_snapshot import Snapshot
-from services.query.encoded_response import Answer
+from services.query.encoded_response import EncodedResponse
 from services.query.timeline_cache import ANONYMOUS, BOTH_UNIQUE, COUNT, PAID, UNIQUE, Cells, Series, Subject
 from services.query.vote_count_record import answer_of, last_update
 
@@ -20,7 +20,7 @@ POINTER: Final = 8
 NUMBERS: Final = ("count", "unique_voter_count", "anonymous_voter_count")
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """A range of steps of `interval` seconds, counted since 1970."""
 
     interval: int
@@ -33,13 +33,13 @@ def width(results: Results) -> int:
     return sum(entries) + len(NUMBERS) * (1 + len(results.sources))
 
 
-class Page:
+class TimelinePage:
     """The record of one span with all settled changes; a response only adds the latest ones.
 
     Uses the current records, of every participant or `only` these. `size` is its memory in bytes.
     """
 
-    def __init__(self, snapshot: Snapshot, series: Series, span: Span, only: Collection[str] | None) -> None:
+    def __init__(self, snapshot: Snapshot, series: Series, span: TimeSpan, only: Collection[str] | None) -> None:
         self.size = 0
         self._snapshot = snapshot
         self._version = series.version
@@ -58,7 +58,7 @@ class Page:
             and len(self._snapshot.results.sources) == len(snapshot.results.sources)
         )
 
-    def answer(self, snapshot: Snapshot, series: Series) -> Answer:
+    def answer(self, snapshot: Snapshot, series: Series) -> EncodedResponse:
         """Build the response; `snapshot` is the one that the series, for which it `holds`, was updated to."""
         latest = [*series.latest()]
         for subject, step, cells in latest:
@@ -74,7 +74,7 @@ class Page:
             for column, cell in self._columns.get(subject, ()):
                 column[at] += cells[cell]
 
-    def _made(self, results: Results, span: Span, only: Collection[str] | None) -> dict[str, Any]:
+    def _made(self, results: Results, span: TimeSpan, only: Collection[str] | None) -> dict[str, Any]:
         """Build the record with zeros, and map each subject's cells to its lists in `_columns`."""
         total = self._numbers()
         sources = {each.source: self._numbers() for each in results.sources}

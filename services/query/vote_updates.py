@@ -30,7 +30,7 @@ LASTING: Final = b"private, max-age=60"
 BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
-class Asked(NamedTuple):
+class CountsQuery(NamedTuple):
     """The query parameters: the flags, the positions to wait for, and the minute (since 1970) whose end is
     requested, or None for now."""
 
@@ -95,7 +95,7 @@ class VoteUpdates:
         return snapshot
 
 
-def _respond(request: DirectCycle, key: ApiKey, asked: Asked, found: Snapshot | BaseException) -> None:
+def _respond(request: DirectCycle, key: ApiKey, asked: CountsQuery, found: Snapshot | BaseException) -> None:
     """Respond with the current counts, or with the error of reading them. Raises nothing."""
     try:
         if isinstance(found, BaseException):
@@ -114,7 +114,7 @@ def _check_visible(key: ApiKey, snapshot: Snapshot) -> None:
         raise ResultsHidden(snapshot.visibility)
 
 
-def _response(headers: Headers, asked: Asked, snapshot: Snapshot) -> tuple[int, list[Header], bytes]:
+def _response(headers: Headers, asked: CountsQuery, snapshot: Snapshot) -> tuple[int, list[Header], bytes]:
     """Return status, headers and body of a response with these counts."""
     answer = snapshot.answer(ANSWERS[asked.sources, asked.details])
     if not_modified(header(headers, b"if-none-match"), answer.tag):
@@ -123,7 +123,7 @@ def _response(headers: Headers, asked: Asked, snapshot: Snapshot) -> tuple[int, 
 
 
 @cached_by_query
-def parse(query: bytes, end: int) -> Asked:
+def parse(query: bytes, end: int) -> CountsQuery:
     """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name.
 
     A position's partitions must be before `end`.
@@ -132,7 +132,7 @@ def parse(query: bytes, end: int) -> Asked:
     sources, details = _flag(given, "sources"), _flag(given, "details")
     minute = _minute(given["at"][-1]) if "at" in given else None
     if "min_position" not in given:
-        return Asked(sources, details, NO_POSITIONS, minute)
+        return CountsQuery(sources, details, NO_POSITIONS, minute)
     try:
         positions = decode_positions(given["min_position"][-1])
     except ValueError as error:
@@ -140,7 +140,7 @@ def parse(query: bytes, end: int) -> Asked:
     if any(partition >= end for partition in positions):
         message = "min_position is not a token of this service"
         raise ValidationFailed([Problem("", message, "min_position")])
-    return Asked(sources, details, positions, minute)
+    return CountsQuery(sources, details, positions, minute)
 
 
 def flags(query: bytes) -> tuple[bool, bool]:

@@ -14,7 +14,7 @@ import pytest
 import typer
 import yaml
 
-from libs.metrics.definitions import OF_ALL, REGISTRY, ROWS, Row
+from libs.metrics.definitions import OF_ALL, REGISTRY, ROWS, Metric
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations import State
 from libs.web.errors import METHODS, TABLE
@@ -54,7 +54,7 @@ VALUES: dict[str, set[str]] = {
 }
 
 
-def samples_of(row: Row) -> dict[str, set[str]]:
+def samples_of(row: Metric) -> dict[str, set[str]]:
     labels = {*row.labels, *TARGETS}
     if row.kind != "histogram":
         return {row.name: labels}

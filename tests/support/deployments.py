@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from libs.audit import comparison, purchase_reconciliation
 from libs.audit.purchase_reconciliation import Reconciliation
-from libs.audit.report import Report
+from libs.audit.report import VerificationReport
 from libs.catalogue import api_keys
 from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
@@ -16,7 +16,9 @@ FEW_PARTITIONS: Final = 4
 """Partitions of the whole service's topics: it polls each several times a second, and every read asks each."""
 
 
-async def compare(addresses: DeploymentAddresses, contest: str | None = None, **options: Any) -> Report:
+async def compare(
+    addresses: DeploymentAddresses, contest: str | None = None, **options: Any
+) -> VerificationReport:
     async with Deployment(addresses) as deployment:
         return await comparison.compare(deployment, contest, **options)
 

@@ -16,7 +16,7 @@ DEADLINE_S: Final = 5.0
 POLL_S: Final = 0.02
 
 
-class State(Protocol):
+class ClosingProgress(Protocol):
     """State of a contest's closing in one partition of the votes."""
 
     @property
@@ -28,7 +28,7 @@ class State(Protocol):
 class ClosingReader(Protocol):
     """Reads closings from the votes' views."""
 
-    async def closings(self, partitions: Iterable[int], contest: str) -> Mapping[int, State]: ...
+    async def closings(self, partitions: Iterable[int], contest: str) -> Mapping[int, ClosingProgress]: ...
 
 
 class Reopener:
@@ -66,6 +66,6 @@ class Reopener:
             await asyncio.sleep(POLL_S)
         return stored
 
-    async def _states(self, contest: Stored) -> Collection[State]:
+    async def _states(self, contest: Stored) -> Collection[ClosingProgress]:
         numbers = self._log.topic_from(votes_from(contest.document)).numbers
         return (await self._votes.closings(numbers, contest.key)).values()

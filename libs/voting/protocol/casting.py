@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, assert_never
 
-from libs.contracts.vote_states import Progress, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteState
 from libs.tally.admission import judge
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
@@ -51,7 +51,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
     gives its hold back if the vote is refused: others of the same id have holds of their own. The votes are used
     in the name of the vote, or of its voter if the vote replaces another, so that the replacement uses no others.
     """
-    seen: Progress | None = None
+    seen: FoldProgress | None = None
     fenced = False
     held: dict[str, str] = {}
     """By participant the taker in whose name the address's limit is used."""

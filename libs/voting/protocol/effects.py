@@ -8,7 +8,7 @@ failed or that its outcome is unknown.
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
-from libs.contracts.vote_states import Progress, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteState
 from libs.tally.contest import Contest
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.reservations import Request
@@ -105,13 +105,13 @@ class AwaitVote(NamedTuple):
     """
 
     is_decided: IsDecided
-    since: Progress | None
+    since: FoldProgress | None
 
 
 class AwaitGate(NamedTuple):
-    """Wait for an open gate at a progress other than `since`. Reply: `Progress`, or None after the deadline."""
+    """Wait for an open gate at a progress other than `since`. Reply: `FoldProgress`, None after the deadline."""
 
-    since: Progress | None
+    since: FoldProgress | None
 
 
 class LoadContest(NamedTuple):

@@ -1,6 +1,6 @@
 """Protocol that removes a vote, on its voter's request or by its purchase's refund: reserve, append, confirm."""
 
-from libs.contracts.vote_states import Progress, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteState
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
     RECOVERING,
@@ -44,7 +44,7 @@ def remove_vote(
     cast is used up, so no attempt can cast it later. After an error with status 503 the vote may or may not be
     removed.
     """
-    seen: Progress | None = None
+    seen: FoldProgress | None = None
     cast: VoteCast | None = None
     fenced = False
     while True:

@@ -55,14 +55,14 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class SettingsTable:
     """All settings, and the environment's variables that are none."""
 
     settings: list[Value]
     unknown: list[str]
 
 
-def _text(config: Config) -> Iterator[Block]:
+def _text(config: SettingsTable) -> Iterator[Block]:
     rows = [
         {"setting": one.setting, "value": _value(one), "from": one.origin, "meaning": one.problem or one.meaning}
         for one in config.settings
@@ -71,15 +71,15 @@ def _text(config: Config) -> Iterator[Block]:
     yield from (f"{name}: unknown setting." for name in config.unknown)
 
 
-def _exit_code(config: Config) -> ExitCode:
+def _exit_code(config: SettingsTable) -> ExitCode:
     return ExitCode.BAD_USAGE if any(one.problem for one in config.settings) else ExitCode.FINE
 
 
 @app.command()
 @command(text=_text, exit_code=_exit_code)
-async def show(data_dir: DataDir = DATA_DIR) -> Config:
+async def show(data_dir: DataDir = DATA_DIR) -> SettingsTable:
     """List every setting with its value and origin: this shell's environment, the running stack or the default."""
-    return Config(read_config(data_dir, os.environ), unknown(os.environ))
+    return SettingsTable(read_config(data_dir, os.environ), unknown(os.environ))
 
 
 def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from libs.audit.historical_counts import Counted, count_at
+from libs.audit.historical_counts import HistoricalCount, count_at
 from libs.deployment.deployment import Deployment
 from libs.results.contest_results import entry_rank_key, places
 from services.cli.command_decorator import ContestKey, command, moment
@@ -14,7 +14,7 @@ from services.cli.contest_lookup import named
 from services.cli.render import Block, Rows, plural
 
 
-def _text(counted: Counted) -> Iterator[Block]:
+def _text(counted: HistoricalCount) -> Iterator[Block]:
     """Yield the participants in the order of rank, then the contest."""
     yield f"Contest {named(counted.record['contest_key'], counted.title)}"
     yield Rows(_rows(counted))
@@ -38,7 +38,7 @@ async def count(
         str | None, typer.Option("--at", help="Time of the counts, like 2026-05-01T18:00:00Z; default: now.")
     ] = None,
     sources: Annotated[bool, typer.Option("--sources", help="Add counts by vote source.")] = False,
-) -> Counted:
+) -> HistoricalCount:
     """Count a contest as of a given time, from all records appended to the log until then.
 
     Participants, titles and mappings of sources' ids are the current ones, for a closed contest those of its
@@ -49,7 +49,7 @@ async def count(
     return await count_at(deployment, contest, when, now, sources=sources)
 
 
-def _rows(counted: Counted) -> list[dict[str, object]]:
+def _rows(counted: HistoricalCount) -> list[dict[str, object]]:
     record = counted.record
     participants: dict[str, dict[str, Any]] = record["participants"]
     ranks = places(map(entry_rank_key, participants.values()))

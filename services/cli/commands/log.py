@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from libs.audit.audit_log import AuditFilter, AuditRow, read_audit
-from libs.audit.contest_history import Change, ContestEvent, History, Step
+from libs.audit.contest_history import ContestEvent, History, Step, VoteEffect
 from libs.audit.log_fold import without_gc
 from libs.audit.partition_merge import followed, merged
 from libs.audit.voter_lookup import find_voter
@@ -148,7 +148,7 @@ def _arrow(counts: tuple[int, int]) -> str:
     return f"{before:,} -> {after:,}"
 
 
-def _counts(event: ContestEvent, change: Change) -> dict[str, Any]:
+def _counts(event: ContestEvent, change: VoteEffect) -> dict[str, Any]:
     total, parts = ("source", "mapped_ids") if isinstance(event, SourceReported) else ("contest", "participants")
     return {
         when: {total: change.total[at], parts: {name: pair[at] for name, pair in change.parts.items()}}

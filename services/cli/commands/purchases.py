@@ -81,7 +81,7 @@ class BadLine:
 
 
 @dataclass(slots=True)
-class Result:
+class ImportedPurchases:
     """Outcomes of the lines; `bad` lists the first thousand of `bad_count`."""
 
     executed: bool
@@ -97,7 +97,7 @@ class Result:
             self.bad.append(BadLine(line, error.data["errors"]))
 
 
-def _import_text(result: Result) -> Iterator[Block]:
+def _import_text(result: ImportedPurchases) -> Iterator[Block]:
     for bad in result.bad[:MOST_SHOWN]:
         what = "; ".join(f"{one['pointer']}: {one['message']}".removeprefix(": ") for one in bad.errors)
         yield f"line {bad.line}: {what}"
@@ -117,7 +117,7 @@ async def import_purchases(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="NDJSON file.")],
     account: Account = None,
     execute: Execute = False,
-) -> Result:
+) -> ImportedPurchases:
     """Record the purchases in a file, one JSON object per line as for POST /operations/purchases.
 
     Valid lines are recorded, invalid ones listed. It may be run again: no purchase is recorded twice. Later lines
@@ -135,8 +135,8 @@ async def import_purchases(
     return await record_all(file, service, owner, progress)
 
 
-def check_all(file: Path, progress: Progress) -> Result:
-    result = Result(executed=False)
+def check_all(file: Path, progress: Progress) -> ImportedPurchases:
+    result = ImportedPurchases(executed=False)
     for line in read(file):
         if isinstance(line.content, ValidationFailed):
             result.refuse(line.number, line.content)
@@ -146,9 +146,9 @@ def check_all(file: Path, progress: Progress) -> Result:
     return result
 
 
-async def record_all(file: Path, service: PurchaseService, account: str, progress: Progress) -> Result:
+async def record_all(file: Path, service: PurchaseService, account: str, progress: Progress) -> ImportedPurchases:
     """Record all valid lines. Raises as `PurchaseService.record` while a server stays unavailable."""
-    result = Result(executed=True)
+    result = ImportedPurchases(executed=True)
 
     async def take(line: Line) -> None:
         try:

@@ -17,7 +17,7 @@ from services.cli.render import Block
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealOutcome:
     """The certificate; None while external sources may still report, which `reporting` lists."""
 
     contest_key: str
@@ -38,7 +38,7 @@ class Unsealed:
     executed: bool
 
 
-def _sealed(result: Sealed) -> Iterator[Block]:
+def _sealed(result: SealOutcome) -> Iterator[Block]:
     if result.certificate is None:
         yield f"Contest {result.titles}: external sources may still report: {', '.join(result.reporting)}."
         yield "Run again with --execute to end this now and seal the resulting counts."
@@ -48,7 +48,7 @@ def _sealed(result: Sealed) -> Iterator[Block]:
 
 
 @command(text=_sealed)
-async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = False) -> Sealed:
+async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = False) -> SealOutcome:
     """Certify the result of a closed contest from the log alone, and prevent reopening.
 
     External sources that may still report are ended at once.
@@ -59,7 +59,7 @@ async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = F
     if reporting and execute:
         await found.sealer.end_grace(contest, closing)
     elif any(not closing.sources[name].retired for name in reporting):
-        return Sealed(contest, await found.titles(), False, reporting, None)
+        return SealOutcome(contest, await found.titles(), False, reporting, None)
     await found.sealer.final(contest, closing)
     deployment.progress.begin("Reading the log", await ServedLog(deployment).size())
     with without_gc():
@@ -68,7 +68,7 @@ async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = F
         # The certificate first, so that every sealed contest has one.
         await save(deployment.store, certificate)
         await found.sealer.seal(contest, Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000))
-    return Sealed(contest, await found.titles(), execute, [], certificate)
+    return SealOutcome(contest, await found.titles(), execute, [], certificate)
 
 
 def _unsealed(result: Unsealed) -> Iterator[Block]:

@@ -39,7 +39,7 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Secrets:
+class SecretsTable:
     secrets: list[Secret]
 
 
@@ -61,17 +61,17 @@ class Retired:
     executed: bool
 
 
-def _listed(result: Secrets) -> Iterator[Block]:
+def _listed(result: SecretsTable) -> Iterator[Block]:
     rows = [(one.purpose, one.state, one.since or "the beginning") for one in result.secrets]
     yield Rows([dict(zip(("purpose", "state", "since"), row, strict=True)) for row in rows])
 
 
 @app.command("list")
 @command(text=_listed)
-async def list_secrets(deployment: Deployment) -> Secrets:
+async def list_secrets(deployment: Deployment) -> SecretsTable:
     """List the secrets' states and start times, never the secrets themselves."""
     rings = [(purpose, await read_ring(deployment.store, _stored(purpose))) for purpose in Purpose]
-    return Secrets([row for purpose, ring in rings for row in _rows(purpose, ring)])
+    return SecretsTable([row for purpose, ring in rings for row in _rows(purpose, ring)])
 
 
 def _rotated(result: Rotated) -> Iterator[Block]:

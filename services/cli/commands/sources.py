@@ -39,7 +39,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted(Figures):
+class CountedVotes(Figures):
     """Counted votes of one of the source's ids."""
 
     mapped_id: str
@@ -48,7 +48,7 @@ class Counted(Figures):
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Figures):
+class HeldVotes(Figures):
     """Reported votes that do not count, with the reason."""
 
     mapped_id: str
@@ -56,7 +56,7 @@ class Held(Figures):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ListedSource:
     """An external source; its last report was `updated`."""
 
     source: str
@@ -66,11 +66,13 @@ class Source:
     retired: bool
     updated: str | None
     closed: bool
-    counted: list[Counted]
-    held: list[Held]
+    counted: list[CountedVotes]
+    held: list[HeldVotes]
 
     @classmethod
-    def of(cls, name: str, external: ExternalCounts, reported: SourceCounts | None, titles: Titles) -> "Source":
+    def of(
+        cls, name: str, external: ExternalCounts, reported: SourceCounts | None, titles: Titles
+    ) -> "ListedSource":
         config = external.config
         return cls(
             source=name,
@@ -81,11 +83,15 @@ class Source:
             updated=timestamp(reported.updated_ms * 1000) if reported and reported.updated_ms else None,
             closed=reported is not None and reported.closed > 0,
             counted=[
-                Counted(sums.count, sums.anonymous, sums.unique, mapped_id, participant, titles.of(participant))
+                CountedVotes(
+                    sums.count, sums.anonymous, sums.unique, mapped_id, participant, titles.of(participant)
+                )
                 for (participant, mapped_id), sums in external.counted.items()
             ],
             held=[
-                Held(one.reported.count, one.reported.anonymous, one.reported.unique, one.mapped_id, one.reason)
+                HeldVotes(
+                    one.reported.count, one.reported.anonymous, one.reported.unique, one.mapped_id, one.reason
+                )
                 for one in external.held
             ],
         )
@@ -95,11 +101,11 @@ class Source:
 class Sources:
     contest_key: str
     title: str
-    sources: list[Source]
+    sources: list[ListedSource]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ReleasedVotes:
     """Votes of one of the source's ids before and after the release."""
 
     mapped_id: str
@@ -113,7 +119,7 @@ class Released:
     title: str
     source: str
     executed: bool
-    released: list[Change]
+    released: list[ReleasedVotes]
 
 
 def _list(result: Sources) -> Iterator[Block]:
@@ -136,7 +142,7 @@ async def list_sources(deployment: Deployment, contest: ContestKey) -> Sources:
     """List a contest's external sources with their registrations, counted votes, and held votes with reasons."""
     shown, reported = await _read(deployment, contest)
     titles = await read_titles(deployment, contest)
-    listed = [Source.of(name, one, reported.get(name), titles) for name, one in shown.items()]
+    listed = [ListedSource.of(name, one, reported.get(name), titles) for name, one in shown.items()]
     return Sources(contest, titles.title, listed)
 
 
@@ -165,7 +171,7 @@ async def release(
     found = reported.get(source)
     held = {} if found is None else found.held
     changes = [
-        Change(name, Figures.of(found.figures[name]), Figures.of(lower))
+        ReleasedVotes(name, Figures.of(found.figures[name]), Figures.of(lower))
         for name, lower in sorted(held.items())
         if found is not None
     ]

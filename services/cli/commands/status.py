@@ -15,7 +15,7 @@ from libs.contracts.dataclass_json import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.local_stack import stack_json
 from libs.monitoring.collector import StatusCollector, failing_tasks
-from libs.monitoring.health_problems import Problem, as_json, is_noteworthy, notes_of, problems_of
+from libs.monitoring.health_problems import HealthProblem, as_json, is_noteworthy, notes_of, problems_of
 from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import GenerationStatus, ProcessStatus, Status, moment
 from libs.tally.errors import TallyError
@@ -44,7 +44,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class FailedReading:
     """A failed reading, and the last successful one."""
 
     at: str | None
@@ -65,7 +65,7 @@ def collector_of(deployment: Deployment) -> StatusCollector:
 
 async def readings(
     deployment: Deployment, description: Description, *, everything: bool = False
-) -> AsyncGenerator[Reading | Unreadable, None]:
+) -> AsyncGenerator[Reading | FailedReading, None]:
     """Yield a reading every second, without end."""
     collector, last = collector_of(deployment), None
     while True:
@@ -74,7 +74,7 @@ async def readings(
             last = Reading(await collector.collect(await read_parts(description())), everything, repeated=True)
             yield last
         except TallyError as error:
-            yield Unreadable(moment(time.time_ns() // 1_000_000), redacted(str(error)), last)
+            yield FailedReading(moment(time.time_ns() // 1_000_000), redacted(str(error)), last)
         await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
 
 
@@ -105,10 +105,10 @@ UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 DAY: Final = len("2026-01-01")
 
 
-def status_text(reading: Reading | Unreadable) -> Iterator[Block]:
+def status_text(reading: Reading | FailedReading) -> Iterator[Block]:
     """Yield the most important first: a terminal may be too low for all."""
     last = reading if isinstance(reading, Reading) else reading.last
-    if isinstance(reading, Unreadable):
+    if isinstance(reading, FailedReading):
         yield Text(f"{reading.at}: nothing could be read: {reading.error}", style="bold red")
         yield Text("The last successful reading:\n" if last else "", style="dim")
     if last is not None:
@@ -134,7 +134,7 @@ def _status(status: Status, everything: bool) -> Iterator[Block]:
     yield Text(f"As of {moment(status.at)}.", style="dim")
 
 
-def _verdict(status: Status, problems: Sequence[Problem]) -> Iterator[Text]:
+def _verdict(status: Status, problems: Sequence[HealthProblem]) -> Iterator[Text]:
     parts = ", ".join(part.name for part in status.parts if part.alive)
     if not problems:
         yield Text.assemble(("All is well", "green"), f"; {parts} alive" if parts else "")
@@ -247,7 +247,7 @@ async def status(
         bool, typer.Option("--all", help="Show all partitions, not only those with a problem.")
     ] = False,
     data_dir: DataDir = DATA_DIR,
-) -> AsyncGenerator[Reading | Unreadable, None]:
+) -> AsyncGenerator[Reading | FailedReading, None]:
     """Show the lag of all views, whether votes are accepted, quarantine, and the state of the processes.
 
     The exit code is 1 if a problem needs an operator; each is printed: a process is dead, or a task of the

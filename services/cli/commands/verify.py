@@ -5,10 +5,10 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from libs.audit.balance_equations import SourceRow, VotesRow
+from libs.audit.balance_equations import SourceBalance, VotesRow
 from libs.audit.comparison import compare
 from libs.audit.difference import Difference
-from libs.audit.report import Report
+from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import OneContest, command
 from services.cli.contest_lookup import named, titles_by_key
@@ -17,7 +17,7 @@ from services.cli.render import Block, Rows, plural
 MOST_SHOWN = 30
 
 
-def _text(report: Report) -> Iterator[Block]:
+def _text(report: VerificationReport) -> Iterator[Block]:
     """Yield figures, equations, positions, differences and the result."""
     yield from figures_text(report)
     yield from _ledger(report)
@@ -35,7 +35,7 @@ def _text(report: Report) -> Iterator[Block]:
 
 
 @command(text=_text, is_fine=lambda report: report.equal)
-async def verify(deployment: Deployment, contest: OneContest = None) -> Report:
+async def verify(deployment: Deployment, contest: OneContest = None) -> VerificationReport:
     """Recompute every view from the log and compare the two at their exact positions; voting may continue.
 
     Also prints the ledger's equations: the outcomes of all vote ids in the log and of external sources' reports. A
@@ -48,7 +48,7 @@ async def verify(deployment: Deployment, contest: OneContest = None) -> Report:
     return report
 
 
-def figures_text(report: Report) -> Iterator[Block]:
+def figures_text(report: VerificationReport) -> Iterator[Block]:
     """Yield the number of folded events and the equation of vote ids."""
     yield (
         f"Read {report.events:,} events of {len(report.positions)} partitions "
@@ -62,7 +62,7 @@ def figures_text(report: Report) -> Iterator[Block]:
     )
 
 
-def _ledger(report: Report) -> Iterator[Block]:
+def _ledger(report: VerificationReport) -> Iterator[Block]:
     """Yield the equations by contest; for one with many participants only those that do not hold."""
     for key, totals in sorted(report.contests.items()):
         rows = totals.rows()
@@ -82,7 +82,7 @@ def _difference(titles: Mapping[str, str], one: Difference) -> dict[str, object]
 
 
 def _equation(
-    titles: Mapping[str, str], participant: str, source: str, row: VotesRow | SourceRow
+    titles: Mapping[str, str], participant: str, source: str, row: VotesRow | SourceBalance
 ) -> dict[str, object]:
     if isinstance(row, VotesRow):
         left, right = plural(row.ids, "vote id"), [(count, name) for name, count in row.outcomes.items()]
@@ -95,7 +95,7 @@ def _equation(
     return {"participant": participant or "-", "title": title, "source": source, "equation": equation}
 
 
-def differences_text(report: Report) -> Iterator[Block]:
+def differences_text(report: VerificationReport) -> Iterator[Block]:
     """Yield the first `MOST_SHOWN` differences."""
     shown = report.differences[:MOST_SHOWN]
     yield Rows([_difference(report.titles, one) for one in shown])

@@ -23,14 +23,14 @@ MOST_ENDS: Final = 600
 """Ends kept per partition; later ones then count as old as the last of them."""
 
 
-class Lag(NamedTuple):
+class CountingLag(NamedTuple):
     """Records of all contests that wait to be counted, and for how many whole seconds the oldest has waited."""
 
     records: int
     seconds: int
 
 
-NO_LAG: Final = Lag(0, 0)
+NO_LAG: Final = CountingLag(0, 0)
 
 
 class LogEnds(Protocol):
@@ -103,7 +103,7 @@ class LagMeter:
         for partition in positions:
             self._compare(partition)
 
-    def lag(self, moment: int) -> Lag:
+    def lag(self, moment: int) -> CountingLag:
         """Return the lag at a moment; none below `LATE_US`."""
         records, since = 0, moment
         for partition in self.behind:
@@ -111,7 +111,7 @@ class LagMeter:
             records += known[-1].offset - self._positions[partition]
             since = min(since, known[0].at)
         late = moment - since
-        return Lag(records, late // MILLION) if late >= LATE_US else NO_LAG
+        return CountingLag(records, late // MILLION) if late >= LATE_US else NO_LAG
 
     def _compare(self, partition: int) -> None:
         """Drop the ends that a view has reached, except the last, and note whether it is behind that."""

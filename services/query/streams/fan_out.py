@@ -10,7 +10,7 @@ from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, ViewsUnavailable
 from services.query.counts_snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
-from services.query.streams.counting_lag import NO_LAG, Lag
+from services.query.streams.counting_lag import NO_LAG, CountingLag
 from services.query.streams.renderers import View
 from services.query.streams.subscriber import Subscriber
 from services.query.streams.subscriber_updates import ENDED, GONE, NOTHING, STALE, stale
@@ -53,7 +53,7 @@ class Channel:
         self.subscribers.add(subscriber)
         self._has_new = True
 
-    def is_due(self, moment: int, lag: Lag) -> bool:
+    def is_due(self, moment: int, lag: CountingLag) -> bool:
         """Return whether to refresh though no position changed."""
         is_open = self._snapshot is None or self._is_missing
         is_late = lag != self._lag
@@ -61,7 +61,7 @@ class Channel:
             is_open or is_late or self._has_new or self._has_changed(moment) or moment >= self._read_at + ANYWAY_US
         )
 
-    async def refresh(self, lag: Lag) -> None:
+    async def refresh(self, lag: CountingLag) -> None:
         """Read the contest, counted with this lag. Raises nothing: errors become updates."""
         recipients, has_new = tuple(self.subscribers), self._has_new
         self._has_new = False
@@ -120,7 +120,7 @@ class Channel:
                 await asyncio.sleep(0)
         return sent
 
-    def _take(self, snapshot: Snapshot, moment: int, lag: Lag) -> None:
+    def _take(self, snapshot: Snapshot, moment: int, lag: CountingLag) -> None:
         if snapshot is not self._snapshot or lag != self._lag or self._has_changed(moment):
             self._snapshot, self._lag = snapshot, lag
             self._latest = self._view(snapshot.at(moment), moment, lag)

@@ -7,11 +7,11 @@ from typing import Final
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
 from services.query.counts_snapshot import Render, Snapshot
-from services.query.encoded_response import Answer
+from services.query.encoded_response import EncodedResponse
 from services.query.public_results import public_answer
 from services.query.result_details import details_answer
 from services.query.streams import sse_events as events
-from services.query.streams.counting_lag import Lag
+from services.query.streams.counting_lag import CountingLag
 from services.query.streams.sse_events import PhaseState
 from services.query.streams.subscriber_updates import GONE, Seen, Update
 from services.query.vote_count_record import count_answer, count_answer_by_source, held_answer_by_source
@@ -23,7 +23,7 @@ COUNTS: Final[dict[tuple[bool, bool], Render]] = {
     (True, True): held_answer_by_source,
 }
 """Bodies of `counts` events by the flags `sources` and `details`; titles come in events of their own."""
-View = Callable[[Snapshot, int, Lag], Update]
+View = Callable[[Snapshot, int, CountingLag], Update]
 """Renders a snapshot at a time (microseconds since 1970), with the lag then. Equal views render the same."""
 
 
@@ -35,7 +35,7 @@ class KeyView:
     details: bool
     sees_hidden: bool
 
-    def __call__(self, snapshot: Snapshot, now: int, lag: Lag) -> Update:
+    def __call__(self, snapshot: Snapshot, now: int, lag: CountingLag) -> Update:
         hidden = snapshot.hides(now) and not self.sees_hidden
         answer = None if hidden else snapshot.answer(COUNTS[self.by_source, self.details])
         details = snapshot.record_answer(details_answer) if self.details else None
@@ -48,7 +48,7 @@ class PublicView:
 
     has_voted: bool
 
-    def __call__(self, snapshot: Snapshot, now: int, lag: Lag) -> Update:
+    def __call__(self, snapshot: Snapshot, now: int, lag: CountingLag) -> Update:
         if snapshot.phase is Phase.SETUP:
             return GONE
         hidden = snapshot.hides_from_public(now, self.has_voted)
@@ -58,11 +58,11 @@ class PublicView:
 def _update(
     snapshot: Snapshot,
     now: int,
-    lag: Lag,
+    lag: CountingLag,
     hidden: bool,
     name: str,
-    answer: Answer | None,
-    details: Answer | None = None,
+    answer: EncodedResponse | None,
+    details: EncodedResponse | None = None,
 ) -> Update:
     contest = snapshot.contest
     state = PhaseState(

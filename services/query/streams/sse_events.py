@@ -7,7 +7,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import timestamp
-from services.query.streams.counting_lag import Lag
+from services.query.streams.counting_lag import CountingLag
 
 RETRY: Final = format_sse_event(retry=2000)
 """Sets the client's reconnection time, in ms."""
@@ -28,7 +28,7 @@ class PhaseState(NamedTuple):
     sealed: bool
     visibility: str
     hidden: bool
-    lag: Lag | None
+    lag: CountingLag | None
 
 
 def phase(state: PhaseState, now: int) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from libs.audit.balance_equations import source_rows
 from libs.audit.log_fold import LogFold
-from libs.audit.report import Report
+from libs.audit.report import VerificationReport
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.dataclass_json import json_form
@@ -42,8 +42,8 @@ def folded(events: list[Event]) -> LogFold:
     return fold
 
 
-def report_of(fold: LogFold) -> Report:
-    report = Report()
+def report_of(fold: LogFold) -> VerificationReport:
+    report = VerificationReport()
     report.add(fold, None)
     return report
 

@@ -7,8 +7,8 @@ from itertools import accumulate
 
 from hypothesis import given
 
-from libs.audit.contest_history import Change, History, Step
-from libs.audit.partition_merge import Entry
+from libs.audit.contest_history import History, Step, VoteEffect
+from libs.audit.partition_merge import MergedRecord
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.results.contest_counts import counts_of
@@ -31,10 +31,10 @@ def steps_of(*partitions: list[LogRecord]) -> list[Step]:
     return [step for step in map(history.take, entries) if step is not None]
 
 
-def _entries(partition: int, records: list[LogRecord]) -> list[Entry[Event]]:
+def _entries(partition: int, records: list[LogRecord]) -> list[MergedRecord[Event]]:
     times = accumulate((record.timestamp_ms for record in records), max)
     return [
-        Entry(time_ms, partition, record, vote_codec.decode(record.value))
+        MergedRecord(time_ms, partition, record, vote_codec.decode(record.value))
         for time_ms, record in zip(times, records, strict=True)
     ]
 
@@ -131,7 +131,7 @@ def test_a_reopening_tells_of_the_participants_whose_voidings_waited() -> None:
     ]
     records = [LogRecord(offset, 1_000, vote_codec.encode(event)) for offset, event in enumerate(events)]
     *_, reopened = steps_of(records)
-    assert reopened.contest == Change((3, 1), {"a": (2, 0)})
+    assert reopened.contest == VoteEffect((3, 1), {"a": (2, 0)})
 
 
 def test_a_report_tells_of_its_source_by_its_own_ids() -> None:
@@ -147,5 +147,5 @@ def test_a_report_tells_of_its_source_by_its_own_ids() -> None:
     ]
     _, second, third = steps_of(records)
     assert (second.outcome, second.held) == ("held", ("x",))
-    assert second.contest == Change((9, 11), {"x": (5, 5), "y": (4, 6)})
-    assert (third.outcome, third.contest) == ("taken over", Change((11, 9), {"x": (5, 3)}))
+    assert second.contest == VoteEffect((9, 11), {"x": (5, 5), "y": (4, 6)})
+    assert (third.outcome, third.contest) == ("taken over", VoteEffect((11, 9), {"x": (5, 3)}))

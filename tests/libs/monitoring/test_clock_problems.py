@@ -8,13 +8,13 @@ from libs.contracts.log_records import Position
 from libs.monitoring.collector import ledger_of
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import Row, Status
+from libs.monitoring.status import PartitionRow, Status
 from libs.views.reply_types import PartitionState
 
 NOW_S = 1_790_000_000
 SECOND = 1_000_000
 STATE = PartitionState(Position("log", 1), True, 1, NOW_S * SECOND, 1, 0, None, 0, 0, 0, 0, NOW_S * SECOND)
-ROW = Row(ProjectionName.VOTES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
+ROW = PartitionRow(ProjectionName.VOTES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
 
 
 def problems(asked: float = 0, answered: float = 0, ahead_s: int = 0) -> list[str]:

@@ -6,9 +6,9 @@ import pytest
 
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import OpenPurchase, Row, Status
+from libs.monitoring.status import OpenPurchase, PartitionRow, Status
 
-ROW = Row(ProjectionName.PURCHASES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
+ROW = PartitionRow(ProjectionName.PURCHASES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.purchase_events import (
     CAST,
-    Place,
     Purchase,
     PurchaseCast,
     PurchaseCountedAgain,
     PurchasedVotes,
+    PurchasePlace,
     PurchaseRefunded,
     PurchaseRefused,
     PurchasesEvent,
@@ -32,7 +32,7 @@ from libs.purchases.fold import PurchaseFold
 from libs.tally.events import LogCreated
 from libs.views.client import ValkeyClient
 from libs.views.generations import Generations
-from libs.views.purchase_views import Choice, Entry, PurchaseViews
+from libs.views.purchase_views import Entry, PaidChoice, PurchaseViews
 from tests.support.freshness import make_fresh
 from tests.support.hypothesis_examples import examples
 from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
@@ -139,9 +139,9 @@ async def assert_equal(views: PurchaseViews, entries: list[Entry]) -> None:
     }
 
 
-async def listed_in(views: PurchaseViews) -> dict[tuple[Choice, str], list[str]]:
+async def listed_in(views: PurchaseViews) -> dict[tuple[PaidChoice, str], list[str]]:
     """Return the keys of purchases by choice and status, as listed."""
-    found: dict[tuple[Choice, str], list[str]] = {}
+    found: dict[tuple[PaidChoice, str], list[str]] = {}
     for choice, has_cast, has_uncounted in await views.choices(0):
         if has_cast:
             found[choice, "cast"] = await views.keys_of(0, choice, "cast", 10)
@@ -150,11 +150,11 @@ async def listed_in(views: PurchaseViews) -> dict[tuple[Choice, str], list[str]]
     return found
 
 
-def bought_in(fold: PurchaseFold) -> dict[tuple[Choice, str], list[str]]:
-    found: dict[tuple[Choice, str], list[str]] = {}
+def bought_in(fold: PurchaseFold) -> dict[tuple[PaidChoice, str], list[str]]:
+    found: dict[tuple[PaidChoice, str], list[str]] = {}
     for one in sorted(fold.purchases.values(), key=lambda one: one.offset):
         if one.status in CAST and one.recorded is not None and one.recorded.vote is not None:
-            choice = Choice(one.account, one.recorded.vote.contest_key, one.recorded.vote.participant_key)
+            choice = PaidChoice(one.account, one.recorded.vote.contest_key, one.recorded.vote.participant_key)
             found.setdefault((choice, one.status.value), []).append(one.key)
     return found
 
@@ -252,7 +252,7 @@ async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(v
     for partition in range(3):
         mine = [name for name in names if topic.partition_of(purchase_key(name)) == partition]
         await fold_all(views, *(a_purchase(name) for name in mine), partition=partition)
-    seen: list[Place] = []
+    seen: list[PurchasePlace] = []
     while page := await views.of_user("a1", "u1", seen[-1] if seen else None, 7):
         seen += [one.place for one in page]
     assert sorted(seen, reverse=True) == seen

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from libs.contracts.vote_states import Progress, VoteName, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.vote_views import VoteViews
@@ -37,7 +37,7 @@ def undecided(voter: str, incarnation: int | None = None, offset: int | None = N
     return Undecided(VoteName("contest", pseudonym(voter), "vote"), is_folded, incarnation, offset)
 
 
-async def progress_of(partition: Partition) -> Progress:
+async def progress_of(partition: Partition) -> FoldProgress:
     progress, _ = await partition.views.lookups(0, [])
     return progress
 
@@ -155,7 +155,7 @@ class Away(VoteViews):
     def __init__(self) -> None:
         self.asked = 0
 
-    async def lookups(self, *_: object) -> tuple[Progress, list[VoteState]]:
+    async def lookups(self, *_: object) -> tuple[FoldProgress, list[VoteState]]:
         self.asked += 1
         if self.asked < 3:
             raise ViewsUnavailable("away")

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from libs.deployment.deployment import Deployment
 from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.lag import ProjectionName, projections_of
-from libs.monitoring.status import Row, Status, moment
+from libs.monitoring.status import PartitionRow, Status, moment
 from libs.views.generations import State
 from services.cli.__main__ import app
 from services.cli.commands.status import Reading, collector_of, duration, parts_of, readings, status_text
@@ -44,7 +44,7 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
         yield log
 
 
-def votes(status: Status) -> list[Row]:
+def votes(status: Status) -> list[PartitionRow]:
     return status.of(ProjectionName.VOTES)
 
 
@@ -87,7 +87,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
     async with Deployment(log.stack) as deployment:
         collector = collector_of(deployment)
 
-        async def two_seconds_behind() -> tuple[float, Row, float] | None:
+        async def two_seconds_behind() -> tuple[float, PartitionRow, float] | None:
             asked = time.time()
             row = votes(await collector.collect())[0]
             answered = time.time()

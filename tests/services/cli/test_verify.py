@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from libs.audit.report import Report
+from libs.audit.report import VerificationReport
 from libs.contracts.dataclass_json import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from libs.views.ledger_scan import OWN
@@ -216,7 +216,7 @@ async def test_a_doctored_minute_of_the_last_change_is_found(
     assert difference.what == what
 
 
-def what_differs(report: Report) -> list[tuple[str, str, str, str, str]]:
+def what_differs(report: VerificationReport) -> list[tuple[str, str, str, str, str]]:
     return [(d.contest, d.participant, d.source, d.log, d.view) for d in report.differences]
 
 

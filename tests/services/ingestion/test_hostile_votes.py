@@ -7,7 +7,7 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from libs.contracts.purchase_events import Place
+from libs.contracts.purchase_events import PurchasePlace
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import TallyError
 from libs.web.errors import is_for_the_caller, problem_response
@@ -114,11 +114,11 @@ def test_any_object_is_a_report_or_a_refusal(body: bytes) -> None:
 
 @given(st.integers(0, 10**16 - 1), st.from_regex(r"[A-Za-z0-9_-]{22}", fullmatch=True))
 def test_a_place_in_a_list_of_purchases_is_read_as_it_was_written(at: int, key: str) -> None:
-    place = Place(at, key)
+    place = PurchasePlace(at, key)
     assert _place(_token(place)) == place
 
 
-@given(mutated_text(_token(Place(5, "a" * 22))))
+@given(mutated_text(_token(PurchasePlace(5, "a" * 22))))
 def test_another_place_is_refused(token: str) -> None:
     with suppress(ValidationFailed):
         assert TOKEN.fullmatch(":".join(map(str, _place(token) or ())))

@@ -3,7 +3,7 @@
 import pytest
 
 from libs.certificates.service import save
-from libs.contracts.certificates import FORMAT, Certificate, Decision, Result, stamped
+from libs.contracts.certificates import FORMAT, Certificate, CertifiedResult, Decision, stamped
 from libs.storage.object_store import open_store
 from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest
 from tests.services.query.streams.stream_clients import COUNTS, Service
@@ -14,7 +14,7 @@ PICTURE = {"image": {"key": "poster"}}
 def a_certificate() -> Certificate:
     """A certificate of nothing: it is served as it is stored."""
     votes = {"count": 0, "unique_voter_count": 0, "anonymous_voter_count": 0}
-    result = Result(contest_type="voteonly", sources=[], participants=[], rating=None, **votes)
+    result = CertifiedResult(contest_type="voteonly", sources=[], participants=[], rating=None, **votes)
     return stamped(
         Certificate(
             format=FORMAT,

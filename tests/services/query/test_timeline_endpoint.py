@@ -29,7 +29,7 @@ from services.query.historical_read_limits import PastReads
 from services.query.position_wait import PositionWatch
 from services.query.snapshot_cache import SnapshotCache
 from services.query.timeline_cache import TimelineCache
-from services.query.timeline_record import Page, Span
+from services.query.timeline_record import TimelinePage, TimeSpan
 from tests.libs.views.random_logs import logs
 from tests.libs.views.test_votes_timeline import stretched
 from tests.services.query.query_environment import PARTITIONS, Catalogue, QueryEnvironment, contest
@@ -181,10 +181,10 @@ class Shown:
         """Timeline and counts, at each of some ends of intervals."""
         present = await self._snapshots.get("acme", "one", position)
         first, minutes = await self._timelines.first_minute(present) or 0, interval // 60
-        span = Span(interval, range(first // minutes, latest_ms // 1000 // interval + 1))
+        span = TimeSpan(interval, range(first // minutes, latest_ms // 1000 // interval + 1))
         asked = present, span.steps.start * minutes, span.steps.stop * minutes, minutes
         series = await self._timelines.series(*asked)
-        page = Page(present, series, span, None)
+        page = TimelinePage(present, series, span, None)
         record = orjson.loads(page.answer(present, series).body)
         assert orjson.loads(page.answer(present, series).body) == record, "it can be asked again"
         sums = added_up(record)
@@ -210,7 +210,7 @@ async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(env:
         before = timeline.fetched
         present = await snapshots.get("acme", "song", decode_positions(env.head()))
         series = await timelines.series(present, START + begin, START + until, 1)
-        page = Page(present, series, Span(60, range(START + begin, START + until)), None)
+        page = TimelinePage(present, series, TimeSpan(60, range(START + begin, START + until)), None)
         record = orjson.loads(page.answer(present, series).body)
         return record["participants"][0]["count"], timeline.fetched - before
 
@@ -271,8 +271,8 @@ async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(e
     series = await TimelineCache(
         Timeline(env.views._valkey, env.settings.namespace, PARTITIONS), PastReads(0)
     ).series(present, START, START + 1_000, 1)
-    span = Span(60, range(START, START + 1_000))
-    whole, one, none = (Page(present, series, span, only) for only in (None, {"a"}, {"nobody"}))
+    span = TimeSpan(60, range(START, START + 1_000))
+    whole, one, none = (TimelinePage(present, series, span, only) for only in (None, {"a"}, {"nobody"}))
     totals = 8 * 3 * (1 + 4) * 1_000  # in all, and of each source
     assert none.size == totals
     assert one.size == totals + 8 * (1 + 4) * 1_000

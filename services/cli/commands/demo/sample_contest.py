@@ -9,7 +9,7 @@ import httpx
 
 from libs.audit.comparison import compare
 from libs.audit.log_fold import LogFold
-from libs.audit.report import Report, counted_casts
+from libs.audit.report import VerificationReport, counted_casts
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
 from libs.tally.events import VoteCast
@@ -103,7 +103,7 @@ class CheckResult:
     votes_by_the_log: int
     votes_shown: int | None
     miscounted: list[str]
-    verify: Report
+    verify: VerificationReport
 
     @property
     def equal(self) -> bool:

@@ -18,7 +18,7 @@ SHARED_ADDRESS: Final = "203.0.113.7"
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
+class SimulatedVote:
     """One voter's request. `vote_id` is "" if the response is not attributed to a vote; `body` may be invalid."""
 
     kind: str
@@ -40,65 +40,65 @@ class VoterPopulation:
         self.ids: set[str] = set()
         """All vote ids drawn so far."""
         self._drawn = 0
-        self._recent: list[Ballot] = []
+        self._recent: list[SimulatedVote] = []
         self._kinds = [make for make, _ in _KINDS]
         self._shares = [share for _, share in _KINDS]
 
-    def draw(self) -> Ballot:
+    def draw(self) -> SimulatedVote:
         """Return the next ballot."""
         self._drawn += 1
         self._drift()
         make = self._random.choices(self._kinds, self._shares)[0]
         return make(self)
 
-    def accepted(self, ballot: Ballot) -> None:
+    def accepted(self, ballot: SimulatedVote) -> None:
         """Remember an accepted ballot, which may be sent again."""
         self._recent.append(ballot)
         if len(self._recent) > 2 * REMEMBERED:
             del self._recent[:REMEMBERED]
 
-    def free(self) -> Ballot:
+    def free(self) -> SimulatedVote:
         voter = self._random.randrange(self._voters)
         return self._vote("free", voter_id=f"voter-{voter}", ip=_address(voter), platform=self._platform())
 
-    def paid(self) -> Ballot:
+    def paid(self) -> SimulatedVote:
         fan = self._random.randrange(max(1, self._voters // 4))
         count = self._random.choice((1, 1, 2, 3, 5, 10))
         return self._vote("paid", voter_id=f"voter-{fan}", source="c-paid", count=count)
 
-    def anonymous(self) -> Ballot:
+    def anonymous(self) -> SimulatedVote:
         device = self._random.randrange(self._voters)
         return self._vote("anonymous", anonymous_id=f"device-{device}", platform=self._platform())
 
-    def eager(self) -> Ballot:
+    def eager(self) -> SimulatedVote:
         """Return a ballot of a voter who exceeds the allowance: half of them for one favourite, half for all."""
         voter = self._random.randrange(EAGER_VOTERS)
         favourite = self._participants[voter // 2 % len(self._participants)] if voter % 2 else ""
         count = self._random.choice((1, 1, 2))
         return self._vote("eager", participant=favourite, voter_id=f"eager-{voter}", count=count)
 
-    def neighbour(self) -> Ballot:
+    def neighbour(self) -> SimulatedVote:
         voter = self._random.randrange(self._voters)
         return self._vote("neighbour", voter_id=f"neighbour-{voter}", ip=SHARED_ADDRESS)
 
-    def repeat(self) -> Ballot:
+    def repeat(self) -> SimulatedVote:
         return self._random.choice(self._recent) if self._recent else self.free()
 
-    def reused_id(self) -> Ballot:
+    def reused_id(self) -> SimulatedVote:
         """Return a ballot that reuses the id of an earlier vote with a higher count."""
         if not self._recent:
             return self.free()
         earlier = self._random.choice(self._recent)
         body = orjson.loads(earlier.body) | {"count": earlier.count + 1}
-        return Ballot("reused id", "", earlier.participant, earlier.source, 0, orjson.dumps(body))
+        return SimulatedVote("reused id", "", earlier.participant, earlier.source, 0, orjson.dumps(body))
 
-    def unknown_participant(self) -> Ballot:
+    def unknown_participant(self) -> SimulatedVote:
         return self._vote("unknown participant", voter_id="voter-0", participant="nobody")
 
-    def paid_anonymous(self) -> Ballot:
+    def paid_anonymous(self) -> SimulatedVote:
         return self._vote("paid anonymous", anonymous_id="device-0", source="c-paid")
 
-    def malformed(self) -> Ballot:
+    def malformed(self) -> SimulatedVote:
         body = self._random.choice(
             (
                 b'{"participant_key": "oops',
@@ -107,16 +107,16 @@ class VoterPopulation:
                 b'{"participant_key": "p", "voter_id": "v", "count": 0}',
             )
         )
-        return Ballot("malformed", "", "", "", 0, body)
+        return SimulatedVote("malformed", "", "", "", 0, body)
 
     def _vote(
         self, kind: str, *, participant: str = "", source: str = "c-free", count: int = 1, **members: Any
-    ) -> Ballot:
+    ) -> SimulatedVote:
         vote_id = f"{kind.replace(' ', '-')}-{self._drawn}"
         chosen = participant or self._random.choices(self._participants, self._weights)[0]
         self.ids.add(vote_id)
         vote = {"vote_id": vote_id, "participant_key": chosen, "source": source, "count": count}
-        return Ballot(kind, vote_id, chosen, source, count, orjson.dumps(vote | members))
+        return SimulatedVote(kind, vote_id, chosen, source, count, orjson.dumps(vote | members))
 
     def _platform(self) -> str:
         return self._random.choice(("ios", "android", "web"))
@@ -132,7 +132,7 @@ def _address(voter: int) -> str:
     return f"10.{voter >> 16 & 255}.{voter >> 8 & 255}.{voter & 255}"
 
 
-_KINDS: Final[tuple[tuple[Callable[[VoterPopulation], Ballot], float], ...]] = (
+_KINDS: Final[tuple[tuple[Callable[[VoterPopulation], SimulatedVote], float], ...]] = (
     (VoterPopulation.free, 46),
     (VoterPopulation.paid, 15),
     (VoterPopulation.anonymous, 16),
@@ -168,12 +168,12 @@ class Answers:
 class AcceptedResults:
     """Responses by kind; `accepted` holds every vote id that was answered with 201 or 200, once."""
 
-    accepted: dict[str, Ballot] = field(default_factory=dict)
+    accepted: dict[str, SimulatedVote] = field(default_factory=dict)
     first_answers: int = 0
     replayed: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
-    in_doubt: dict[str, Ballot] = field(default_factory=dict)
+    in_doubt: dict[str, SimulatedVote] = field(default_factory=dict)
     """Ballots without a final response at the end, by vote id."""
     _times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
     _recent: deque[tuple[float, float]] = field(default_factory=deque)
@@ -184,7 +184,7 @@ class AcceptedResults:
         self._times.append(seconds)
         self._recent.append((time.monotonic(), seconds))
 
-    def record_response(self, ballot: Ballot, status: int, code: str) -> bool:
+    def record_response(self, ballot: SimulatedVote, status: int, code: str) -> bool:
         """Record a final response; returns whether it accepts the vote."""
         if status not in (200, 201):
             self.refusals[code] += 1
@@ -202,7 +202,7 @@ class AcceptedResults:
         """Record that a request has no final response and is retried."""
         self.retries[reason] += 1
 
-    def record_doubt(self, ballot: Ballot) -> None:
+    def record_doubt(self, ballot: SimulatedVote) -> None:
         if ballot.vote_id and ballot.vote_id not in self.accepted:
             self.in_doubt[ballot.vote_id] = ballot
 
@@ -309,7 +309,7 @@ class VoterLoad:
     async def _one(self) -> None:
         await self._cast(self._voters.draw())
 
-    async def _cast(self, ballot: Ballot) -> None:
+    async def _cast(self, ballot: SimulatedVote) -> None:
         try:
             answer = await self._send_until_final(self._path, ballot.body, JSON)
         except asyncio.CancelledError:
@@ -344,7 +344,7 @@ class VoterLoad:
         for ballot in again:
             await self._cast(ballot)
 
-    def _record(self, ballot: Ballot, status: int, code: str) -> None:
+    def _record(self, ballot: SimulatedVote, status: int, code: str) -> None:
         if self._results.record_response(ballot, status, code):
             self._voters.accepted(ballot)
 

@@ -89,7 +89,7 @@ NOTHING: Final = "No record is in quarantine."
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class QuarantinedRecords:
     """Quarantined records; `hidden` counts dropped ones that are not listed."""
 
     records: list[Quarantined]
@@ -127,7 +127,7 @@ class WholeRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedRecord:
     """A record that was, or would be, dropped."""
 
     record: Quarantined
@@ -148,7 +148,7 @@ class Retried:
     executed: bool = field(metadata=HIDDEN)
 
 
-def list_text(result: Records) -> Iterator[Block]:
+def list_text(result: QuarantinedRecords) -> Iterator[Block]:
     yield Rows([_row(one) for one in result.records])
     if not result.records:
         yield NOTHING if not result.hidden else "No record in quarantine is open."
@@ -156,7 +156,7 @@ def list_text(result: Records) -> Iterator[Block]:
         yield f"{result.hidden:,} dropped, not shown; --all shows them."
 
 
-def drop_text(result: Dropped) -> Iterator[Block]:
+def drop_text(result: DroppedRecord) -> Iterator[Block]:
     """Yield the decision, or the record that it would drop."""
     one = result.record
     yield f"{one.where()}, appended {one.appended}, {one.size:,} bytes: {printable(one.reason)}"
@@ -259,11 +259,11 @@ async def list_(
     deployment: Deployment,
     topic: OfTopic = None,
     everything: Annotated[bool, typer.Option("--all", help="Include dropped records.")] = False,
-) -> Records:
+) -> QuarantinedRecords:
     """List the records that could not be processed, with the reasons, except for dropped ones."""
     found = await _read(deployment, topic)
     shown = [one for one in found if everything or one.drop is None]
-    return Records(shown, len(found) - len(shown))
+    return QuarantinedRecords(shown, len(found) - len(shown))
 
 
 @app.command()
@@ -283,7 +283,7 @@ async def drop(
     offset: Offset,
     reason: Annotated[str | None, typer.Option("--reason", help="Reason, stored with the decision.")] = None,
     execute: Execute = False,
-) -> Dropped:
+) -> DroppedRecord:
     """Decide never to process a record. The log is not changed; the decision is stored in the object store.
 
     The decision applies to all replays. A record that this version can process is not dropped, since the next
@@ -299,7 +299,7 @@ async def drop(
     if execute and one.drop is None:
         await record_action(deployment, "quarantined record dropped", record=one.where(), reason=reason)
         one = replace(one, drop=await keep(deployment.store, _decision(one, reason)))
-    return Dropped(one, execute)
+    return DroppedRecord(one, execute)
 
 
 @app.command()

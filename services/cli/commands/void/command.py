@@ -18,7 +18,7 @@ from libs.tally.fold import ContestTally
 from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from services.cli.command_decorator import ContestKey, Execute, OneContest, command
-from services.cli.commands.void.operation import Operation, Options, Selection, VoidResult, selection, void_text
+from services.cli.commands.void.operation import Operation, Options, VoidResult, VoteFilter, selection, void_text
 from services.cli.contest_lookup import titles_by_key
 from services.cli.render import Block, Rows
 
@@ -89,7 +89,7 @@ def _reason(ballots: Ballots, operation: str | None, given: str) -> str:
     return given or begun.reason
 
 
-def _selected(ballots: Ballots, wanted: Selection, void: str, reason: str) -> list[tuple[int, VoteVoided]]:
+def _selected(ballots: Ballots, wanted: VoteFilter, void: str, reason: str) -> list[tuple[int, VoteVoided]]:
     """Return the events to append; an operation voids a vote only once, so restored votes stay restored."""
     now, key = time.time_ns() // 1000, ballots.contest.key
     return [

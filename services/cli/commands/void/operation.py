@@ -62,7 +62,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class VoteFilter:
     """Matches votes by all members that are not None.
 
     `address` and `voters` are pseudonyms, times [since, until) in µs.
@@ -88,7 +88,7 @@ class Selection:
         )
 
 
-async def selection(deployment: Deployment, contest: str, options: Options) -> Selection:
+async def selection(deployment: Deployment, contest: str, options: Options) -> VoteFilter:
     """Build the selection. Raises `BadParameter`, and `NotFound` if the contest's secret is needed but missing."""
     options.check()
     address = None if options.address is None else _network(options.address)
@@ -98,7 +98,7 @@ async def selection(deployment: Deployment, contest: str, options: Options) -> S
     if options.voters is not None or options.anonymous is not None:
         voters = {pseudonym(secret, "voter", name) for name in _lines(options.voters)}
         voters |= {pseudonym(secret, "anonymous", name) for name in _lines(options.anonymous)}
-    return Selection(
+    return VoteFilter(
         address=None if address is None else pseudonym(secret, "address", address),
         since=None if options.since is None else moment(options.since, "--from"),
         until=None if options.until is None else moment(options.until, "--until"),

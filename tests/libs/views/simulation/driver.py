@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.log_records import Appended
-from libs.contracts.vote_states import Progress, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteState
 from libs.tally.contest import Contest
 from libs.tally.errors import AppendUnknown, LedgerCatchingUp, LogUnavailable, NotAppended, ViewsUnavailable
 from libs.tally.events import Event, VoteCast
@@ -158,11 +158,11 @@ class Driver:
                 return state
         return None
 
-    def _await_gate(self, since: Progress | None) -> Generator[int, None, Progress | None]:
+    def _await_gate(self, since: FoldProgress | None) -> Generator[int, None, FoldProgress | None]:
         for _ in range(POLLS):
             yield self.system.rng.randint(1, 15)
             state = self.system.ledger.state()
-            progress = Progress(state.position, state.open, state.incarnation)
+            progress = FoldProgress(state.position, state.open, state.incarnation)
             if progress.open and progress != since:
                 return progress
         return None

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from libs.contracts.vote_states import Progress, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteState
 from libs.tally.admission import decide, judge, not_running
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import ContestNotRunning, LimitReached
@@ -209,7 +209,7 @@ class ModelLedger(ModelGate):
         )
 
     def lookup(self, command: CastVote | RemoveVote) -> VoteState:
-        progress = Progress(self.s.position, self.is_open(), self.s.n)
+        progress = FoldProgress(self.s.position, self.is_open(), self.s.n)
         if (folded := self._folded(command)) is None:
             pending = self.s.pending.get(key_of(command))
             return VoteState(progress, True, None, pending.granted.accepted_at) if pending else VoteState(progress)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from libs.contracts.log_records import Appended, Position
-from libs.contracts.vote_states import Progress, VoteState
+from libs.contracts.vote_states import FoldProgress, VoteState
 from libs.tally.reservations import Duplicate, Granted
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.effects import Effect, Steps
@@ -46,8 +46,8 @@ def granted(**changes: Any) -> Granted:
     return Granted(**{**given, **changes})
 
 
-def progress(incarnation: int = 7, *, is_open: bool = True, offset: int = 1) -> Progress:
-    return Progress(Position("log", offset), is_open, incarnation)
+def progress(incarnation: int = 7, *, is_open: bool = True, offset: int = 1) -> FoldProgress:
+    return FoldProgress(Position("log", offset), is_open, incarnation)
 
 
 def folded(content: str, status: VoteStatus = VoteStatus.COUNTED, **changes: Any) -> VoteState:

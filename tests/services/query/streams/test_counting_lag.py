@@ -11,7 +11,7 @@ from libs.kafka.security import connection
 from libs.kafka.topics import create_unbegun
 from libs.tally.contest import MILLION
 from services.query.streams import counting_lag
-from services.query.streams.counting_lag import MOST_ENDS, NO_LAG, Lag, LagMeter
+from services.query.streams.counting_lag import MOST_ENDS, NO_LAG, CountingLag, LagMeter
 from tests.services.query.query_environment import PARTITIONS, contest, open_environment
 from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, served
 
@@ -28,7 +28,7 @@ def meter() -> LagMeter:
     return LagMeter(NoLog(), votes_topic("test", 2))
 
 
-def lag_of(meter: LagMeter, moved: Mapping[int, int], moment: int) -> Lag:
+def lag_of(meter: LagMeter, moved: Mapping[int, int], moment: int) -> CountingLag:
     meter.move(moved)
     return meter.lag(moment)
 
@@ -38,10 +38,10 @@ def test_a_record_counts_as_late_from_the_first_look_that_saw_it(meter: LagMeter
     meter.observe({0: 15, 1: 10}, MILLION)
     meter.observe({0: 17, 1: 10}, 2 * MILLION)
     assert lag_of(meter, {0: 10, 1: 10}, 2 * MILLION) == NO_LAG
-    assert lag_of(meter, {0: 10, 1: 10}, LATE) == Lag(7, 2)
-    assert lag_of(meter, {0: 10, 1: 4}, LATE) == Lag(13, 3)
+    assert lag_of(meter, {0: 10, 1: 10}, LATE) == CountingLag(7, 2)
+    assert lag_of(meter, {0: 10, 1: 4}, LATE) == CountingLag(13, 3)
     assert lag_of(meter, {0: 15, 1: 10}, LATE) == NO_LAG
-    assert lag_of(meter, {0: 15, 1: 10}, 2 * LATE) == Lag(2, 4)
+    assert lag_of(meter, {0: 15, 1: 10}, 2 * LATE) == CountingLag(2, 4)
     assert lag_of(meter, {0: 17, 1: 10}, 2 * LATE) == NO_LAG
     assert lag_of(meter, {0: 99, 1: 10}, 2 * LATE) == NO_LAG
 
@@ -53,8 +53,8 @@ def test_positions_hold_until_they_change_and_only_partitions_that_are_behind_ar
     meter.observe(dict.fromkeys(range(256), 10), 0)
     meter.observe({3: 12, 5: 11}, 0)
     assert meter.behind == {3, 5}
-    assert meter.lag(LATE) == Lag(3, 3)
-    assert lag_of(meter, {3: 12}, LATE) == Lag(1, 3)
+    assert meter.lag(LATE) == CountingLag(3, 3)
+    assert lag_of(meter, {3: 12}, LATE) == CountingLag(1, 3)
     assert lag_of(meter, {5: 11}, LATE) == NO_LAG
     assert meter.behind == set()
 
@@ -78,13 +78,13 @@ def test_ends_of_few_partitions_are_read_together(meter: LagMeter) -> None:
 def test_ends_of_a_partition_whose_position_is_not_known_are_no_lag(meter: LagMeter) -> None:
     meter.observe({0: 10}, 0)
     assert meter.lag(LATE) == NO_LAG
-    assert lag_of(meter, {0: 4}, LATE) == Lag(6, 3)
+    assert lag_of(meter, {0: 4}, LATE) == CountingLag(6, 3)
 
 
 def test_a_long_standstill_keeps_its_age_and_number(meter: LagMeter) -> None:
     for second in range(2 * MOST_ENDS):
         meter.observe({0: second + 1}, second * MILLION)
-    assert lag_of(meter, {0: 0}, 2 * MOST_ENDS * MILLION) == Lag(2 * MOST_ENDS, 2 * MOST_ENDS)
+    assert lag_of(meter, {0: 0}, 2 * MOST_ENDS * MILLION) == CountingLag(2 * MOST_ENDS, 2 * MOST_ENDS)
 
 
 async def test_streams_tell_how_many_records_wait_until_they_are_counted(
