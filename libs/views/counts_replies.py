@@ -5,7 +5,7 @@ from itertools import chain, pairwise
 from typing import Any, Final
 
 from libs.contracts.log_records import Position
-from libs.tally.contest import UNLIMITED
+from libs.tally.contest import MILLION, UNLIMITED
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
@@ -96,9 +96,10 @@ def pairs_of(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
 
 def rating_sums(packed: Sequence[Any]) -> RatingSums:
     """Decode a value of the hash `ratings`."""
-    count, total, subs, values = packed
-    each = zip(subs[::3], subs[1::3], subs[2::3], strict=True)
-    return RatingSums(count, total, {name.decode(): (its, sum_of) for name, its, sum_of in each}, tuple(values))
+    count, whole, millionths, subs, values = packed
+    each = zip(subs[::4], subs[1::4], subs[2::4], subs[3::4], strict=True)
+    sub_ratings = {name.decode(): (its, sums * MILLION + rest) for name, its, sums, rest in each}
+    return RatingSums(count, whole * MILLION + millionths, sub_ratings, tuple(values))
 
 
 def source_row(packed: Sequence[int]) -> SourceRow:

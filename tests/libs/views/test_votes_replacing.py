@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgpack
+
 from libs.tally.contest import Limits, RatingScale
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.reservations import Duplicate, Granted, OverLimit
@@ -32,6 +34,18 @@ async def test_a_new_rating_takes_the_place_of_the_old_one(partition: Partition)
     assert await partition.figures("a") == await partition.figures("") == VoteSums(1, 1, 0)
     expected = RatingSums(1, 5 * MILLION, {"taste": (0, 0), "look": (1, 3 * MILLION)}, (0, 0, 0, 0, 0, 1))
     assert await ratings(partition, "a") == await ratings(partition, "") == expected
+
+
+async def test_sums_of_ratings_are_exact_beyond_the_integers_of_a_double(partition: Partition) -> None:
+    most = 2**31 - 1
+    base, largest = partition.views._base(0) + ":g1:ratings:contest", 2**53 // MILLION * MILLION
+    stored = msgpack.packb([1, largest // MILLION, 0, ["taste", 1, largest // MILLION, 0], [1]])
+    await partition.views._valkey.call("HSET", base, "a", stored)
+    scale = replace(RATED, rating=RatingScale(highest=most, fractions=True, sub_ratings={"taste": most}))
+    await partition.cast(a_rating("a", most, sub_ratings=(("taste", most),)), scale)
+    sums = await ratings(partition, "a")
+    assert sums is not None
+    assert (sums.total, sums.sub_ratings) == (largest + most, {"taste": (2, largest + most)})
 
 
 async def test_ratings_of_other_participants_and_sources_stand(partition: Partition) -> None:

@@ -19,8 +19,9 @@
 --     details:<contest>  hash  voter digest -> packed {choices (index, votes, ...) or false, rating or false}, of ratings and ballots
 --     counts:<contest>   hash  participant -> packed row; "" -> the contest's own row
 --     names:<contest>    hash  index -> participant
---     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, {sub-rating, ratings, sum, ...},
---                               {ratings of 0, of 1, ...}}
+--     ratings:<contest>  hash  participant or "" -> packed {ratings, sum, millionths, {sub-rating, ratings, sum,
+--                               millionths, ...}, {ratings of 0, of 1, ...}}: sums of whole parts and of the rest, each below
+--                               2^53 for thousands of millions of ratings
 --     voids:<contest>    hash  voter digest -> packed list of the operations that voided it, the last one last
 --     waiting:<contest>  hash  voter digest -> packed removal that came after the close; with 'V' after the digest
 --                              list of voidings and restorings {offset, 1 restored, operation}
@@ -69,7 +70,7 @@ local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 
 -- of APPLY_ITEMS votes, do not read the clock. That is slow, and would end them early wherever others use the processor.
 local WORK = { numbers = 60, share = 2, contest = 4, untimed = 160 }
 
-local SCHEMA = 10  -- raised with every change of what is stored, or of what the same log is folded to
+local SCHEMA = 11  -- raised with every change of what is stored, or of what the same log is folded to
 local generations
 
 local function view(base, number) return generations.view(base, number) end

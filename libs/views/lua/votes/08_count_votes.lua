@@ -65,10 +65,9 @@ local function move(c, row, standing, vote, used, active, limit)
   count_voter(row.cells, vote.source, here, anywhere, standing.anonymous, active > 0 and 1 or -1)
 end
 
-local value_of
+local MILLION, value_of = 1000000, nil
 
 do
-  local MILLION = 1000000
   local MOST_VALUE = 100  -- the last value of a distribution of ratings; larger ones count there
 
   -- a rating's place in the distribution: rounded to a whole number, half up
@@ -78,22 +77,29 @@ do
   end
 end
 
+-- adds a value to the number, the sum and the millionths at `at`, or subtracts it
+local function add_value(sums, at, value, by)
+  local rest = value % MILLION
+  sums[at], sums[at + 1] = sums[at] + by, sums[at + 1] + by * (value - rest) / MILLION
+  sums[at + 2] = sums[at + 2] + by * rest
+end
+
 local function rate(c, participant, rating, by)
   local sums = c:rating(participant)
-  sums[1], sums[2] = sums[1] + by, sums[2] + by * rating[1]
-  local values, at = sums[4], value_of(rating[1]) + 1
+  add_value(sums, 1, rating[1], by)
+  local values, at = sums[5], value_of(rating[1]) + 1
   for i = #values + 1, at do values[i] = 0 end
   values[at] = values[at] + by
-  local subs, given = sums[3], rating[2]
+  local subs, given = sums[4], rating[2]
   local places = #given > 0 and c:places_of(participant)
   for i = 1, #given, 2 do
     local at = places[given[i]]
     if not at then
       at = #subs + 1
-      subs[at], subs[at + 1], subs[at + 2] = given[i], 0, 0
+      subs[at], subs[at + 1], subs[at + 2], subs[at + 3] = given[i], 0, 0, 0
       places[given[i]] = at
     end
-    subs[at + 1], subs[at + 2] = subs[at + 1] + by, subs[at + 2] + by * given[i + 1]
+    add_value(subs, at + 1, given[i + 1], by)
   end
 end
 

@@ -152,9 +152,9 @@ function Contest:rating(participant)
   local sums = self.ratings[participant]
   if not sums then
     local packed = call('HGET', self:key('ratings'), participant)
-    sums = packed and unpack_one(packed) or { 0, 0, {}, {} }
+    sums = packed and unpack_one(packed) or { 0, 0, 0, {}, {} }
     self:own('ratings')[participant] = sums
-    self.spent.work = self.spent.work + (#sums[3] + #sums[4]) / WORK.numbers
+    self.spent.work = self.spent.work + (#sums[4] + #sums[5]) / WORK.numbers
   end
   return sums
 end
@@ -164,8 +164,8 @@ function Contest:places_of(participant)
   local places = self.sub_places[participant]
   if not places then
     places = {}
-    local subs = self:rating(participant)[3]
-    for i = 1, #subs, 3 do places[subs[i]] = i end
+    local subs = self:rating(participant)[4]
+    for i = 1, #subs, 4 do places[subs[i]] = i end
     self:own('sub_places')[participant] = places
   end
   return places
