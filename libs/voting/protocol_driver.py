@@ -45,6 +45,8 @@ Finish = Callable[[Any], None]
 """Called once, with the protocol's result, or with the exception of a defect."""
 Reply = Callable[[Any], None]
 """Called once per effect, with its reply, or with the exception of a defect."""
+StartNext = Callable[[], object]
+"""Called once, when a vote's record is handed to the log, or when the vote ends without one."""
 
 
 class CallbackAppender(Protocol):
@@ -74,6 +76,7 @@ class Run:
         "reserved",
         "settle_deadline",
         "span",
+        "start_next",
         "steps",
     )
 
@@ -99,6 +102,13 @@ class Run:
         self.reserved: Answer | None = None
         """Answer to the reservation that was made with the use of an address's limit."""
         self.span: ExitStack | None = None
+        self.start_next: StartNext | None = None
+
+    def is_sent(self) -> None:
+        """Start the vote that follows this one, if it has not begun."""
+        if self.start_next is not None:
+            self.start_next()
+            self.start_next = None
 
     @property
     def name(self) -> VoteName:
@@ -155,16 +165,23 @@ class Driver:
         command: CastVote | RemoveVote,
         partition: int,
         finish: Finish,
+        start_next: StartNext | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
-        """Start a protocol about the vote of `command`; under load with others (`RunPace`)."""
+        """Start a protocol about the vote of `command`: `at_once`, or under load with others (`RunPace`)."""
         run = Run(steps, account, command, partition, asyncio.get_running_loop(), finish)
+        run.start_next = start_next
         if self._tracing is not None and is_traced():
             run.span = ExitStack()
             traced_step = partial(self._traced_step, run)
             run.reply = partial(copy_context().run, traced_step)
         else:
             run.reply = partial(self._step, run)
-        self._pace.add(run)
+        if at_once:
+            self._pace.start(run)
+        else:
+            self._pace.add(run)
 
     def _step(self, run: Run, reply: Any) -> None:
         """Resume the protocol with a reply, and perform its next effect."""
@@ -194,6 +211,7 @@ class Driver:
         if finish is not None:
             self._pace.end()
             finish(result)
+        run.is_sent()
 
     def _open_span(self, span: ExitStack, effect: effects.Effect) -> None:
         """Open the effect's span; records appended now refer to it."""
@@ -235,6 +253,7 @@ class Driver:
         event = effect.event
         value, key = vote_codec.encode(event), event.voter.encode()
         self._log.append_then(self._topic.name, run.partition, value, key, run.reply)
+        run.is_sent()
 
     def _confirm(self, run: Run, effect: effects.Confirm) -> None:
         self._confirmations.confirm(run.partition, effect.incarnation, run.reply)

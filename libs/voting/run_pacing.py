@@ -45,6 +45,11 @@ class RunPace(Generic[T]):
             # all runs of a batch are added by then
             self._next = asyncio.get_running_loop().call_soon(self._decide, context=Context())
 
+    def start(self, run: T) -> None:
+        """Start a run at once: it follows one of a group."""
+        self._in_progress += 1
+        self._start(run)
+
     def end(self) -> None:
         """Note that a started run has ended."""
         self._in_progress -= 1

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from libs.voting.contest_cache import ContestCache, Known
 from libs.voting.protocol import casting, removal, stale_contests
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.outcomes import Outcome, Removed
-from libs.voting.protocol_driver import Driver, Finish
+from libs.voting.protocol_driver import Driver, Finish, StartNext
 
 
 class ReceiptSecrets(Protocol):
@@ -45,7 +46,12 @@ class VotingService:
     receipts: ReceiptSecrets
 
     async def cast(self, account: str, commands: Sequence[CastVote]) -> list[Outcome]:
-        """Cast votes of one contest, those of one voter in their order. Errors are returned, not raised."""
+        """Cast votes of one contest. Errors are returned, not raised.
+
+        Those of one voter are recorded in their order, since a later one may replace an earlier one: each starts
+        when the record of the one before it is on its way to the log. Until then votes take different numbers of
+        calls.
+        """
         if not commands:
             return []
         try:
@@ -55,8 +61,21 @@ class VotingService:
         except TallyError as error:
             return [error] * len(commands)
         outcomes = _Outcomes(len(commands))
+        by_voter: dict[str, list[int]] = {}
         for at, command in enumerate(commands):
-            self.start(account, contest, command, partial(outcomes.set, at))
+            by_voter.setdefault(command.voter, []).append(at)
+        loop = asyncio.get_running_loop()
+        context = copy_context()  # where the votes of a voter start after the first
+
+        def start(places: Sequence[int], turn: int) -> None:
+            at, start_next = places[turn], None
+            if turn + 1 < len(places):
+                start_next = partial(loop.call_soon, start, places, turn + 1, context=context)
+            finish = partial(outcomes.set, at)
+            self.start(account, contest, commands[at], finish, start_next, at_once=turn > 0)
+
+        for places in by_voter.values():
+            start(places, 0)
         return await outcomes.all
 
     def cached(self, account: str, contest: str) -> Known | None:
@@ -64,12 +83,21 @@ class VotingService:
         known = self.contests.cached(account, contest) if self.receipts.is_loaded else None
         return known if known is not None and self.log.has_topic_from(known.contest.votes_from) else None
 
-    def start(self, account: str, contest: Contest, command: CastVote, finish: Finish) -> None:
+    def start(
+        self,
+        account: str,
+        contest: Contest,
+        command: CastVote,
+        finish: Finish,
+        start_next: StartNext | None = None,
+        *,
+        at_once: bool = False,
+    ) -> None:
         """Start to cast a vote; `finish` is called with its `Outcome`, or with the exception of a defect."""
         partition = self.partition_of(contest, command.voter)
         sign = partial(_receipt, self.receipts, command)
         steps = casting.cast_vote(command, contest, partition, sign)
-        self.driver.run(steps, account, command, partition, finish)
+        self.driver.run(steps, account, command, partition, finish, start_next, at_once=at_once)
 
     async def remove(self, account: str, command: RemoveVote) -> Removed:
         """Remove a free vote on its voter's request. Repeatable: a vote that no longer counts is no error.
