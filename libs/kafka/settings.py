@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from libs.telemetry.environment_settings import EnvironmentSettings
 
 
-class KafkaSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
-
+class KafkaSettings(EnvironmentSettings):
     kafka_bootstrap_servers: str = Field(
         "127.0.0.1:9092",
         description="Addresses of Kafka, host:port, comma-separated; user:password@ before them logs in with "

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from libs.local_stack import reaper
+from libs.telemetry.environment_settings import OF_FILE
 
 POLL_S = 0.02
 LOG_LIMIT_BYTES = 20 * 1024 * 1024
@@ -87,8 +88,13 @@ class Process:
         return None if self._child is None else self._child.poll()
 
     def start(self, environment: Mapping[str, str] | None = None) -> int:
-        """Start the process and return its pid. `environment` is added to this process's own."""
+        """Start the process and return its pid.
+
+        `environment` is added to this process's own; its settings replace those from files.
+        """
         assert self.pid is None, f"{self.name} runs already"
+        own = dict(environment or {})
+        replaced = {name + OF_FILE for name in own}
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             if self.log.stat().st_size > LOG_LIMIT_BYTES:
@@ -101,7 +107,7 @@ class Process:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self._cwd,
-                env={**os.environ, **(environment or {})},
+                env={name: value for name, value in os.environ.items() if name not in replaced} | own,
                 start_new_session=True,
             )
         self._reaper.watch(self._child.pid)

@@ -4,18 +4,14 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl
 from libs.views.settings import ValkeyUrl
 
 
-class StackSettings(BaseSettings):
+class StackSettings(EnvironmentSettings):
     """Settings read from the environment (prefix `TALLY_`) when a stack starts."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="TALLY_", env_ignore_empty=True, extra="ignore", hide_input_in_errors=True
-    )
 
     kafka_bootstrap_servers: str | None = Field(
         None, description="A running Kafka to use instead of starting one."

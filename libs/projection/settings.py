@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from libs.telemetry.environment_settings import EnvironmentSettings
 
 
-class ProjectorSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
-
+class ProjectorSettings(EnvironmentSettings):
     projector_session_timeout_ms: int = Field(
         6_000, ge=6_000, description="Silence after which a projector's partitions are reassigned."
     )

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from libs.contracts.actors import CURRENT
 from libs.contracts.log_records import Appended, Appender
@@ -27,6 +26,7 @@ from libs.purchases.requests import PurchaseForm, current
 from libs.purchases.responses import PurchaseUnreadable, report
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.time_conversion import microseconds
+from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.views.purchase_views import PurchaseViews, Unreadable
 
 FOLD_DEADLINE_S: Final = 5.0
@@ -192,9 +192,7 @@ def _now() -> int:
     return time.time_ns() // 1000
 
 
-class PurchaseSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
-
+class PurchaseSettings(EnvironmentSettings):
     purchase_package_check: Literal["refuse", "report"] = Field(
         "refuse",
         description="Treatment of a purchase of more votes than its package has: `refuse` answers 422, `report` "

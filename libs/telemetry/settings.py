@@ -4,8 +4,8 @@ import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl
 
 Level = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(str.lower)]
@@ -17,9 +17,7 @@ def _is_http(url: SecretUrl) -> SecretUrl:
     return url
 
 
-class TelemetrySettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
-
+class TelemetrySettings(EnvironmentSettings):
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="Format of logs; auto is text on a terminal, JSON elsewhere."
     )

@@ -6,8 +6,8 @@ from typing import Annotated, Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl
 
 DEFAULT_PORT: Final = 6379
@@ -53,9 +53,7 @@ def with_address(url: str, host: str, port: int) -> str:
 ValkeyUrl = Annotated[SecretUrl, AfterValidator(_is_valkey)]
 
 
-class ValkeySettings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="TALLY_", extra="ignore", hide_input_in_errors=True)
-
+class ValkeySettings(EnvironmentSettings):
     valkey_url: ValkeyUrl = Field(
         SecretUrl("redis://127.0.0.1:6379/0"),
         description="Address of Valkey (Redis protocol); rediss:// for TLS. For a cluster, at least two of its "

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from libs.deployment.addresses import DeploymentAddresses
 from libs.local_stack import stack_json
+from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl, revealed
 from libs.views.settings import ValkeyUrl
 
@@ -18,11 +18,7 @@ class NoDeployment(Exception):
     """Neither the settings nor a running stack contain the servers' addresses; the message has the remedy."""
 
 
-class _Given(BaseSettings):
-    model_config = SettingsConfigDict(
-        env_prefix="TALLY_", env_ignore_empty=True, extra="ignore", hide_input_in_errors=True
-    )
-
+class _Given(EnvironmentSettings):
     kafka_bootstrap_servers: str | None = None
     valkey_url: ValkeyUrl | None = None
     storage_url: SecretUrl | None = None
