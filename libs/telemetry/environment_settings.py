@@ -5,15 +5,19 @@ variables that describe its services to the environment; of a service named `tal
 """
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+S = TypeVar("S", bound=BaseSettings)
 PREFIX: Final = "TALLY_"
+BAD_USAGE: Final = 2
+"""Exit status of a process with wrong settings."""
 OF_FILE: Final = "_FILE"
 """Suffix of a variable that names a file with the value."""
 _LINK: Final = re.compile(
@@ -41,6 +45,15 @@ class EnvironmentSettings(BaseSettings):
         assert isinstance(env_settings, EnvSettingsSource)
         env_settings.env_vars = read_variables(env_settings.env_vars, settings_cls.model_fields)
         return init_settings, env_settings
+
+
+def read_settings(settings: type[S]) -> S:
+    """Return a process's settings; exits with status 2 and one line on standard error if some are wrong."""
+    try:
+        return settings()
+    except ValidationError as error:
+        print(f"Error: {describe_problems(error)}", file=sys.stderr)
+        sys.exit(BAD_USAGE)
 
 
 def variable_of(field: str) -> str:

@@ -1,6 +1,7 @@
 """The `tally` command line, for operators of the service."""
 
 import gc
+import os
 import sys
 import traceback
 from importlib.metadata import version
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
+from libs.telemetry.environment_settings import link_variables
 from libs.telemetry.redaction import redacted
 from services.cli.audited_group import AuditedGroup
 from services.cli.lazy_commands import LazyCommands
@@ -86,6 +88,8 @@ def tally(
 
 def main() -> None:
     sys.excepthook = _print_redacted
+    for name in link_variables(os.environ):
+        del os.environ[name]  # options would take them for settings
     gc.set_threshold(50_000, 20, 20)  # collections took a tenth of the imports
     app()
 

@@ -9,9 +9,11 @@ from typing import Any, Final
 import typer
 import uvloop
 from pydantic import ValidationError
+from pydantic_settings import BaseSettings
 
 from libs.local_stack.errors import StackError
 from libs.tally.errors import TallyError
+from libs.telemetry.environment_settings import describe_problems
 from libs.telemetry.redaction import redacted
 from services.cli.deployment_discovery import NoDeployment
 
@@ -47,8 +49,7 @@ def run(work: Coroutine[Any, Any, ExitCode]) -> None:
                 f"{str(error).rstrip('.')}. Run `tally doctor` for details.", ExitCode.SERVER_AWAY
             )
     except ValidationError as error:
-        wrong = (f"TALLY_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors())
-        ending = _print_error("; ".join(wrong), ExitCode.BAD_USAGE)
+        ending = _print_error(describe_problems(error), ExitCode.BAD_USAGE)
     except StackError as error:
         ending = _print_error(error.message, ExitCode(int(error.exit_code)))
     except asyncio.CancelledError:
@@ -60,6 +61,18 @@ def run(work: Coroutine[Any, Any, ExitCode]) -> None:
     except KeyboardInterrupt:
         ending = _print_error("Interrupted.", ExitCode.PROBLEM)
     raise typer.Exit(ending)
+
+
+def check_environment(*classes: type[BaseSettings]) -> None:
+    """Warn of unknown settings; exit with a line for wrong ones of `classes`, by default of all."""
+    from services.cli.settings_check import check_settings, unknown_settings  # noqa: PLC0415 (only if needed)
+
+    for line in unknown_settings():
+        typer.echo(f"Warning: {line}", err=True)
+    try:
+        check_settings(*classes)
+    except StackError as error:
+        raise typer.Exit(_print_error(error.message, ExitCode(int(error.exit_code)))) from None
 
 
 def _print_error(message: str, ending: ExitCode) -> ExitCode:

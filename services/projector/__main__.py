@@ -14,6 +14,7 @@ from typing import Final
 import uvloop
 
 from libs.concurrency.forced_exit import ForcedExit
+from libs.telemetry.environment_settings import read_settings
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import open_tracing
 from services.projector.app import run
@@ -61,6 +62,6 @@ async def main(settings: Settings) -> int:
 
 
 if __name__ == "__main__":
-    settings = Settings()
+    settings = read_settings(Settings)
     configure_logs(settings)
     sys.exit(uvloop.run(main(settings)))

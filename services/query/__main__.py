@@ -1,9 +1,10 @@
 """`python -m services.query`: the query service as a process of its own."""
 
+from libs.telemetry.environment_settings import read_settings
 from libs.web.server.http_service import run_alone
 from services.query.app import open_module
 from services.query.settings import Settings
 
 if __name__ == "__main__":
-    settings = Settings()
+    settings = read_settings(Settings)
     run_alone("query", settings, lambda _: open_module(settings))

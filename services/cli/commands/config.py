@@ -12,19 +12,16 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from libs.local_stack import stack_json
-from libs.local_stack.settings import StackSettings
+from libs.telemetry.environment_settings import OF_FILE, link_variables, variable_of
 from libs.telemetry.redaction import redacted
 from services.cli.command_decorator import DataDir, command, command_group
 from services.cli.deployment_discovery import DATA_DIR
 from services.cli.exit_codes import ExitCode
 from services.cli.render import Block, Rows
-from services.gateway.settings import Settings as GatewaySettings
-from services.projector.settings import Settings as ProjectorSettings
+from services.cli.settings_check import SETTINGS, unknown_settings
 
 app = command_group("Settings and their values.")
 
-SETTINGS: Final[tuple[type[BaseSettings], ...]] = (GatewaySettings, ProjectorSettings, StackSettings)
-"""Classes of settings; of a setting that several define, the first definition applies."""
 STACK_MEMBERS: Final = {
     "kafka_bootstrap_servers": "kafka",
     "valkey_url": "valkey",
@@ -35,8 +32,6 @@ STACK_MEMBERS: Final = {
 """Settings that commands read from a running stack, with the member of stack.json."""
 STACK_FIRST: Final = frozenset({"namespace", "partitions"})
 """Settings for which a running stack takes precedence over the environment."""
-OF_CLIENTS: Final = frozenset({"TALLY_URL", "TALLY_API_KEY"})
-"""Variables that `tally up` prints for clients of the API."""
 HIDDEN: Final = "***"
 
 
@@ -56,7 +51,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class SettingsTable:
-    """All settings, and the environment's variables that are none."""
+    """All settings, and a line for each of the environment's variables that is none."""
 
     settings: list[Value]
     unknown: list[str]
@@ -68,7 +63,7 @@ def _text(config: SettingsTable) -> Iterator[Block]:
         for one in config.settings
     ]
     yield Rows(rows)
-    yield from (f"{name}: unknown setting." for name in config.unknown)
+    yield from config.unknown
 
 
 def _exit_code(config: SettingsTable) -> ExitCode:
@@ -79,7 +74,9 @@ def _exit_code(config: SettingsTable) -> ExitCode:
 @command(text=_text, exit_code=_exit_code)
 async def show(data_dir: DataDir = DATA_DIR) -> SettingsTable:
     """List every setting with its value and origin: this shell's environment, the running stack or the default."""
-    return SettingsTable(read_config(data_dir, os.environ), unknown(os.environ))
+    links = link_variables(os.environ)
+    environment = {name: value for name, value in os.environ.items() if name not in links}
+    return SettingsTable(read_config(data_dir, environment), list(unknown_settings(environment)))
 
 
 def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
@@ -91,25 +88,22 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
     running = _environment_of(next(gateways, None))
     found = []
     for name, field in sorted(fields.items()):
-        variable, member = f"TALLY_{name.upper()}", STACK_MEMBERS.get(name, "")
+        variable, member = variable_of(name), STACK_MEMBERS.get(name, "")
         value, origin = field.default, "default"
         if member in stack:
             value, origin = stack[member], "stack.json"
         if environment.get(variable) and not (name in STACK_FIRST and member in stack):
             value, origin = environment[variable], "environment"
+        elif environment.get(variable + OF_FILE):
+            value, origin = environment[variable + OF_FILE], "file"
         elif not member and variable in running:
             value, origin = running[variable], "running stack"
         if name == "data_dir" and str(data_dir) != str(value):
             value, origin = data_dir, "--data-dir"
-        shown = HIDDEN if value is not None and "SecretStr" in str(field.annotation) else _shown(value)
+        is_secret = "SecretStr" in str(field.annotation) and origin != "file"
+        shown = HIDDEN if value is not None and is_secret else _shown(value)
         found.append(Value(variable, shown, origin, field.description or "", problems.get(name)))
     return found
-
-
-def unknown(environment: Mapping[str, str]) -> list[str]:
-    """Return the environment's variables that have the prefix `TALLY_` but are no settings: probably misspelt."""
-    known = {f"TALLY_{name.upper()}" for each in SETTINGS for name in each.model_fields} | OF_CLIENTS
-    return sorted(name for name in environment if name.startswith("TALLY_") and name not in known)
 
 
 def _environment_of(pid: int | None) -> Mapping[str, str]:
@@ -124,7 +118,9 @@ def _problems(settings: type[BaseSettings]) -> dict[str, str]:
     try:
         settings()
     except ValidationError as error:
-        return {_setting_of(one["loc"], one["msg"]): one["msg"] for one in error.errors()}
+        problems = {_setting_of(one["loc"], one["msg"]): one["msg"] for one in error.errors(include_input=False)}
+        fields = settings.model_fields
+        return {name if name in fields else name.removesuffix("_file"): text for name, text in problems.items()}
     return {}
 
 

@@ -8,9 +8,11 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
+from pydantic_settings import BaseSettings
 
 from libs.telemetry.logs import configure_logs
 from libs.web.settings import HttpSettings
+from services.cli.exit_codes import check_environment
 from services.cli.workers import run_workers
 
 
@@ -37,11 +39,14 @@ def serve(
 ) -> None:
     """Run one service in the foreground, with the servers given in the settings."""
     command = [sys.executable, "-m", f"services.{service}"]
+    service_settings: type[BaseSettings] = import_module(f"services.{service}.settings").Settings
+    check_environment(service_settings)
     if workers == 1:
         os.execv(command[0], command)  # noqa: S606
     if service is Service.PROJECTOR:
         raise typer.BadParameter("projectors share no port: start several instead.", param_hint="--workers")
-    settings: HttpSettings = import_module(f"services.{service}.settings").Settings()
+    settings = service_settings()
+    assert isinstance(settings, HttpSettings)
     if settings.port == 0:
         raise typer.BadParameter("workers share one port: TALLY_PORT cannot be 0.", param_hint="--workers")
     configure_logs(settings)

@@ -13,6 +13,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
+from services.cli.exit_codes import check_environment
 
 
 def up(
@@ -60,6 +61,7 @@ def up(
 
     A data directory keeps the numbers of its brokers and of Valkey's servers; by default there is one of each.
     """
+    check_environment()
     report = Report()
     is_interactive = not no_browser and sys.stdout.isatty()
     settings = StackSettings(

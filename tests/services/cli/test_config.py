@@ -101,7 +101,7 @@ def test_a_value_that_no_service_would_take_is_named(tmp_path: Path, monkeypatch
     result = run(tmp_path)
     assert result.exit_code == 2
     assert "TALLY_PORT many environment Input should be a valid integer" in " ".join(result.stdout.split())
-    assert "TALLY_PARTITONS: unknown setting." in result.stdout
+    assert "TALLY_PARTITONS is no setting; did you mean TALLY_PARTITIONS?" in result.stdout
 
 
 def test_settings_that_contradict_one_another_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

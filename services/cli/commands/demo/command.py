@@ -24,7 +24,7 @@ from services.cli.commands.demo.sample_contest import CheckResult, Sample, check
 from services.cli.commands.demo.screen import DemoResult, LiveMetrics, Screen, demo_text, introduce, shown
 from services.cli.commands.demo.voters import MOST_IN_FLIGHT, AcceptedResults, VoterLoad, VoterPopulation
 from services.cli.deployment_discovery import DATA_DIR, addresses_in
-from services.cli.exit_codes import ExitCode
+from services.cli.exit_codes import ExitCode, check_environment
 from services.cli.voting_page.server import serve_voting_page
 
 T = TypeVar("T")
@@ -110,6 +110,7 @@ async def demo(
     Ctrl-C ends the voting and runs the check, a second one stops at once. Exit code 0: the counts equal those
     computed from the log.
     """
+    check_environment()
     console, interrupts = Console(stderr=as_json, highlight=False), Interrupts()
     report = Report(console if console.is_terminal else None)
     settings = StackSettings(data_dir=data_dir, gateways=1, projectors=1)

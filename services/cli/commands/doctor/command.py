@@ -8,14 +8,16 @@ import typer
 from rich.text import Text
 
 from libs.deployment.deployment import Deployment
+from libs.local_stack.errors import StackError
 from libs.local_stack.settings import StackSettings
 from services.cli.command_decorator import DataDir, command
-from services.cli.commands.doctor.finding import Finding, fine
+from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.machine import check_machine
 from services.cli.commands.doctor.servers import check_servers
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment
 from services.cli.exit_codes import ExitCode
 from services.cli.render import Block
+from services.cli.settings_check import check_settings, unknown_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,16 @@ async def doctor(
     data_dir: DataDir = DATA_DIR,
 ) -> Diagnosis:
     """Check this machine and the running stack; every problem is printed with a remedy."""
-    settings = StackSettings(data_dir=data_dir)
+    try:
+        check_settings()
+        settings = StackSettings(data_dir=data_dir)
+    except StackError as error:
+        return Diagnosis([problem("settings", "wrong", error.message)])
+    misspelt = [problem("settings", line, "correct or unset it") for line in unknown_settings()]
     try:
         local = bool(deployment.description)
     except NoDeployment:
         none = fine("stack", f"none runs on {data_dir}; start one with `tally up` or `tally demo`")
-        return Diagnosis([*check_machine(settings, data_dir, port), none])
-    findings = list(check_machine(settings, data_dir, None if local else port))
+        return Diagnosis([*misspelt, *check_machine(settings, data_dir, port), none])
+    findings = misspelt + list(check_machine(settings, data_dir, None if local else port))
     return Diagnosis(findings + [finding async for finding in check_servers(deployment)])

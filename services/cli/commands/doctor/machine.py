@@ -7,16 +7,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
+import httpx
 from platformdirs import user_cache_path
 
 from libs.local_stack import java, ports, valkey
 from libs.local_stack.errors import StackError
 from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
+from libs.local_stack.stack_json import base_url
 from services.cli.commands.doctor.finding import Finding, fine, problem
 
 OLDEST_PYTHON = (3, 11)
+ANSWER_S: Final = 2.0
 
 
 def check_machine(settings: StackSettings, data_dir: Path, port: int | None) -> Iterator[Finding]:
@@ -54,9 +58,20 @@ def _disk(data_dir: Path, least_mb: int) -> Finding:
 def _port(port: int, host: str) -> Finding:
     if ports.is_free(port, host):
         return fine("port", f"{port} is free")
+    if _is_ours(port, host):
+        return fine("port", f"{port} is this service's, which runs")
     return problem(
         "port", f"{port} is in use", "start with --port or --any-port, or stop the process that uses it"
     )
+
+
+def _is_ours(port: int, host: str) -> bool:
+    """Return whether a gateway listens here, as in the container that this command runs in."""
+    try:
+        answer = httpx.get(f"{base_url(host, port)}/livez", timeout=ANSWER_S, trust_env=False)
+        return bool(answer.json() == {"status": "alive"})
+    except (httpx.HTTPError, ValueError):
+        return False
 
 
 def _found(name: str, find: Callable[[], Path], version: Callable[[Path], str]) -> Finding:

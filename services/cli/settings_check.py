@@ -1,0 +1,39 @@
+"""Checks the settings of all services before a command starts any of them."""
+
+import os
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+
+from libs.local_stack.errors import Exit, StackError
+from libs.local_stack.settings import StackSettings
+from libs.telemetry.environment_settings import PREFIX, describe_problems, known_variables, link_variables
+from services.gateway.settings import Settings as GatewaySettings
+from services.projector.settings import Settings as ProjectorSettings
+
+SETTINGS: Final[tuple[type[BaseSettings], ...]] = (GatewaySettings, ProjectorSettings, StackSettings)
+"""Classes of settings; of a setting that several define, the first definition applies."""
+OF_CLIENTS: Final = frozenset({"TALLY_URL", "TALLY_API_KEY"})
+"""Variables that `tally up` prints for clients of the API."""
+OF_TESTS: Final = "TALLY_TESTS_"
+
+
+def check_settings(*classes: type[BaseSettings]) -> None:
+    """Raise `StackError`, which names the wrong settings of `classes`, by default of all."""
+    for each in classes or SETTINGS:
+        try:
+            each()
+        except ValidationError as error:
+            raise StackError("wrong_setting", describe_problems(error), Exit.BAD_USAGE) from None
+
+
+def unknown_settings(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
+    """Yield a line for each variable with the prefix that is no setting, and probably misspelt."""
+    known = known_variables(SETTINGS) | OF_CLIENTS
+    for name in sorted(environment.keys() - known - link_variables(environment)):
+        if name.startswith(PREFIX) and not name.startswith(OF_TESTS):
+            similar = get_close_matches(name, known, n=1)
+            yield f"{name} is no setting{f'; did you mean {similar[0]}?' if similar else '.'}"

@@ -1,0 +1,105 @@
+"""Wrong and misspelt settings are named on the terminal before anything starts."""
+
+import os
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.__main__ import app
+from tests.libs.telemetry.test_environment_settings import OF_A_SERVICE
+
+pytestmark = pytest.mark.pure
+
+OTHERS = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_")}
+
+
+def run(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+    """Run a module with these settings alone."""
+    return subprocess.run(
+        [sys.executable, "-m", *command], env=OTHERS | settings, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("services.cli", "up", "--data-dir"),
+        ("services.cli", "demo", "--data-dir"),
+        ("services.cli", "serve", "gateway"),
+        ("services.cli", "serve", "projector"),
+        ("services.gateway",),
+        ("services.projector",),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_setting_is_one_line_and_nothing_starts(tmp_path: Path, command: tuple[str, ...]) -> None:
+    data_dir = [str(tmp_path / "data")] if command[-1] == "--data-dir" else []
+    result = run(*command, *data_dir, TALLY_LOG_LEVEL="loud")
+    assert result.returncode == 2
+    [line] = result.stderr.splitlines()
+    assert line.startswith("Error: TALLY_LOG_LEVEL: Input should be 'debug'")
+    assert line.endswith("Correct or unset it; `tally config show` lists all settings.")
+    assert result.stdout == ""
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_setting_of_the_gateway_alone_stops_tally_up_before_it_starts(tmp_path: Path) -> None:
+    """In the gateway's process, it would be an error in a log file."""
+    result = run("services.cli", "up", "--data-dir", str(tmp_path / "data"), TALLY_RATE_PER_KEY="many")
+    assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+    assert "TALLY_RATE_PER_KEY: Input should be a valid integer" in result.stderr
+
+
+def test_a_misspelt_setting_is_warned_of_with_the_right_one(tmp_path: Path) -> None:
+    # the wrong log level ends the commands
+    wrong = {"TALLY_PARTITONS": "4", "TALLY_KAFKA_PASWORD_FILE": "/x", "TALLY_LOG_LEVEL": "loud"}
+    for command in (("up", "--data-dir", str(tmp_path / "data")), ("serve", "gateway"), ("serve", "projector")):
+        result = run("services.cli", *command, **wrong)
+        assert result.stderr.splitlines()[:2] == [
+            "Warning: TALLY_KAFKA_PASWORD_FILE is no setting; did you mean TALLY_KAFKA_PASSWORD_FILE?",
+            "Warning: TALLY_PARTITONS is no setting; did you mean TALLY_PARTITIONS?",
+        ]
+
+
+def test_doctor_names_misspelt_and_wrong_settings(tmp_path: Path) -> None:
+    doctor = ("services.cli", "doctor", "--data-dir", str(tmp_path / "none"), "--port", "0")
+    misspelt = run(*doctor, TALLY_PARTITONS="4")
+    assert misspelt.returncode == 1
+    assert "settings: TALLY_PARTITONS is no setting; did you mean TALLY_PARTITIONS?" in misspelt.stdout
+    wrong = run(*doctor, TALLY_PARTITIONS="none")
+    assert wrong.returncode == 1
+    assert "TALLY_PARTITIONS: Input should be a valid integer" in wrong.stdout
+
+
+def test_commands_beside_a_service_of_kubernetes_named_tally_work(tmp_path: Path) -> None:
+    result = run("services.cli", "doctor", "--data-dir", str(tmp_path / "none"), "--port", "0", **OF_A_SERVICE)
+    assert result.returncode == 0, result.stderr + result.stdout
+    assert "is no setting" not in result.stdout
+
+
+class Alive(BaseHTTPRequestHandler):
+    """Answers as a gateway does."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/livez" else 404)
+        self.end_headers()
+        self.wfile.write(b'{"status":"alive"}' if self.path == "/livez" else b"")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_the_port_of_the_own_gateway_is_no_problem(tmp_path: Path) -> None:
+    """As in a container, where `docker exec` runs the command beside the gateway."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Alive) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        port = str(server.server_address[1])
+        result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path / "none"), "--port", port])
+        server.shutdown()
+    assert result.exit_code == 0, result.output
+    assert f"{port} is this service's, which runs" in result.stdout
