@@ -151,4 +151,4 @@ def _text(token: str, order: str) -> str:
 
 
 def _broken() -> ValidationFailed:
-    return ValidationFailed([Problem("", "next is not a token of this list; start without it", "next")])
+    return ValidationFailed([Problem("", "next is not a token of this list: start without it", "next")])

@@ -5,9 +5,9 @@ from typing import Final, get_args
 
 from prometheus_client import Counter
 
+from libs.metrics.definitions import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.events import Source
-from libs.telemetry.metrics import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.voting.protocol.outcomes import Outcome
 
 _ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}

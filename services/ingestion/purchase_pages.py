@@ -63,5 +63,5 @@ def _place(token: str | None) -> PurchasePlace | None:
     except (BadBase64, ValueError):
         match = None
     if match is None:
-        raise ValidationFailed([Problem("", "next is not a token of this list; start without it", "next")])
+        raise ValidationFailed([Problem("", "next is not a token of this list: start without it", "next")])
     return PurchasePlace(int(match[1]), match[2])

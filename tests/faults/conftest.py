@@ -1,5 +1,7 @@
 """A gateway and a projector over the run's servers, for files that kill them; the table of faults at the end."""
 
+import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +17,15 @@ collect_ignore = ["test_killed_members.py"]
 """It starts a cluster of its own, eighteen processes: it runs with the tests of clusters, or if it is named."""
 FIGURES = "figures"
 """Property of a test with a row of the table of faults, which is printed at the end of a run."""
+
+
+@pytest.fixture(autouse=True)
+def seed(request: pytest.FixtureRequest) -> str:
+    """Choose by it what voters, buyers and restarts do; printed if the test fails, given by TALLY_FAULTS_SEED."""
+    chosen = os.environ.get("TALLY_FAULTS_SEED") or str(random.SystemRandom().getrandbits(32))
+    print(f"TALLY_FAULTS_SEED={chosen}")
+    random.seed(f"{chosen} {request.node.name}")
+    return chosen
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from libs.web.errors import MethodNotAllowed, allow
 from libs.web.server.direct_routes import DirectCycle
 
 Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -36,9 +37,8 @@ class AsgiRoute(APIRoute):
         self.serve: Serve = serve
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        methods = self.methods or set()
-        if scope["method"] not in methods:
-            raise MethodNotAllowed(allow(methods))
+        if scope["method"] not in (self.methods or ()):
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
         await self.serve(scope, receive, send)
 
 

@@ -8,14 +8,15 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from libs.metrics.definitions import REGISTRY
 from libs.tally.errors import LedgerCatchingUp, TallyError
-from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import Forbidden
 from libs.web.request_parsing import read_body
 from libs.web.server.asgi_routes import DirectRoute
 from libs.web.server.direct_routes import DirectCycle
 from libs.web.server.http_service import HttpModule, build_app
 from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
 from tests.support.serving import Client, served
 
 BODY = b"ballot"
@@ -131,6 +132,14 @@ async def test_a_process_that_refuses_all_requests_refuses_direct_ones() -> None
         status, body = await client.answer()
         assert (status, b"ledger_catching_up" in body) == (503, True)
         client.close()
+
+
+async def test_a_refused_method_names_those_of_all_routes_of_the_path() -> None:
+    app = Echo().app()
+    app.add_api_route("/echo/{name}", echo, methods=["GET"])
+    async with served(app) as server, http_client(base_url=server.url) as client:
+        refused = await client.options("/echo/a")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")
 
 
 async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,1 @@
+"""Prometheus metrics: one table of names, help texts and labels."""
