@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from libs.web.openapi import COMPONENT, PERMISSION, Schema, limit_answers
 from libs.web.rate_limits import NEVER_LIMITED
@@ -36,10 +37,17 @@ EXAMPLES: Final = ("example", "examples")
 
 
 class DocumentedApp(FastAPI):
-    """Builds the app's document once, in the order of `openapi_tags`."""
+    """Builds the app's document once, in the order of `openapi_tags`.
+
+    An operation's id is its handler's name, `cast_vote`: generated clients name their methods after it.
+    """
 
     def openapi(self) -> Schema:
         if self.openapi_schema is None:
+            for route in self.routes:
+                if isinstance(route, APIRoute):
+                    route.operation_id = route.operation_id or route.name
+                    route.summary = route.summary or route.name.replace("_", " ").capitalize()
             self.openapi_schema = described(super().openapi())
         return self.openapi_schema
 

@@ -102,13 +102,20 @@ def record_answer(row: Resource, description: str) -> Schema:
     }
 
 
+def operation_id(handler: str, row: Resource) -> str:
+    """Return `list_contests` or `update_contest`: generated clients name their methods after it."""
+    if handler == "page":
+        return f"list_{row.name}"
+    return f"{'update' if handler == 'patch' else handler}_{row.singular}"
+
+
 def links(row: Resource) -> Schema:
     """Return links from a returned record to the operations on it."""
     served = [name for name in ("get", "patch", "delete") if name in row.operations or name == "delete"]
     return {
-        f"{name}_{row.singular}": {
-            COMPONENT: f"links/{name}_{row.singular}",
-            "operationId": f"{name}_{row.singular}",
+        operation_id(name, row): {
+            COMPONENT: f"links/{operation_id(name, row)}",
+            "operationId": operation_id(name, row),
             "parameters": {f"{row.singular}_key": "$response.body#/key"},
         }
         for name in served

@@ -108,7 +108,7 @@ class _Routes:
                     methods=[method],
                     summary=summaries[name],
                     tags=[row.name],
-                    operation_id=f"{name}_{row.singular}",
+                    operation_id=openapi.operation_id(name, row),
                     responses=responses[name],
                     response_class=Response,
                     status_code=next(iter(responses[name])),  # type: ignore[arg-type]

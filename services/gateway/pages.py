@@ -1,7 +1,6 @@
 """Pages of the gateway's own addresses, for those who accept HTML there; programs get a document."""
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from html import escape
@@ -99,7 +98,6 @@ def index_module(title: str, version: str) -> HttpModule:
     return HttpModule(routers=[router])
 
 
-REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")
 CONTENT: Final = Template("""<h1>$title</h1>
 <p>$description</p>
 <p>Programs get the AsyncAPI document at this address, unless they accept <code>text/html</code>.
@@ -112,7 +110,7 @@ def asyncapi_module(namespace: str, partitions: int, version: str) -> HttpModule
 
     @cache
     def document_and_page() -> tuple[bytes, str]:
-        from libs.contracts.asyncapi import asyncapi_document  # noqa: PLC0415 (FastStream delays the start)
+        from libs.contracts.asyncapi import asyncapi_document  # noqa: PLC0415 (its schemas delay the start)
 
         description = asyncapi_document(namespace, partitions, version)
         return orjson.dumps(description), asyncapi_page(description)
@@ -151,8 +149,7 @@ def _topic(name: str, document: Mapping[str, Any], schemas: Mapping[str, Any]) -
     channel = document["channels"][name]
     yield f"<h2>{escape(name)}: <code>{escape(channel['address'])}</code></h2>"
     yield f"<p>{escape(channel['description'])}</p>"
-    payload = orjson.dumps(schemas[f"{name}:Message:Payload"]).decode()
-    for event in dict.fromkeys(REFERENCE.findall(payload)):
+    for event in channel["messages"]:
         schema = schemas[event]
         yield f"<h3>{escape(event)}</h3>\n<p>{escape(schema.get('description', ''))}</p>\n<ul>"
         for member, its in schema.get("properties", {}).items():

@@ -103,7 +103,7 @@ PUBLIC_HEADERS: Final[Schema] = {
 def count_route(serve: VoteUpdates) -> AsgiRoute:
     """Return the route of the current or past counts."""
 
-    def vote_updates(
+    def get_vote_counts(
         contest_key: str,
         sources: SourcesFlag = False,
         details: DetailsFlag = False,
@@ -119,7 +119,7 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
 
     return DirectRoute(
         "/contests/{contest_key}/vote_updates",
-        vote_updates,
+        get_vote_counts,
         serve,
         serve.start,
         most_bytes=0,
@@ -140,7 +140,7 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
 def certificate_route(serve: CertificateDownload) -> AsgiRoute:
     """Return the route of a sealed contest's certificate."""
 
-    def certificate(contest_key: str) -> None:
+    def get_certificate(contest_key: str) -> None:
         """Returns the certificate of a sealed contest, for `tally certificate verify`.
 
         It contains the final counts: if these are hidden, `results:read_hidden` is also needed.
@@ -148,7 +148,7 @@ def certificate_route(serve: CertificateDownload) -> AsgiRoute:
 
     return AsgiRoute(
         "/contests/{contest_key}/certificate",
-        certificate,
+        get_certificate,
         serve,
         methods=["GET"],
         response_class=Response,
@@ -162,7 +162,7 @@ def certificate_route(serve: CertificateDownload) -> AsgiRoute:
 def timeline_route(serve: ContestTimeline) -> AsgiRoute:
     """Return the route of the counts over time, for charts."""
 
-    def timeline(
+    def get_timeline(
         contest_key: str,
         interval: Interval = None,
         begin: From = None,
@@ -177,7 +177,7 @@ def timeline_route(serve: ContestTimeline) -> AsgiRoute:
 
     return AsgiRoute(
         "/contests/{contest_key}/timeline",
-        timeline,
+        get_timeline,
         serve,
         methods=["GET"],
         response_model=TimelineRecord,
@@ -196,7 +196,9 @@ def timeline_route(serve: ContestTimeline) -> AsgiRoute:
 def public_route(serve: PublicResults) -> AsgiRoute:
     """Return the route of the results that voters see."""
 
-    def public_results(contest_key: str, receipt: ReceiptOfVote = None, if_none_match: IfNoneMatch = None) -> None:
+    def get_public_results(
+        contest_key: str, receipt: ReceiptOfVote = None, if_none_match: IfNoneMatch = None
+    ) -> None:
         """Returns the results of a published contest. Public: no key is needed.
 
         While `vote_visibility` hides them, counts, ranks and shares are null and the order is by running number.
@@ -204,7 +206,7 @@ def public_route(serve: PublicResults) -> AsgiRoute:
 
     return AsgiRoute(
         "/public/contests/{contest_key}/results",
-        public_results,
+        get_public_results,
         serve,
         methods=["GET"],
         response_model=PublicResultsRecord,
@@ -218,7 +220,7 @@ def public_route(serve: PublicResults) -> AsgiRoute:
 def public_contest_route(serve: PublicContests) -> AsgiRoute:
     """Return the route of a contest as voters see it."""
 
-    def public_contest(contest_key: str, if_none_match: IfNoneMatch = None) -> None:
+    def get_public_contest(contest_key: str, if_none_match: IfNoneMatch = None) -> None:
         """Returns a published contest and its participants, for apps without a key. Public: no key is needed.
 
         Pages of every origin may read it. Contests in setup are not found. Counts are in the public results.
@@ -226,7 +228,7 @@ def public_contest_route(serve: PublicContests) -> AsgiRoute:
 
     return AsgiRoute(
         "/public/contests/{contest_key}",
-        public_contest,
+        get_public_contest,
         serve,
         methods=["GET"],
         response_model=PublicContest,

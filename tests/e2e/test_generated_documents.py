@@ -1,6 +1,7 @@
 """Generated documents are current; TALLY_UPDATE_DOCUMENTS=1 writes them again."""
 
 import os
+import re
 from typing import Any
 
 import orjson
@@ -70,6 +71,18 @@ async def test_every_operation_says_what_it_does_how_it_fails_and_for_whom(api: 
                 assert {"401", "503"} <= operation["responses"].keys(), where
                 assert f"`{operation['x-permission']}`" in operation["description"], where
     assert order == sorted(order)
+
+
+async def test_operations_are_named_as_methods_of_a_client(api: Api) -> None:
+    document: dict[str, Any] = (await api.client.get("/openapi.json")).json()
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert sorted(set(names)) == sorted(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+){1,6}", name)] == []
+    assert {"cast_vote", "list_contests", "update_contest", "get_vote_counts"} <= set(names)
+    assert [name for name in names if name.endswith(("_get", "_post", "_put", "_patch", "_delete"))] == []
+    summaries = [operation["summary"] for operation in operations]
+    assert [summary for summary in summaries if " " in summary and summary.istitle()] == []
 
 
 async def test_every_parameter_and_field_of_the_current_api_is_described(api: Api) -> None:
@@ -152,4 +165,4 @@ async def test_every_link_leads_to_an_operation_with_the_parameters_that_it_give
         assert link["parameters"].keys() == {each["name"] for each in found if each["in"] == "path"}
     for name in ("shop", "timeslot", "contest", "participant", "file"):
         linked = operations[f"create_{name}"]["responses"]["201"]["links"]
-        assert linked.keys() == {f"get_{name}", f"patch_{name}", f"delete_{name}"}
+        assert linked.keys() == {f"get_{name}", f"update_{name}", f"delete_{name}"}

@@ -49,7 +49,7 @@ EVENT: Final[Schema] = {
 def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRoute:
     """Return the stream route for callers with a key."""
 
-    def vote_updates_stream(
+    def stream_vote_counts(
         contest_key: str,
         sources: SourcesFlag = False,
         details: DetailsFlag = False,
@@ -59,7 +59,7 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
 
     return StreamRoute(
         "/contests/{contest_key}/vote_updates/stream",
-        vote_updates_stream,
+        stream_vote_counts,
         serve,
         end,
         methods=["GET"],
@@ -75,14 +75,14 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
 def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamRoute:
     """Return the public stream route, for voters."""
 
-    def public_results_stream(
+    def stream_public_results(
         contest_key: str, receipt: ReceiptOfVote = None, last_event_id: LastEventId = None
     ) -> None:
         pass
 
     return StreamRoute(
         "/public/contests/{contest_key}/results/stream",
-        public_results_stream,
+        stream_public_results,
         serve,
         end,
         methods=["GET"],

@@ -1,5 +1,7 @@
 """The AsyncAPI document describes exactly the events that the codecs accept."""
 
+import json
+import re
 from typing import get_args
 
 import pytest
@@ -7,19 +9,36 @@ import pytest
 from libs.contracts.asyncapi import asyncapi_document
 from libs.contracts.catalogue_events import CatalogueEvent
 from libs.contracts.codec import vote_codec
+from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.upcasters import UPCASTS, OldEvent
 from libs.tally.events import Event, Fence
 
 DOCUMENT = asyncapi_document("tally", 16, "0.1.0")
 
 
-@pytest.mark.parametrize(("channel", "union"), [("votes", Event | OldEvent), ("catalogue", CatalogueEvent)])
-def test_a_channels_payload_is_every_event_of_its_union(channel: str, union: object) -> None:
-    assert DOCUMENT["channels"][channel]["address"] == f"tally.{channel}"
-    reference = DOCUMENT["components"]["messages"][f"{channel}:SubscribeMessage"]["payload"]["$ref"]
-    payload = DOCUMENT["components"]["schemas"][reference.rpartition("/")[2]]
-    named = {option["$ref"].rpartition("/")[2] for option in payload["oneOf"]}
-    assert named == {event.__name__ for event in get_args(union)}
+@pytest.mark.parametrize(
+    ("channel", "union"),
+    [("votes", Event | OldEvent), ("catalogue", CatalogueEvent), ("purchases", PurchasesEvent)],
+)
+def test_a_channel_has_a_message_for_every_event_of_its_union(channel: str, union: object) -> None:
+    described = DOCUMENT["channels"][channel]
+    names = {event.__name__ for event in get_args(union)}
+    assert described["address"] == f"tally.{channel}"
+    assert described["messages"].keys() == names
+    listed = [message["$ref"] for message in DOCUMENT["operations"][channel]["messages"]]
+    assert set(listed) == {f"#/channels/{channel}/messages/{name}" for name in names}
+    for name in names:
+        message = DOCUMENT["components"]["messages"][name]
+        assert message["name"] == name
+        assert message["summary"]
+        assert message["payload"]["$ref"].rpartition("/")[2] in DOCUMENT["components"]["schemas"]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    for reference in re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(DOCUMENT)):
+        found = DOCUMENT
+        for step in reference.split("/"):
+            found = found[step]
 
 
 def test_a_schemas_members_are_what_an_event_is_written_with() -> None:
