@@ -73,7 +73,6 @@ async def test_the_api_does_what_its_description_says(
         stderr=asyncio.subprocess.STDOUT,
     )
     output, _ = await process.communicate()
-    Path(f"/tmp/pk_st_{phases[:4]}.txt").write_bytes(output)
     assert process.returncode == 0, output.decode()
 
 
