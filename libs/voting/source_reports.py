@@ -8,7 +8,7 @@ from typing import Final
 
 from libs.catalogue.commands import MAX_RECORD_BYTES, RecordTooLarge
 from libs.catalogue.contests.closing_record import votes_from
-from libs.catalogue.contests.contest_mapper import ContestReader, sources_of
+from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig, mapped, source_name, source_of
 from libs.catalogue.schemas.contest import Mode
 from libs.contracts.actors import CURRENT
@@ -21,6 +21,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import AppendUnknown, ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
+from libs.views.catalogue_views import CatalogueViews
 from libs.views.reply_types import ReportState
 from libs.views.vote_views import VoteViews
 from libs.voting.timeouts import POLL_S
@@ -67,7 +68,7 @@ class SourceReporter:
 
     votes: VotesLog
     views: VoteViews
-    catalogue: ContestReader
+    catalogue: CatalogueViews
     log: Appender
 
     async def report(self, account: str, contest: str, source: str, report: SourceReport) -> Folded:

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from libs.catalogue.contests.contest_mapper import ContestReader
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
 from libs.catalogue.records import Fits, RecordService
 from libs.catalogue.resource_table import VOTE_SOURCES
@@ -18,6 +17,7 @@ from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp
+from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IfMatch, IfNoneMatch
 from libs.web.etags import etag, not_modified
@@ -34,7 +34,7 @@ MOST_SOURCES: Final = 100
 class VoteSources:
     """Vote sources of one environment; reads exclude retired ones."""
 
-    def __init__(self, record_service: RecordService, views: ContestReader) -> None:
+    def __init__(self, record_service: RecordService, views: CatalogueViews) -> None:
         self._record_service = record_service
         self._views = views
 

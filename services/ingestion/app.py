@@ -12,8 +12,7 @@ from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
 from libs.monitoring.gauges import open_gauges
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.fold import PackageBounds
-from libs.purchases.service import PurchaseService
+from libs.purchases.service import PackageBounds, PurchaseService
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets

@@ -1,7 +1,6 @@
 """Maps a contest's records to the `Contest` of the voting rules, with phase and order of participants."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from libs.catalogue.contests.closing_record import Closing, closing_of, is_erased, reopened_of, votes_from
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
@@ -11,21 +10,15 @@ from libs.catalogue.schemas.contest import ContestConfig, Ordering, Rating, Rene
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, Phase, RatingScale, Renewal
 from libs.tally.time_conversion import microseconds, parse_timestamp
+from libs.views.catalogue_views import CatalogueViews
 
 
-class ContestReader(Protocol):
-    """Reads contests from the catalogue's views."""
-
-    async def contest_config(self, account: str, contest: str) -> ContestRecords:
-        """Read the contest, its participants and configuration version atomically."""
-
-
-async def load_contest(reader: ContestReader, account: str, key: str) -> Contest | None:
+async def load_contest(views: CatalogueViews, account: str, key: str) -> Contest | None:
     """Return the contest with all defaults, or None if `account` has no such contest.
 
     Its `version` is the configuration version of the records.
     """
-    return contest_of(account, await reader.contest_config(account, key))
+    return contest_of(account, await views.contest_config(account, key))
 
 
 def contest_of(account: str, config: ContestRecords) -> Contest | None:

@@ -1,8 +1,8 @@
 """Reopens a closed contest: voting continues until its new end, then it closes again."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final, Protocol
+from collections.abc import Collection
+from typing import Final
 
 from libs.catalogue.contests.closing_record import reopened, reopened_of, votes_from
 from libs.catalogue.records import RecordService
@@ -11,30 +11,17 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import ViewsUnavailable
+from libs.views.reply_types import ClosingState
+from libs.views.vote_views import VoteViews
 
 DEADLINE_S: Final = 5.0
 POLL_S: Final = 0.02
 
 
-class ClosingProgress(Protocol):
-    """State of a contest's closing in one partition of the votes."""
-
-    @property
-    def now(self) -> int: ...
-    @property
-    def reopened(self) -> int: ...
-
-
-class ClosingReader(Protocol):
-    """Reads closings from the votes' views."""
-
-    async def closings(self, partitions: Iterable[int], contest: str) -> Mapping[int, ClosingProgress]: ...
-
-
 class Reopener:
     """Reopens contests, whose votes are in `log`."""
 
-    def __init__(self, record_service: RecordService, votes: ClosingReader, log: VotesLog) -> None:
+    def __init__(self, record_service: RecordService, votes: VoteViews, log: VotesLog) -> None:
         self._record_service = record_service
         self._votes = votes
         self._log = log
@@ -66,6 +53,6 @@ class Reopener:
             await asyncio.sleep(POLL_S)
         return stored
 
-    async def _states(self, contest: Stored) -> Collection[ClosingProgress]:
+    async def _states(self, contest: Stored) -> Collection[ClosingState]:
         numbers = self._log.topic_from(votes_from(contest.document)).numbers
         return (await self._votes.closings(numbers, contest.key)).values()

@@ -16,10 +16,9 @@ from libs.catalogue.api_keys import list_keys
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.deployment.deployment import Deployment
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.fold import PackageBounds
 from libs.purchases.requests import PurchaseForm, parse_purchase
 from libs.purchases.responses import PurchaseShown, show_all
-from libs.purchases.service import PurchaseService, PurchaseSettings, Recorded
+from libs.purchases.service import PackageBounds, PurchaseService, PurchaseSettings, Recorded
 from libs.storage.secrets import account_secret
 from libs.tally.errors import IdempotencyKeyReused, TallyError
 from libs.telemetry.progress import Progress

@@ -1,16 +1,18 @@
 """Packages bound the votes of their purchases; a setting makes an excess a warning."""
 
 import json
+from typing import Any
 
 import pytest
 
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
-from libs.purchases.fold import PackageBounds
 from libs.purchases.requests import PurchaseForm, parse_purchase
+from libs.purchases.service import PackageBounds
+from libs.views.catalogue_views import CatalogueViews
 
 
-class Shops:
+class Shops(CatalogueViews):
     """Shops on pages of one; the last sells the package of three votes."""
 
     def __init__(self) -> None:
@@ -23,7 +25,7 @@ class Shops:
     async def get(self, account: str, resource: str, key: str) -> Stored | None:
         return next((shop for shop in self.shops if (resource, shop.key) == ("shops", key)), None)
 
-    async def page(self, account: str, resource: str, *, after: int | str = "", limit: int) -> list[Stored]:
+    async def page(self, account: str, resource: str, *, after: int | str = "", **__: Any) -> list[Stored]:
         found = self.shops if resource == "shops" else []
         return [shop for shop in found if not isinstance(after, int) or shop.created < after][:1]
 

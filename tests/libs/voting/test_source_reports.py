@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -18,6 +18,7 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.counts import VoteSums
 from libs.tally.errors import AppendUnknown, ContestFinal, NotAppended, NotFound, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
+from libs.views.catalogue_views import CatalogueViews
 from libs.voting import source_reports
 from libs.voting.source_reports import SourceReport, SourceReporter
 from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log
@@ -61,7 +62,7 @@ class Desk:
 
     @property
     def reporter(self) -> SourceReporter:
-        return SourceReporter(VotesLog("any", PARTITIONS), self.log.views, self, self)
+        return SourceReporter(VotesLog("any", PARTITIONS), self.log.views, cast(CatalogueViews, self), self)
 
     async def contest_config(self, account: str, contest: str) -> ContestRecords:
         return self.config
