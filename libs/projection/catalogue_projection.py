@@ -17,6 +17,7 @@ from libs.contracts.topics import Topic
 from libs.projection.newer_event_version import until_newer
 from libs.projection.projection_interface import FreshViews
 from libs.projection.quarantine_log import log_undecodable
+from libs.tally.contest import UNLIMITED
 from libs.views.partition_reads import PartitionReads
 from libs.views.vote_views import VoteViews
 from libs.views.watched_reads import WatchedMarks
@@ -53,13 +54,20 @@ class ConfigVersions:
         self._partitions = partitions
 
     async def __call__(self, versions: Mapping[str, int]) -> None:
-        """Raise versions by contest, repeatable and in any order, as none is ever lowered."""
+        """Raise versions by contest, repeatable and in any order, as none is ever lowered.
+
+        First each server is asked for nothing: where only some have a version, its contest's votes wait there
+        until the change can be read, which the others delay.
+        """
         groups = defaultdict[int, list[int]](list)
         for partition in await self._partitions():
             groups[self._views.call_group(partition)].append(partition)
-        replies = await asyncio.gather(*(self._views.raise_together(group, versions) for group in groups.values()))
-        for error in (error for errors in replies for error in errors if error is not None):
-            raise error
+        for raised in (dict.fromkeys(versions, UNLIMITED), versions):
+            replies = await asyncio.gather(
+                *(self._views.raise_together(group, raised) for group in groups.values())
+            )
+            for error in (error for errors in replies for error in errors if error is not None):
+                raise error
 
 
 async def no_votes(versions: Mapping[str, int]) -> None:

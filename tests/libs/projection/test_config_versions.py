@@ -122,15 +122,21 @@ async def test_no_change_can_be_read_while_a_votes_partition_lacks_it(fold: Fold
     assert await fold.views.get(ACCOUNT, "contests", CONTEST) == before
     assert await fold.admits(former)
 
-    fold.votes.lost = {2}
-    with pytest.raises(ViewsUnavailable):
-        await fold.fold_on()
-    assert await fold.views.get(ACCOUNT, "contests", CONTEST) == before
-    assert not await fold.admits(former)
-
     fold.votes.lost = set()
     await fold.fold_on()
     assert await fold.is_decided("command-2")
+    assert not await fold.admits(former)
+
+
+async def test_a_change_that_waits_stops_no_votes_in_other_partitions(fold: Fold) -> None:
+    await fold.write("contests")
+    former = a_contest(version=1)
+    await fold.ledger.fence()
+    await fold.votes.put_in_force(0, former, (await fold.votes.state(0)).incarnation)
+    fold.votes.lost = {2}
+    with pytest.raises(ViewsUnavailable):
+        await fold.write("contests", change=True)
+    assert await fold.admits(former)
 
 
 async def test_records_without_a_configuration_need_no_votes_partition(fold: Fold) -> None:

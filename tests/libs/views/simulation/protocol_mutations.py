@@ -46,7 +46,7 @@ PROTOCOL_MUTATIONS: dict[str, tuple[ModuleType, list[tuple[str, str]]]] = {
     ),
     "what another request recorded under the id is one's own": (
         casting,
-        [("if recorded.content != command.content:", "if False:")],
+        [("if recorded.content == command.content:", "if True:")],
     ),
     "a vote that a fence ended is accepted": (
         casting,
