@@ -10,7 +10,6 @@ from libs.audit.log_fold import LogFold, without_gc
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.log_records import Position
-from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
 from libs.results.contest_counts import counts_of
@@ -36,11 +35,6 @@ class HistoricalCount:
     positions: dict[int, Position]
     last_event: str | None
     at: str | None
-
-    @property
-    def position(self) -> str:
-        """`positions` as a Tally-Position."""
-        return encode_positions({partition: at.offset for partition, at in self.positions.items()})
 
 
 def titles_of(config: ContestRecords) -> dict[str, str]:

@@ -10,7 +10,6 @@ from libs.audit.log_fold import LogFold
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.contracts.catalogue_events import ContestRecords
-from libs.contracts.position_token import encode_positions
 from libs.deployment.deployment import Deployment
 from libs.results.contest_counts import counts_of
 from libs.results.contest_results import results_of, vote_count
@@ -49,8 +48,8 @@ class Ballots:
         return self.contest.phase(self.at) is Phase.FINISHED
 
     @property
-    def positions(self) -> str:
-        return encode_positions({fold.partition: fold.offset for fold in self.folds})
+    def positions(self) -> dict[int, int]:
+        return {fold.partition: fold.offset for fold in self.folds}
 
     @property
     def voids(self) -> dict[str, VoteVoided]:

@@ -236,8 +236,9 @@ class OutcomeKind(IntEnum):
 class Stored:
     """One record of the view.
 
-    `version` is the offset of its last change; the ETag derives only from it. `number` counts the records of one
-    parent from 1, without gaps or duplicates; 0 without a parent.
+    `version` is the offset of its last change. The ETag derives only from `updated`, which grows with each change:
+    offsets would show other accounts' writes. `number` counts the records of one parent from 1, without gaps or
+    duplicates; 0 without a parent.
     """
 
     key: str

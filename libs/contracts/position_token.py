@@ -1,48 +1,92 @@
-"""Opaque token of a position in the votes log, sent in the header `Tally-Position`.
+"""Opaque tokens of positions in the votes log, sent in the header `Tally-Position`.
 
 A token holds, for one or several partitions, the next offset that a view must reach: the vote at offset o is
-included once the view of its partition is at o + 1. Encoding: base64url without padding of msgpack `[version,
-partition, offset, partition, offset, ...]`, partitions ascending, so equal positions give equal tokens. It has no
-log id: the projector detects a recreated log, and a wait for a token of the old log times out.
+included once the view of its partition is at o + 1. A partition holds the votes of all accounts, so offsets
+would show the others' volume: tokens are encrypted with a secret of the server, and no other text is a token.
+Equal positions give equal tokens under the same secret. A token has no log id: the projector detects a recreated
+log, and a wait for a token of the old log times out.
+
+Encoding: base64url without padding of AES-SIV (RFC 5297) over a version byte and, for each partition in ascending
+order, 4 bytes of its number and 8 of the offset. Its length shows only the number of partitions.
 """
 
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
-from typing import Final
+from hashlib import sha512
+from struct import Struct
+from typing import Final, Protocol
 
-import msgpack
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-VERSION: Final = 1
+VERSION: Final = b"\1"
 MAX_CHARACTERS: Final = 16_384
-"""Enough for more than a thousand partitions; longer tokens are rejected."""
-MAX_PARTITION: Final = 2**31 - 1
-MAX_OFFSET: Final = 2**63 - 1
-_pack: Final = msgpack.Packer(autoreset=True).pack
-"""One packer for all calls; `msgpack.packb` builds one for each."""
+"""Enough for a thousand partitions; longer tokens are rejected."""
+_PAIR: Final = Struct(">IQ")
+BROKEN: Final = "not a position token of this service"
 
 
-def encode_positions(positions: Mapping[int, int]) -> str:
-    """Encode the next offsets by partition."""
-    flat = [VERSION]
-    for partition in sorted(positions):
-        flat += partition, positions[partition]
-    return urlsafe_b64encode(_pack(flat)).rstrip(b"=").decode()
+class Secrets(Protocol):
+    """Secrets shared by all processes."""
+
+    async def __call__(self, again: bool = False) -> tuple[bytes, ...]:
+        """Return all secrets; the last one is used for new tokens. `again` reads also the newest ones."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """True if a call would read nothing."""
 
 
-def decode_positions(token: str) -> dict[int, int]:
-    """Decode the next offsets by partition. Raises ValueError with the reason for an invalid token."""
-    if not 0 < len(token) <= MAX_CHARACTERS:
-        raise ValueError(f"a position token has 1 to {MAX_CHARACTERS} characters, this one {len(token)}")
-    try:
-        raw = b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        flat = msgpack.unpackb(raw)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise ValueError("not a position token: it cannot be decoded") from error
-    if not isinstance(flat, list) or not all(type(number) is int for number in flat):
-        raise ValueError("not a position token: it holds no list of numbers")
-    if not flat or flat[0] != VERSION:
-        raise ValueError(f"position token of an unknown version; this service supports {VERSION}")
-    return _pairs(flat[1:])
+class PositionTokens:
+    """Encrypts and decrypts tokens. Each `load` calls `secrets` and raises its errors."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._known: tuple[bytes, ...] = ()
+        self._ciphers: tuple[AESSIV, ...] = ()
+
+    @property
+    def is_loaded(self) -> bool:
+        """True if `encode` may be called without another `load` first."""
+        return self._secrets.is_loaded and bool(self._ciphers)
+
+    async def load(self, again: bool = False) -> None:
+        """Load the secrets, before every other call. `again`: another process's token was not recognised."""
+        known = await self._secrets(again)
+        if known != self._known:
+            self._ciphers = tuple(AESSIV(sha512(b"positions\0" + secret).digest()) for secret in known)
+            self._known = known
+
+    def encode(self, positions: Mapping[int, int]) -> str:
+        """Encode the next offsets by partition: some 5 us for one."""
+        pairs = [_PAIR.pack(partition, positions[partition]) for partition in sorted(positions)]
+        encrypted = self._ciphers[-1].encrypt(b"".join((VERSION, *pairs)), None)
+        return urlsafe_b64encode(encrypted).rstrip(b"=").decode()
+
+    async def decode(self, token: str) -> dict[int, int]:
+        """Decode the next offsets by partition. Raises ValueError with the reason for an invalid token."""
+        await self.load()
+        found = self._decrypted(token)
+        if found is None:
+            await self.load(again=True)
+            found = self._decrypted(token)
+        if found is None:
+            raise ValueError(BROKEN)
+        return dict(_PAIR.iter_unpack(found[len(VERSION) :]))
+
+    def _decrypted(self, token: str) -> bytes | None:
+        if not 0 < len(token) <= MAX_CHARACTERS:
+            raise ValueError(f"a position token has 1 to {MAX_CHARACTERS} characters, this one {len(token)}")
+        try:
+            raw = b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        except ValueError as error:
+            raise ValueError(BROKEN) from error
+        for cipher in reversed(self._ciphers):
+            try:
+                return cipher.decrypt(raw, None)
+            except (InvalidTag, ValueError):  # of another secret, or shorter than a tag
+                continue
+        return None
 
 
 def merge_positions(positions: Iterable[Mapping[int, int]]) -> dict[int, int]:
@@ -52,14 +96,3 @@ def merge_positions(positions: Iterable[Mapping[int, int]]) -> dict[int, int]:
         for partition, offset in each.items():
             furthest[partition] = max(offset, furthest.get(partition, offset))
     return furthest
-
-
-def _pairs(flat: list[int]) -> dict[int, int]:
-    partitions, offsets = flat[::2], flat[1::2]
-    if len(partitions) != len(offsets) or len(set(partitions)) != len(partitions):
-        raise ValueError("position token with a duplicate partition or a missing offset")
-    if any(not 0 <= partition <= MAX_PARTITION for partition in partitions):
-        raise ValueError("position token with an invalid partition")
-    if any(not 0 <= offset <= MAX_OFFSET for offset in offsets):
-        raise ValueError("position token with an invalid offset")
-    return dict(zip(partitions, offsets, strict=True))

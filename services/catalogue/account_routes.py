@@ -68,8 +68,8 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
             stored = await records.get(ACCOUNTS, account, ACCOUNT_KEY)
         except NotFound:
             return _shown(account, None)
-        if not_modified(if_none_match, etag(stored.version)):
-            return Response(status_code=304, headers={"ETag": etag(stored.version)})
+        if not_modified(if_none_match, etag(stored.updated)):
+            return Response(status_code=304, headers={"ETag": etag(stored.updated)})
         return _shown(account, stored)
 
     @router.patch(
@@ -101,7 +101,7 @@ def _shown(account: str, stored: Stored | None) -> Response:
         created=None if stored is None else timestamp(stored.created),
         updated=None if stored is None else timestamp(stored.updated),
     )
-    headers = {} if stored is None else {"ETag": etag(stored.version)}
+    headers = {} if stored is None else {"ETag": etag(stored.updated)}
     return json_response(shown.model_dump(mode="json"), 200, headers)
 
 

@@ -145,6 +145,6 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         """
         replayed = await is_repetition(requests, caller.account, request, idempotency_key, sent.content)
         stored = await reopener.reopen(caller.account, contest_key, microseconds(sent.form.end))
-        return json_response(CONTESTS.show(stored), 200, {"ETag": etag(stored.version)}, replayed=replayed)
+        return json_response(CONTESTS.show(stored), 200, {"ETag": etag(stored.updated)}, replayed=replayed)
 
     return router

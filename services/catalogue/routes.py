@@ -42,7 +42,7 @@ OPERATION_OF: Final = {
 """Operation by the handler's name."""
 
 COMPLETED: Final = re.compile(r"\.[0-9a-f]+(?=\")")
-"""Part of an entity tag after the record's version: the hash of members from other views."""
+"""Part of an entity tag after the time of the record's change: the hash of members from other views."""
 
 
 def build_router(
@@ -221,15 +221,15 @@ class _Routes:
         return json_response(shown, status, {"ETag": self._tag(stored, shown)}, replayed=replayed)
 
     def _tag(self, stored: Stored, shown: Document) -> str:
-        """Return the entity tag: the version, and a hash of the response if it has more than the record."""
+        """Return the entity tag: the change's time, and a hash of the response if it has more than the record."""
         if self._complete is None and self._row.timed is None:
-            return etag(stored.version)
+            return etag(stored.updated)
         return entity_tag(stored, shown)
 
 
 def entity_tag(stored: Stored, shown: Document) -> str:
-    """Return the tag of a response that has more than the record: the version and a hash of the response."""
-    return etag(f"{stored.version}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
+    """Return the tag of a response that has more than the record: the change's time and the response's hash."""
+    return etag(f"{stored.updated}.{blake2b(orjson.dumps(shown), digest_size=8).hexdigest()}")
 
 
 def _parent_of(row: Resource, table: Table) -> Callable[..., Awaitable[str]]:
@@ -255,7 +255,7 @@ def fits(given: str | None) -> Fits | None:
     if given is None:
         return None
     condition = COMPLETED.sub("", given)
-    return lambda stored: not precondition_fails(condition, etag(stored.version))
+    return lambda stored: not precondition_fails(condition, etag(stored.updated))
 
 
 def _time(given: str | None) -> int | None:

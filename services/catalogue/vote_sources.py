@@ -168,7 +168,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     ) -> Response:
         """Read the registration of an external source."""
         stored = await sources.get(caller.account, contest_key, source)
-        tag = etag(stored.version)
+        tag = etag(stored.updated)
         if not_modified(if_none_match, tag):
             return Response(status_code=304, headers={"ETag": tag})
         return _record(stored)
@@ -222,7 +222,7 @@ def _shown(stored: Stored) -> dict[str, Any]:
 
 
 def _record(stored: Stored, status: int = 200, headers: Mapping[str, str] = NO_HEADERS) -> Response:
-    return json_response(_shown(stored), status, {**headers, "ETag": etag(stored.version)})
+    return json_response(_shown(stored), status, {**headers, "ETag": etag(stored.updated)})
 
 
 def _answer(description: str) -> Schema:

@@ -6,6 +6,7 @@ from functools import partial
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.concurrency.first_success import first_success
+from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import purchases_topic
 from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.kafka.reader import LogReader
@@ -79,9 +80,13 @@ async def _open_guarded(
     keys = ApiKeyCache(catalogue, KeyUses(valkey, settings.namespace))
     proxies = settings.proxies()
     auth = Authenticator(keys, proxies, Sessions(SecretRing(store, "sessions")))
+    positions = PositionTokens(SecretRing(store, "positions"))
+    await positions.load()
     requests = RequestKeys(valkey, settings.namespace)
 
-    voting = Voting(auth, votes, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies)
+    voting = Voting(
+        auth, votes, positions, settings.ingest_max_in_flight, settings.ingest_max_batch_bytes, proxies
+    )
 
     async def check_ledger() -> None:
         await first_success(_check_gates(views, group) for group in views.live.groups(guard.votes.numbers))
@@ -95,10 +100,10 @@ async def _open_guarded(
                 rate_counts=RateCounters(valkey, settings.namespace, SecretRing(store, "rates")),
                 hot=hot_routes(voting),
                 routers=[
-                    voter_router(auth, VoterReads(views, votes, catalogue, casts), votes),
+                    voter_router(auth, VoterReads(views, votes, catalogue, casts, positions), votes, positions),
                     purchase_router(auth, register, requests),
                     purchase_read_router(auth, register),
-                    source_router(auth, SourceReporter(guard.votes, views, catalogue, log), requests),
+                    source_router(auth, SourceReporter(guard.votes, views, catalogue, log), requests, positions),
                 ],
                 checks={
                     "deployment": guard.check,

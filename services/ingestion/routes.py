@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Header, Query
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
-from libs.contracts.position_token import encode_positions
+from libs.contracts.position_token import PositionTokens
 from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
 from libs.web.auth import ApiKey, Authenticator
@@ -50,7 +50,7 @@ VoteIdHeader = Annotated[
     WithJsonSchema({"type": "string", "pattern": VOTE_ID}),
 ]
 POSITION = response_header(
-    "Tally-Position", "Position in the log; a read with it as min_position includes this write."
+    "Tally-Position", "Opaque position in the log; a read with it as min_position includes this write."
 )
 LIMITS = ("participant_limit_reached", "contest_limit_reached", "ip_limit_reached")
 REFUSALS = (
@@ -135,7 +135,9 @@ def cast_votes(contest_key: str, idempotency_key: IdempotencyKey = None) -> None
     """
 
 
-def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -> APIRouter:
+def voter_router(
+    auth: Authenticator, reads: VoterReads, votes: VotingService, positions: PositionTokens
+) -> APIRouter:
     Key = Annotated[ApiKey, Depends(Permitted(auth, "votes:write"))]
     router = APIRouter(tags=[TAG], route_class=TypedRoute)
 
@@ -208,11 +210,12 @@ def voter_router(auth: Authenticator, reads: VoterReads, votes: VotingService) -
         The voter regains the allowance once the removal is counted (read with its Tally-Position); the id stays
         used.
         """
+        await positions.load()
         voter = await find_voter(votes.contests, key.account, contest_key, voter_id, anonymous_id)
         removed = await votes.remove(key.account, RemoveVote(contest_key, voter, vote_id))
         headers = {}
         if removed.offset is not None:
-            headers["Tally-Position"] = encode_positions({removed.partition: removed.offset + 1})
+            headers["Tally-Position"] = positions.encode({removed.partition: removed.offset + 1})
         return Response(status_code=204, headers=headers)
 
     @router.get(

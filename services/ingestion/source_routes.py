@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from libs.contracts.position_token import encode_positions
+from libs.contracts.position_token import PositionTokens
 from libs.voting.source_reports import SourceReporter
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
@@ -17,7 +17,9 @@ from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
 
 
-def source_router(auth: Authenticator, reporter: SourceReporter, requests: RequestKeys) -> APIRouter:
+def source_router(
+    auth: Authenticator, reporter: SourceReporter, requests: RequestKeys, positions: PositionTokens
+) -> APIRouter:
     router = APIRouter(tags=["vote sources"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]
     Report = Annotated[Sent[ReportForm], Depends(JsonBody(ReportForm, parse_report))]
@@ -55,9 +57,10 @@ def source_router(auth: Authenticator, reporter: SourceReporter, requests: Reque
         report has `allow_decrease`. The same `report_id` with the same content gets the first result again, so
         after a 503 or a lost response, send the same report again.
         """
+        await positions.load()
         await is_repetition(requests, caller.account, request, idempotency_key, sent.content)
         folded = await reporter.report(caller.account, contest_key, source, sent.form.report())
-        headers = {"Tally-Position": encode_positions({folded.partition: folded.offset + 1})}
+        headers = {"Tally-Position": positions.encode({folded.partition: folded.offset + 1})}
         shown = answer(contest_key, source, sent.form, folded)
         return json_response(shown.model_dump(mode="json"), 202, headers, replayed=folded.replayed)
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from libs.contracts.position_token import encode_positions, merge_positions
+from libs.contracts.position_token import PositionTokens, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
@@ -39,10 +39,17 @@ class Voting:
     """The two endpoints, with a limit on the votes and batches in flight."""
 
     def __init__(
-        self, auth: Authenticator, votes: VotingService, max_in_flight: int, max_batch_bytes: int, proxies: Proxies
+        self,
+        auth: Authenticator,
+        votes: VotingService,
+        positions: PositionTokens,
+        max_in_flight: int,
+        max_batch_bytes: int,
+        proxies: Proxies,
     ) -> None:
         self._auth = auth
         self._votes = votes
+        self._positions = positions
         self._max_in_flight = max_in_flight
         self._proxies = proxies
         self._in_flight = 0
@@ -62,6 +69,7 @@ class Voting:
         try:
             key = self._auth.known(scope) or await self._auth.authenticate(scope)
             _admit(key, headers)
+            await self._positions.load()
             body = await read_body(headers, receive, MAX_VOTE_BYTES)
             form, vote_id = _read_vote(key, headers, body)
             secret = await self._votes.contests.secret(key.account, contest)
@@ -80,7 +88,7 @@ class Voting:
             await problem_response(error, scope, **named)(scope, receive, send)
             return
         count(accepted)
-        await _respond(send, *_response(accepted))
+        await _respond(send, *self._response(accepted))
 
     def start(self, request: DirectCycle) -> bool:
         """Cast one vote as `cast` does, without a task; False if something must be loaded first."""
@@ -88,7 +96,7 @@ class Voting:
         try:
             key = self._auth.known(scope)
             cached = None if key is None else self._votes.cached(key.account, scope["path_params"]["contest_key"])
-            if key is None or cached is None or cached.secret is None:
+            if key is None or cached is None or cached.secret is None or not self._positions.is_loaded:
                 return False
             _admit(key, headers)
             form, vote_id = _read_vote(key, headers, bytes(request.body))
@@ -96,7 +104,7 @@ class Voting:
             count(error)
             request.fail(error, **_named(headers, bytes(request.body)))
             return True
-        answer = partial(_answer, request, vote_id)
+        answer = partial(self._answer, request, vote_id)
         try:
             contest = cached.contest
             vote = command(contest.key, cached.secret, form, vote_id, self._proxies.end_user(scope))
@@ -111,10 +119,37 @@ class Voting:
         self._in_flight -= 1
         answer(outcome)
 
+    def _answer(self, request: DirectCycle, vote_id: str, outcome: Any) -> None:
+        """Count and send a vote's outcome. Raises nothing: other votes of the same call are answered after it."""
+        try:
+            if isinstance(outcome, Exception):
+                if isinstance(outcome, TallyError):
+                    count(outcome)
+                request.fail(outcome, vote_id=vote_id)
+                return
+            count(outcome)
+            status, headers, body = self._response(outcome)
+            request.respond(status, [*headers, _length(body)], body)
+        except Exception as error:
+            request.fail(error)
+
+    def _response(self, accepted: Accepted) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Return status, headers and body of the response to a vote in the log."""
+        vote = accepted.command
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"location", f"/contests/{vote.contest}/votes/{vote.vote_id}".encode()),
+            (b"tally-position", self._positions.encode({accepted.partition: accepted.offset + 1}).encode()),
+        ]
+        if accepted.replayed:
+            headers.append((b"idempotent-replayed", b"true"))
+        return 200 if accepted.replayed else 201, headers, orjson.dumps(_body(accepted))
+
     async def _cast_batch(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope["headers"]
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "votes:write")
+        await self._positions.load()
         media_type = require_json(headers, NDJSON)
         with self._batch_of(declared_size(headers, MAX_BATCH_BYTES)):
             body = await read_body(headers, receive, MAX_BATCH_BYTES)
@@ -143,7 +178,7 @@ class Voting:
                     positions.append({outcome.partition: outcome.offset + 1})
         head = [(b"content-type", b"application/json")]
         if positions:
-            head.append((b"tally-position", encode_positions(merge_positions(positions)).encode()))
+            head.append((b"tally-position", self._positions.encode(merge_positions(positions)).encode()))
         await _respond(send, 200, head, orjson.dumps({"results": answers}))
 
     @contextmanager
@@ -220,21 +255,6 @@ def _named(headers: Headers, body: bytes | None) -> dict[str, str]:
     return {"vote_id": vote_id} if vote_id else {}
 
 
-def _answer(request: DirectCycle, vote_id: str, outcome: Any) -> None:
-    """Count and send the outcome of a vote. Raises nothing: other votes of the same call are answered after it."""
-    try:
-        if isinstance(outcome, Exception):
-            if isinstance(outcome, TallyError):
-                count(outcome)
-            request.fail(outcome, vote_id=vote_id)
-            return
-        count(outcome)
-        status, headers, body = _response(outcome)
-        request.respond(status, [*headers, _length(body)], body)
-    except Exception as error:
-        request.fail(error)
-
-
 def _vote_id(form: VoteForm, idempotency_key: str | None) -> str:
     if idempotency_key is None:
         return form.vote_id or new_vote_id()
@@ -262,19 +282,6 @@ def _allowed(key: ApiKey, ballot: Ballot) -> Ballot:
     if isinstance(vote, VoteForm) and vote.source == "c-paid" and "purchases:write" not in key.permissions:
         return Ballot(Forbidden("purchases:write"), ballot.vote_id)
     return ballot
-
-
-def _response(accepted: Accepted) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Return status, headers and body of the response to a vote in the log."""
-    vote = accepted.command
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"location", f"/contests/{vote.contest}/votes/{vote.vote_id}".encode()),
-        (b"tally-position", encode_positions({accepted.partition: accepted.offset + 1}).encode()),
-    ]
-    if accepted.replayed:
-        headers.append((b"idempotent-replayed", b"true"))
-    return 200 if accepted.replayed else 201, headers, orjson.dumps(_body(accepted))
 
 
 def _length(body: bytes) -> tuple[bytes, bytes]:

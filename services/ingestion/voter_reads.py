@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from libs.catalogue.contests.contest_mapper import status_of
-from libs.contracts.position_token import encode_positions
+from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.vote_states import VoteState
 from libs.tally.contest import MILLION, UNLIMITED, Contest
@@ -51,8 +51,14 @@ class VoterReads:
     """Reads of one voter, identified by a pseudonym made with the contest's secret."""
 
     def __init__(
-        self, views: VoteViews, votes: VotingService, catalogue: CatalogueViews, casts: CastCache
+        self,
+        views: VoteViews,
+        votes: VotingService,
+        catalogue: CatalogueViews,
+        casts: CastCache,
+        position_tokens: PositionTokens,
     ) -> None:
+        self._position_tokens = position_tokens
         self._casts = casts
         self._catalogue = catalogue
         self._views = views
@@ -114,6 +120,7 @@ class VoterReads:
     ) -> VoteStatusAnswer:
         """Return a folded vote; its rating and positions are in its event."""
         assert state.status is not None
+        await self._position_tokens.load()
         counts, reason = False, REASONS.get(state.status)
         if state.status is VoteStatus.COUNTED:
             counts, reason = await self._counts(contest, [participant for participant, _ in state.choices])
@@ -129,7 +136,7 @@ class VoterReads:
             choices=[Choice(participant_key=participant, count=count) for participant, count in state.choices],
             rating=None if rating is None else _rating(rating),
             positions=None if positions is None else dict(positions),
-            position=encode_positions({partition: (state.offset or 0) + 1}),
+            position=self._position_tokens.encode({partition: (state.offset or 0) + 1}),
         )
 
     async def _counts(self, contest: Contest, participants: Sequence[str]) -> tuple[bool, str | None]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.concurrency.first_success import first_success
+from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity_guard import ServiceGuard, open_guard
@@ -96,8 +97,9 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
     minutes = Timeline(valkey, settings.namespace, guard.votes)
     reads = PastReads(settings.past_rows_per_s)
     past = PastCounts(minutes, reads)
-    counts = VoteUpdates(production.auth, production.snapshots, past, guard.votes, wait_s)
-    timelines = ContestTimeline(production.auth, production.snapshots, TimelineCache(minutes, reads))
+    positions = PositionTokens(SecretRing(store, "positions"))
+    counts = VoteUpdates(production.auth, production.snapshots, past, guard.votes, wait_s, positions)
+    timelines = ContestTimeline(production.auth, production.snapshots, TimelineCache(minutes, reads), positions)
     receipts = Receipts(store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
     changes = ChangeDetector(views, CatalogueViews(valkey, settings.namespace), guard.votes)

@@ -24,8 +24,11 @@ DetailsFlag = Annotated[
     ),
 ]
 MinPosition = Annotated[
-    str | None,
-    Query(description="A `Tally-Position`: wait at most 5 s, then 503, until all votes before it are counted."),
+    list[str] | None,
+    Query(
+        description="A `Tally-Position`, or several, each as a parameter of its own: wait at most 5 s, then 503, "
+        "until all votes before them are counted."
+    ),
 ]
 AsOf = Annotated[
     str | None,

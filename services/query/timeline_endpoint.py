@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 from starlette.types import Receive, Scope, Send
 
+from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import MILLION, Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp
@@ -64,8 +65,11 @@ class CachedTimeline(NamedTuple):
 class ContestTimeline:
     """Serves the timelines of contests. Concurrent requests for the same one share the work."""
 
-    def __init__(self, auth: Authenticator, snapshots: SnapshotCache, timelines: TimelineCache) -> None:
+    def __init__(
+        self, auth: Authenticator, snapshots: SnapshotCache, timelines: TimelineCache, positions: PositionTokens
+    ) -> None:
         self._auth = auth
+        self._positions = positions
         self._snapshots = snapshots
         self._timelines = timelines
         self._locks = WeakValueDictionary[tuple[str, int], asyncio.Lock]()
@@ -75,6 +79,7 @@ class ContestTimeline:
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "results:read")
         asked = parse(scope["query_string"])
+        await self._positions.load()
         contest = scope["path_params"]["contest_key"]
         present = await self._visible(key, contest)
         span = span_of(asked, present, await self._timelines.first_minute(present))
@@ -83,7 +88,8 @@ class ContestTimeline:
             present = await self._visible(key, contest)
             answer = await self._answer(present, span, asked.participants)
         unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
-        sent = answer.not_modified if unchanged else answer.headers
+        position = b"tally-position", self._positions.encode(answer.positions).encode()
+        sent = [*(answer.not_modified if unchanged else answer.headers), position]
         await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
         await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
 

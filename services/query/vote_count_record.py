@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from libs.contracts.position_token import encode_positions
 from libs.results.contest_results import updated, vote_count
 from services.query.counts_snapshot import Render, Snapshot
 from services.query.encoded_response import EncodedResponse, encoded
@@ -53,7 +52,7 @@ def last_update(snapshot: Snapshot) -> str | None:
 
 
 def answer_of(snapshot: Snapshot, record: dict[str, Any]) -> EncodedResponse:
-    """Encode the response for keys that may see the counts."""
+    """Encode the response for keys that may see the counts; `Tally-Position` is added when it is sent."""
     finality = FINALITY[snapshot.results.final]
     return encoded(
         record,
@@ -61,6 +60,6 @@ def answer_of(snapshot: Snapshot, record: dict[str, Any]) -> EncodedResponse:
         [
             (b"cache-control", b"private, max-age=1"),
             (b"tally-final", finality.encode()),
-            (b"tally-position", encode_positions(snapshot.counts.positions).encode()),
         ],
+        snapshot.counts.positions,
     )

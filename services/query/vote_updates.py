@@ -1,14 +1,14 @@
 """`GET /contests/<key>/vote_updates`: a contest's counts, as bare ASGI; the current ones mostly without it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
-from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
+from libs.contracts.position_token import BROKEN, PositionTokens, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
 from libs.tally.time_conversion import microseconds, parse_timestamp
@@ -31,12 +31,12 @@ BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class CountsQuery(NamedTuple):
-    """The query parameters: the flags, the positions to wait for, and the minute (since 1970) whose end is
-    requested, or None for now."""
+    """The query parameters: the flags, the tokens of positions to wait for, and the minute (since 1970) whose end
+    is requested, or None for now."""
 
     sources: bool
     details: bool
-    positions: Mapping[int, int]
+    min_positions: Sequence[str]
     minute: int | None
 
 
@@ -44,9 +44,16 @@ class VoteUpdates:
     """Serves the vote count record of a contest."""
 
     def __init__(
-        self, auth: Authenticator, snapshots: SnapshotCache, past: PastCounts, votes: VotesLog, wait_s: float
+        self,
+        auth: Authenticator,
+        snapshots: SnapshotCache,
+        past: PastCounts,
+        votes: VotesLog,
+        wait_s: float,
+        positions: PositionTokens,
     ) -> None:
         self._auth = auth
+        self._positions = positions
         self._snapshots = snapshots
         self._past = past
         self._votes = votes
@@ -59,31 +66,42 @@ class VoteUpdates:
         if key is None:
             return False
         require(key, "results:read")
-        asked = parse(scope["query_string"], self._votes.end)
-        if asked.positions or asked.minute is not None:
+        asked = parse(scope["query_string"])
+        if asked.min_positions or asked.minute is not None or not self._positions.is_loaded:
             return False
         contest = scope["path_params"]["contest_key"]
-        self._snapshots.find(key.account, contest, partial(_respond, request, key, asked))
+        self._snapshots.find(key.account, contest, partial(self._respond, request, key, asked))
         return True
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         key = self._auth.known(scope) or await self._auth.authenticate(scope)
         require(key, "results:read")
-        asked = parse(scope["query_string"], self._votes.end)
+        asked = parse(scope["query_string"])
+        await self._positions.load()
+        wanted = await self._wanted(asked)
         contest = scope["path_params"]["contest_key"]
         present = await self._visible(key, contest, NO_POSITIONS)
-        if asked.positions:
-            present = await self._visible(key, contest, asked.positions)
+        if wanted:
+            present = await self._visible(key, contest, wanted)
         snapshot = present if asked.minute is None else await self._past.as_of(present, asked.minute)
-        status, sent, body = _response(scope["headers"], asked, snapshot)
+        is_behind = snapshot is present and not covers(snapshot.counts.positions, wanted)
+        # events up to the requested position did not change this contest, so its counts are of an earlier one
+        reached = merge_positions([snapshot.counts.positions, wanted]) if is_behind else None
+        status, sent, body = self._response(scope["headers"], asked, snapshot, reached)
         if asked.minute is not None and is_complete(present, asked.minute):
             sent = [(name, LASTING if name == b"cache-control" else value) for name, value in sent]
-        if snapshot is present and asked.positions and not covers(snapshot.counts.positions, asked.positions):
-            # events up to the requested position did not change this contest, so its counts are of an earlier one
-            reached = encode_positions(merge_positions([snapshot.counts.positions, asked.positions])).encode()
-            sent = [(name, reached if name == b"tally-position" else value) for name, value in sent]
         await send({"type": "http.response.start", "status": status, "headers": sent})
         await send({"type": "http.response.body", "body": body})
+
+    async def _wanted(self, asked: CountsQuery) -> Mapping[int, int]:
+        """Return the furthest of the requested positions. Raises `ValidationFailed`."""
+        try:
+            wanted = merge_positions([await self._positions.decode(token) for token in asked.min_positions])
+        except ValueError as error:
+            raise ValidationFailed([Problem("", f"min_position: {error}", "min_position")]) from error
+        if any(partition >= self._votes.end for partition in wanted):
+            raise ValidationFailed([Problem("", f"min_position: {BROKEN}", "min_position")])
+        return wanted
 
     async def _visible(self, key: ApiKey, contest: str, positions: Mapping[int, int]) -> Snapshot:
         """Return a snapshot that includes `positions`.
@@ -94,18 +112,29 @@ class VoteUpdates:
         _check_visible(key, snapshot)
         return snapshot
 
+    def _respond(
+        self, request: DirectCycle, key: ApiKey, asked: CountsQuery, found: Snapshot | BaseException
+    ) -> None:
+        """Respond with the current counts, or with the error of reading them. Raises nothing."""
+        try:
+            if isinstance(found, BaseException):
+                raise found
+            _check_visible(key, found)
+            request.respond(*self._response(request.scope["headers"], asked, found))
+        except asyncio.CancelledError:
+            request.release()  # the process ends
+        except Exception as error:
+            request.fail(error)
 
-def _respond(request: DirectCycle, key: ApiKey, asked: CountsQuery, found: Snapshot | BaseException) -> None:
-    """Respond with the current counts, or with the error of reading them. Raises nothing."""
-    try:
-        if isinstance(found, BaseException):
-            raise found
-        _check_visible(key, found)
-        request.respond(*_response(request.scope["headers"], asked, found))
-    except asyncio.CancelledError:
-        request.release()  # the process ends
-    except Exception as error:
-        request.fail(error)
+    def _response(
+        self, headers: Headers, asked: CountsQuery, snapshot: Snapshot, reached: Mapping[int, int] | None = None
+    ) -> tuple[int, list[Header], bytes]:
+        """Return status, headers and body of a response with these counts, up to `reached`."""
+        answer = snapshot.answer(ANSWERS[asked.sources, asked.details])
+        position = b"tally-position", self._positions.encode(reached or answer.positions).encode()
+        if not_modified(header(headers, b"if-none-match"), answer.tag):
+            return 304, [*answer.not_modified, position], b""
+        return 200, [*answer.headers, position], answer.body
 
 
 def _check_visible(key: ApiKey, snapshot: Snapshot) -> None:
@@ -114,33 +143,13 @@ def _check_visible(key: ApiKey, snapshot: Snapshot) -> None:
         raise ResultsHidden(snapshot.visibility)
 
 
-def _response(headers: Headers, asked: CountsQuery, snapshot: Snapshot) -> tuple[int, list[Header], bytes]:
-    """Return status, headers and body of a response with these counts."""
-    answer = snapshot.answer(ANSWERS[asked.sources, asked.details])
-    if not_modified(header(headers, b"if-none-match"), answer.tag):
-        return 304, answer.not_modified, b""
-    return 200, answer.headers, answer.body
-
-
 @cached_by_query
-def parse(query: bytes, end: int) -> CountsQuery:
-    """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name.
-
-    A position's partitions must be before `end`.
-    """
+def parse(query: bytes) -> CountsQuery:
+    """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name."""
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
     sources, details = _flag(given, "sources"), _flag(given, "details")
     minute = _minute(given["at"][-1]) if "at" in given else None
-    if "min_position" not in given:
-        return CountsQuery(sources, details, NO_POSITIONS, minute)
-    try:
-        positions = decode_positions(given["min_position"][-1])
-    except ValueError as error:
-        raise ValidationFailed([Problem("", f"min_position: {error}", "min_position")]) from error
-    if any(partition >= end for partition in positions):
-        message = "min_position is not a token of this service"
-        raise ValidationFailed([Problem("", message, "min_position")])
-    return CountsQuery(sources, details, positions, minute)
+    return CountsQuery(sources, details, given.get("min_position", ()), minute)
 
 
 def flags(query: bytes) -> tuple[bool, bool]:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from libs.contracts.position_token import decode_positions
 from libs.deployment.deployment import Deployment
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
@@ -25,6 +24,7 @@ from tests.e2e.growing_deployment import (
     tally_on,
 )
 from tests.support.own_stack import open_own_stack
+from tests.support.positions import decoded
 from tests.support.voting import Api, Contest, new_id
 
 pytestmark = pytest.mark.slow
@@ -80,8 +80,9 @@ async def test_contests_before_and_after_a_growth_vote_close_seal_replay_and_ver
             votes = [await accepted(new, f"v{number}") for number in range(12)]
         assert await deployment.reader.topics() >= {deployment.votes.name, later}
 
-    assert set(decode_positions(before.headers["tally-position"])) < set(range(FIRST))
-    in_later = set().union(*(decode_positions(vote.headers["tally-position"]) for vote in votes))
+    storage = stack.stack["storage_url"]
+    assert set(await decoded(storage, before.headers["tally-position"])) < set(range(FIRST))
+    in_later = set().union(*[await decoded(storage, vote.headers["tally-position"]) for vote in votes])
     assert in_later <= set(range(FIRST, FIRST + LATER))
     assert len(in_later) > 1
     assert (await old.counts(before.headers["tally-position"]))["count"] >= 1

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.position_token import decode_positions
 from libs.local_stack.supervisor import Supervisor
 from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
+from tests.support.positions import decoded
 from tests.support.sources import Source
 from tests.support.voting import Api, Contest, hours_from_now
 
@@ -56,7 +56,9 @@ async def test_a_count_of_now_is_the_very_record_that_the_api_serves(api: Api, s
     assert found["record"] == await contest.counts()
     assert found["record"]["count"] == 2 + 5
     offsets = {int(partition): at["offset"] for partition, at in found["positions"].items()}
-    assert decode_positions(found["position"]) == offsets
+    answer = await api.client.get(f"{contest.path}/vote_updates")
+    token = answer.headers["tally-position"]
+    assert await decoded(stack.stack["storage_url"], token) == offsets
     assert all(at["log_id"] for at in found["positions"].values())
     assert found["last_event"] >= found["record"]["updated"]
 

@@ -12,7 +12,12 @@ from tests.support.commands import tally, tally_json
 from tests.support.http_clients import http_client
 from tests.support.voting import Api
 
-PURPOSES = {"sessions": "sessions", "receipts": "receipts", "uploads": "upload addresses"}
+PURPOSES = {
+    "sessions": "sessions",
+    "receipts": "receipts",
+    "uploads": "upload addresses",
+    "positions": "positions",
+}
 
 
 async def listed(stack: Supervisor) -> list[dict[str, Any]]:
@@ -39,6 +44,7 @@ async def test_a_rotation_ends_nothing_and_prints_no_secret(api: Api, stack: Sup
         assert (await browser.get("/dashboard/session")).status_code == 200
     again = await contest.vote(0, vote_id="v", voter_id="ann")
     assert (again.status_code, again.json()["receipt"]) == (200, receipt)
+    assert (await contest.counts(voted.headers["tally-position"], again.headers["tally-position"]))["count"] == 1
     assert (await tally(stack, "secrets", "rotate", purpose, "--execute")).exit_code == 1
     refused = await tally(stack, "secrets", "retire", purpose, "--execute")
     assert refused.exit_code == (2 if purpose == "receipts" else 1)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from libs.contracts.position_token import decode_positions, encode_positions
 from libs.contracts.topics import topics_of, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
@@ -22,6 +21,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.positions import decoded, position_tokens
 from tests.support.trace_collector import Collector, Span, open_collector
 from tests.support.voting import Api
 
@@ -146,7 +146,7 @@ async def test_what_is_not_sampled_leaves_no_trace_and_its_record_no_header(
 async def headers_of(stack: Supervisor, vote: httpx.Response) -> list[str]:
     """The names of those that the vote's record has in the log."""
     topic = votes_topic(stack.stack["namespace"], 2).name
-    [(partition, end)] = decode_positions(vote.headers["tally-position"]).items()
+    [(partition, end)] = (await decoded(stack.stack["storage_url"], vote.headers["tally-position"])).items()
     async with LogReader(KafkaSettings(kafka_bootstrap_servers=stack.stack["kafka"])) as reader:
         record = await reader.whole_record(topic, partition, end - 1)
     return [name for name, _ in record.headers]
@@ -160,7 +160,7 @@ async def test_a_request_that_fails_is_marked_so(
     await traced.kill("projector", restart=False)
     try:
         path = f"{contest.path}/vote_updates"
-        query = {"min_position": encode_positions({0: 1_000_000})}
+        query = {"min_position": (await position_tokens(traced.stack["storage_url"])).encode({0: 1_000_000})}
         assert (await client.get(path, params=query, headers=header)).status_code == 503
     finally:
         await traced.restart("projector")

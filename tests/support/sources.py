@@ -44,8 +44,7 @@ class Source:
 
     async def counted(self, reported: httpx.Response | None = None) -> list[int]:
         """Return votes of this source by participant, including those of the report `reported`."""
-        position = None if reported is None else reported.headers["tally-position"]
-        record = await self.contest.counts(position)
+        record = await self.contest.counts_with(*filter(None, [reported]))
         return [
             sum(row["count"] for row in record["participants"][key]["vote_sources"] if row["source"] == self.name)
             for key in self.contest.participants

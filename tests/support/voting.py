@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 
-from libs.contracts.position_token import decode_positions, encode_positions, merge_positions
 from tests.support.retried import final_answer
 
 
@@ -19,6 +18,10 @@ def running(**changes: Any) -> dict[str, Any]:
     """Return the body of a running contest, with `contest_config` members changed."""
     config = {"start": hours_from_now(-1), "end": hours_from_now(1), "ip_restriction_per_participant": -1}
     return {"title": "Final", "publish": hours_from_now(-2), "contest_config": config | changes}
+
+
+MOST_POSITIONS = 200
+"""Positions of one request: its line and headers are bounded."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,9 @@ class Contest:
         its: dict[str, Any] = next(each for each in body["sources"] if each["source"] == source)
         return its | {"next_free_vote_at": body["next_free_vote_at"]}
 
-    async def counts(self, position: str | None = None) -> dict[str, Any]:
-        """Return the vote count record at or after the `Tally-Position`."""
-        query = {"sources": "true"} | ({"min_position": position} if position else {})
+    async def counts(self, *positions: str) -> dict[str, Any]:
+        """Return the vote count record at or after each `Tally-Position`."""
+        query: dict[str, Any] = {"sources": "true"} | ({"min_position": positions} if positions else {})
         answer = await self.client.get(f"{self.path}/vote_updates/", params=query)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
@@ -85,8 +88,10 @@ class Contest:
 
     async def counts_with(self, *answers: httpx.Response) -> dict[str, Any]:
         """Return the vote count record that includes all these votes; voters have different partitions."""
-        positions = [decode_positions(answer.headers["tally-position"]) for answer in answers]
-        return await self.counts(encode_positions(merge_positions(positions)))
+        positions = [answer.headers["tally-position"] for answer in answers]
+        for first in range(0, len(positions) - MOST_POSITIONS, MOST_POSITIONS):
+            await self.counts(*positions[first : first + MOST_POSITIONS])
+        return await self.counts(*positions[-MOST_POSITIONS:])
 
     async def change(self, **config: Any) -> httpx.Response:
         """Change members of `contest_config`; sent again while a busy machine has not folded it in time."""

@@ -27,7 +27,8 @@ def _text(counted: HistoricalCount) -> Iterator[Block]:
         f"of which {record['anonymous_voter_count']:,} anonymous, as of {counted.at}. "
         "Voters are counted even if they voted only for rejected participants."
     )
-    yield f"Last event included: {counted.last_event or '-'}. Tally-Position: {counted.position}"
+    offsets = " ".join(f"{partition}:{at.offset}" for partition, at in sorted(counted.positions.items()))
+    yield f"Last event included: {counted.last_event or '-'}. Positions: {offsets}"
 
 
 @command(text=_text)

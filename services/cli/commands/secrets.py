@@ -1,4 +1,5 @@
-"""`tally secrets`: lists, rotates and retires the secrets that sign sessions, receipts and upload addresses."""
+"""`tally secrets`: lists, rotates and retires the secrets that sign sessions, receipts and upload addresses, and
+those that encrypt positions."""
 
 import time
 from collections.abc import Iterator
@@ -20,13 +21,14 @@ class Purpose(StrEnum):
     SESSIONS = "sessions"
     RECEIPTS = "receipts"
     UPLOADS = "uploads"
+    POSITIONS = "positions"
 
 
 PURPOSES: Final = {Purpose.UPLOADS: "upload addresses"}
 """Names in the object store, if different."""
 
 Name = Annotated[Purpose, typer.Argument(help="Purpose of the secrets.")]
-app = command_group("Secrets that sign sessions, receipts and upload addresses.")
+app = command_group("Secrets that sign sessions, receipts and upload addresses, and that encrypt positions.")
 
 
 @dataclass(frozen=True, slots=True)

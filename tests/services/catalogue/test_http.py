@@ -10,6 +10,7 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.local_stack.servers import Servers
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.web.errors import TABLE
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import build_app
@@ -216,3 +217,14 @@ async def test_the_process_says_that_it_lives_and_can_serve(client: httpx.AsyncC
         200,
         {"ready": True, "dependencies": dict.fromkeys(("storage", "deployment", "log", "views", "keys"), "ready")},
     )
+
+
+async def test_entity_tags_show_no_offset_of_the_log(catalogue: Catalogue, front: HttpMiddleware) -> None:
+    """A partition of it holds the records of several accounts."""
+    async with await client_of(catalogue, front, *PERMISSIONS) as client:
+        made = await client.post("/contests", json=CONTEST)
+        changed = await client.patch(f"/contests/{made.json()['key']}", json={"title": "Another"})
+        assert made.headers["etag"] != changed.headers["etag"]
+        for answer in (made, changed):
+            time_us = microseconds(parse_timestamp(answer.json()["updated"]))
+            assert answer.headers["etag"].strip('"').partition(".")[0] == str(time_us)

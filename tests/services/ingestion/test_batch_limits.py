@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.position_token import PositionTokens
 from libs.tally.errors import Overloaded
 from libs.web.client_address import Proxies
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES
 from services.ingestion.vote_endpoints import Voting
 from tests.support.metrics import refusals
+from tests.support.positions import HeldSecrets
 
 
 class Key:
@@ -25,7 +27,8 @@ class Keys:
 def a_worker(max_in_flight: int = 1, max_batch_bytes: int = MAX_BATCH_BYTES) -> Voting:
     auth: Any = Keys()
     votes: Any = object()
-    return Voting(auth, votes, max_in_flight, max_batch_bytes, Proxies())
+    positions = PositionTokens(HeldSecrets(b"s" * 32))
+    return Voting(auth, votes, positions, max_in_flight, max_batch_bytes, Proxies())
 
 
 class Upload:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from libs.contracts.position_token import PositionTokens
 from libs.tally.errors import LedgerCatchingUp, NotFound
 from libs.views.catalogue_views import CatalogueViews
 from libs.voting.cast_vote_cache import CastCache
@@ -12,6 +13,7 @@ from services.ingestion.voter_reads import VoterReads
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted, Log, log, partition, service_of, valkey
 from tests.support.builders import a_contest, a_vote
+from tests.support.positions import HeldSecrets
 
 __all__ = ["log", "partition", "valkey"]
 
@@ -21,8 +23,9 @@ def reads(partition: Partition, valkey: Counted, namespace: str, log: Log) -> Vo
     async def read(partition: int, offset: int) -> None:
         return None
 
+    tokens = PositionTokens(HeldSecrets(b"s" * 32))
     service = service_of(partition, valkey, namespace, log, a_contest(), read)
-    return VoterReads(partition.views, service, CatalogueViews(valkey, namespace), CastCache(read))
+    return VoterReads(partition.views, service, CatalogueViews(valkey, namespace), CastCache(read), tokens)
 
 
 async def test_a_vote_that_may_never_be_recorded_is_not_said_to_be(

@@ -33,7 +33,7 @@ from libs.contracts.catalogue_events import (
     RecordDeleted,
 )
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.position_token import encode_positions
+from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, source_log_key, votes_topic
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
@@ -55,6 +55,7 @@ from services.query.settings import Settings
 from tests.support.builders import a_cast, a_report
 from tests.support.freshness import make_fresh
 from tests.support.permissive_guard import Unguarded
+from tests.support.positions import position_tokens
 
 PARTITIONS = 4
 START_MS = 1_790_000_000_000
@@ -193,6 +194,7 @@ class QueryEnvironment:
         self.app = app
         self.client = client
         self.settings = settings
+        self.tokens: PositionTokens
         self.views = VoteViews(valkey, namespace, settings.partitions)
         self.production = Catalogue(valkey, namespace)
         self.test = Catalogue(valkey, legacy_test_namespace(namespace))
@@ -214,7 +216,7 @@ class QueryEnvironment:
     def position_after(self, event: VoteCast) -> str:
         """The token that its writer would receive."""
         partition = self._topic.partition_of(event.voter)
-        return encode_positions({partition: self._next[partition] + 1})
+        return self.tokens.encode({partition: self._next[partition] + 1})
 
     async def report(self, source: str, *counts: tuple[str, int, int, int], **changes: Any) -> str:
         """Fold what an external source reports, by its own ids."""
@@ -239,7 +241,7 @@ class QueryEnvironment:
         item = FoldInput(event, offset, self.clock_ms + offset)
         await self.views.apply(partition, Position("log", offset), [item], offset + 1)
         self._next[partition] = offset + 1
-        return encode_positions({partition: offset + 1})
+        return self.tokens.encode({partition: offset + 1})
 
     async def swap_in_other_votes(self) -> None:
         """Swap in a generation of one voter's partition, in which three votes count 5 each, a minute apart."""
@@ -258,7 +260,7 @@ class QueryEnvironment:
 
     def head(self) -> str:
         """The position up to which everything was folded."""
-        return encode_positions({partition: offset for partition, offset in self._next.items() if offset})
+        return self.tokens.encode({partition: offset for partition, offset in self._next.items() if offset})
 
     async def get(self, path: str, key: str, **headers: str) -> httpx.Response:
         return await self.client.get(path, headers={"authorization": f"Bearer {key}"} | headers)
@@ -291,6 +293,7 @@ async def open_environment(
             transport = httpx.ASGITransport(HttpMiddleware(app, http_module.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
                 env = QueryEnvironment(valkey, namespace, given, app, client)
+                env.tokens = await position_tokens(storage)
                 for catalogue in env.production, env.test:
                     await catalogue.begin()
                 yield env

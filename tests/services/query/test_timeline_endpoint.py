@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.position_token import decode_positions
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.projection.votes_projection import VotesProjection
@@ -208,7 +207,7 @@ async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(env:
 
     async def asks(begin: int, until: int) -> tuple[list[int], int]:
         before = timeline.fetched
-        present = await snapshots.get("acme", "song", decode_positions(env.head()))
+        present = await snapshots.get("acme", "song", await env.tokens.decode(env.head()))
         series = await timelines.series(present, START + begin, START + until, 1)
         page = TimelinePage(present, series, TimeSpan(60, range(START + begin, START + until)), None)
         record = orjson.loads(page.answer(present, series).body)
@@ -267,7 +266,7 @@ async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(e
         VotesLog("any", PARTITIONS),
         interval_s=0.01,
     )
-    present = await snapshots.get("acme", "song", decode_positions(env.head()))
+    present = await snapshots.get("acme", "song", await env.tokens.decode(env.head()))
     series = await TimelineCache(
         Timeline(env.views._valkey, env.settings.namespace, PARTITIONS), PastReads(0)
     ).series(present, START, START + 1_000, 1)

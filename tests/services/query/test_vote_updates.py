@@ -1,15 +1,17 @@
 """The vote count record: its shape, visibility and freshness."""
 
 import asyncio
+from base64 import b64decode
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from libs.contracts.position_token import decode_positions, encode_positions
 from libs.tally.events import LogCreated
 from tests.services.query.query_environment import QueryEnvironment, contest, open_environment
 from tests.support.builders import a_removal
 from tests.support.eventually import eventually
+from tests.support.positions import position_tokens
 
 COUNTED = {"count", "anonymous_voter_count", "unique_voter_count"}
 
@@ -156,8 +158,42 @@ async def test_a_reader_who_names_a_position_sees_its_vote_at_once(env: QueryEnv
         position = await env.vote("a", voter=f"v{number % 7}")
         response = await env.get(f"/contests/song/vote_updates?min_position={position}", key)
         assert response.json()["count"] == number
-        (partition, offset) = next(iter(decode_positions(position).items()))
-        assert decode_positions(response.headers["tally-position"])[partition] >= offset
+        (partition, offset) = next(iter((await env.tokens.decode(position)).items()))
+        assert (await env.tokens.decode(response.headers["tally-position"]))[partition] >= offset
+
+
+async def test_a_reader_of_several_positions_sees_all_their_votes(env: QueryEnvironment) -> None:
+    key = await song(env)
+    positions = [await env.vote("a", voter=f"v{number}") for number in range(7)]
+    query = "&".join(f"min_position={position}" for position in positions)
+    assert (await env.get(f"/contests/song/vote_updates?{query}", key)).json()["count"] == 7
+    late = env.cast("a", voter="late")
+    waiting = asyncio.ensure_future(
+        env.get(f"/contests/song/vote_updates?min_position={env.position_after(late)}&{query}", key)
+    )
+    await env.fold(late)
+    assert (await waiting).json()["count"] == 8
+
+
+async def test_a_token_of_another_deployment_is_none(env: QueryEnvironment, tmp_path: Path) -> None:
+    others = await position_tokens(str(tmp_path))
+    key = await song(env)
+    for number in range(2):
+        await env.vote("a", voter=f"v{number}")
+        refused = await env.get(f"/contests/song/vote_updates?min_position={others.encode({0: 1})}", key)
+        assert (refused.status_code, refused.json()["errors"][0]["parameter"]) == (422, "min_position")
+
+
+async def test_no_response_shows_the_offsets_of_a_partition(env: QueryEnvironment) -> None:
+    """They count the votes of all accounts."""
+    key = await song(env)
+    await env.vote("a")
+    for path in ("vote_updates", "vote_updates?details=true&sources=true", "timeline"):
+        answer = await env.get(f"/contests/song/{path}", key)
+        token = answer.headers["tally-position"]
+        assert await env.tokens.decode(token)
+        raw = b64decode(token + "=" * (-len(token) % 4), altchars=b"-_")
+        assert len(raw) == 17 + 12 * len(await env.tokens.decode(token))
 
 
 async def test_a_reader_waits_for_a_position_that_is_not_in_yet(env: QueryEnvironment) -> None:
@@ -175,8 +211,8 @@ async def test_a_reader_waits_for_a_position_that_is_not_in_yet(env: QueryEnviro
 async def test_a_position_that_does_not_come_is_503_and_may_be_asked_for_again(
     valkey_address: str, namespace: str
 ) -> None:
-    path = f"/contests/song/vote_updates?min_position={encode_positions({0: 1_000})}"
     async with open_environment(valkey_address, namespace, count_wait_ms=100) as env:
+        path = f"/contests/song/vote_updates?min_position={env.tokens.encode({0: 1_000})}"
         response = await env.get(path, await song(env))
     assert (response.status_code, response.json()["code"]) == (503, "views_unavailable")
     assert int(response.headers["retry-after"]) >= 1
@@ -184,7 +220,7 @@ async def test_a_position_that_does_not_come_is_503_and_may_be_asked_for_again(
 
 async def test_what_is_not_there_is_not_waited_for(env: QueryEnvironment) -> None:
     key = await song(env)
-    response = await env.get(f"/contests/none/vote_updates?min_position={encode_positions({0: 1_000})}", key)
+    response = await env.get(f"/contests/none/vote_updates?min_position={env.tokens.encode({0: 1_000})}", key)
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
@@ -193,14 +229,13 @@ async def test_a_position_covers_events_that_changed_nothing(env: QueryEnvironme
     await env.counts(key)
     position = await env.fold(LogCreated("log"), partition=2)
     response = await env.get(f"/contests/song/vote_updates?min_position={position}", key)
-    assert decode_positions(response.headers["tally-position"])[2] == 1
+    assert (await env.tokens.decode(response.headers["tally-position"]))[2] == 1
 
 
 @pytest.mark.parametrize(
     "query",
     [
         "min_position=garbage",
-        f"min_position={encode_positions({99: 1})}",
         "min_position=",
         "sources=perhaps",
         "at=",

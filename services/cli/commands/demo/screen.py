@@ -18,8 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from libs.contracts.dataclass_json import HIDDEN
-from libs.contracts.position_token import encode_positions
+from libs.contracts.position_token import PositionTokens
 from libs.deployment.deployment import Deployment
+from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import TallyError
 from libs.views.reply_types import PartitionState
 from services.cli.commands.demo.sample_contest import TITLE, CheckResult, Sample
@@ -53,6 +54,7 @@ class LiveMetrics:
         self._topic = deployment.votes
         self._reader = deployment.reader
         self._views = deployment.vote_views
+        self._deployment = deployment
         self._etag = ""
         self._measured = Measured()
 
@@ -95,8 +97,10 @@ class LiveMetrics:
     async def read_final_counts(self) -> None:
         """Read the counts at the measured positions: `min_position` prevents an older, cached response."""
         positions = {each: state.position.offset for each, state in self._measured.states.items()}
+        tokens = PositionTokens(SecretRing(self._deployment.store, "positions"))
+        await tokens.load()
         answer = await self._client.get(
-            self._path, params={"sources": "true", "min_position": encode_positions(positions)}
+            self._path, params={"sources": "true", "min_position": tokens.encode(positions)}
         )
         answer.raise_for_status()
         self.counts = answer.json()

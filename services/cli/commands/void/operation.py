@@ -138,7 +138,7 @@ AGAIN: Final = "Run again with --execute to record it."
 class VoidResult:
     """Operation `void`: the number of its votes and their voters, and the counts before and after it.
 
-    They are those of the log at `position`, read at `at`.
+    They are those of the log at `positions`, an offset per partition, read at `at`.
     """
 
     void: str
@@ -152,7 +152,7 @@ class VoidResult:
     contest: Totals
     participants: Sequence[ParticipantEffect]
     at: str | None
-    position: str
+    positions: dict[int, int]
 
 
 def void_text(result: VoidResult) -> Iterator[Block]:
@@ -172,7 +172,8 @@ def void_text(result: VoidResult) -> Iterator[Block]:
     total, about = result.contest, f"{plural(result.votes, 'vote')} of {plural(result.voters, 'voter')}"
     contest = named(result.contest_key, result.title)
     yield f"Contest {contest}: {_arrow(total.count)} votes, {_arrow(total.unique_voter_count)} voters."
-    yield f"By the log as of {result.at}; later votes are not affected. Position: {result.position}"
+    offsets = " ".join(f"{partition}:{offset}" for partition, offset in sorted(result.positions.items()))
+    yield f"By the log as of {result.at}; later votes are not affected. Positions: {offsets}"
     if not result.votes:
         yield f"No votes can be {result.verb}."
     elif not result.executed:
@@ -274,7 +275,7 @@ class Operation:
             contest=found.total,
             participants=found.rows,
             at=timestamp(ballots.at),
-            position=ballots.positions,
+            positions=ballots.positions,
         )
 
     async def _execute(self, deployment: Deployment) -> dict[str, Any]:
