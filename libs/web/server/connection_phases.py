@@ -71,7 +71,7 @@ _ROWS: Final = {
     # phase     BEGIN    HEADERS  COMPLETE FINAL    ANSWERED NEXT     FAULT    BEHIND   AMID     LATE     CLOSE
     P.IDLE:    (HEADERS, _,       _,       _,       _,       _,       REFUSE,  _,       _,       ABORT,   CLOSE),
     P.HEADERS: (_,       BODY,    _,       _,       _,       HEADERS, REFUSE,  STOP,    _,       _,       CLOSE),
-    P.BODY:    (_,       _,       ANSWER,  LAST,    REST,    BODY,    REFUSE,  ABORT,   ABORT,   _,       FINISH),
+    P.BODY:    (_,       _,       ANSWER,  LAST,    REST,    BODY,    REFUSE,  STOP,    ABORT,   _,       FINISH),
     P.ANSWER:  (HEADERS, _,       _,       _,       IDLE,    _,       _,       STOP,    _,       _,       CLOSE),
     P.REST:    (_,       _,       IDLE,    FINISH,  _,       _,       FINISH,  _,       _,       ABORT,   FINISH),
     P.LAST:    (_,       _,       _,       _,       _,       _,       _,       _,       _,       _,       FINISH),

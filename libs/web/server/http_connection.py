@@ -102,6 +102,8 @@ class HttpConnection(HttpToolsProtocol):
         """Input behind a request without a response."""
         self._hosts = 0
         self._codings: list[bytes] = []
+        self._previous: Any = None
+        """The request before the one that is being read."""
         self._has_answered = False
         """Whether a response was completed while the last piece was parsed."""
         self.transport: ClientTransport
@@ -145,7 +147,7 @@ class HttpConnection(HttpToolsProtocol):
             self._parse(piece)
             if self._since_body >= most:
                 self._refuse(HeadersTooLarge("The headers are too large."))
-            if self._has_answered and at < len(data):
+            if self._has_answered and at < len(data) and self.phase in READING:
                 # the other connections' turn
                 self._hold(data[at:])
                 self.loop.call_soon(self._read_held)
@@ -206,7 +208,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.phase is not Phase.HEADERS:
             return  # trailers are ignored
-        name = name.lower()
+        name, value = name.lower(), value.rstrip(b" \t")
         if name == b"host":
             self._hosts += 1
         elif name == b"transfer-encoding":
@@ -223,6 +225,7 @@ class HttpConnection(HttpToolsProtocol):
         if (fault := self._fault()) is not None:
             self._refuse(BadRequest(fault))
             return
+        self._previous = self.cycle
         direct = None if self._direct is None else self._direct.find(self)
         if direct is None:
             super().on_headers_complete()
@@ -243,6 +246,8 @@ class HttpConnection(HttpToolsProtocol):
             return "Send Transfer-Encoding: chunked, with HTTP/1.1, or none."
         if self.parser.should_upgrade() and self.parser.get_method() == b"CONNECT":
             return "This is no proxy."
+        if not self.url.startswith(b"/") or b"#" in self.url:
+            return "Send a path that begins with a slash, without a fragment."
         return None
 
     def on_body(self, body: bytes) -> None:
@@ -260,6 +265,7 @@ class HttpConnection(HttpToolsProtocol):
             return
         self._since_body = 0
         cycle, is_answered = self.cycle, self.phase is Phase.REST
+        cycle.keep_alive &= self.parser.should_keep_alive()  # also by its trailers
         self._step(Event.COMPLETE if cycle.keep_alive else Event.FINAL)
         if is_answered:
             return
@@ -287,11 +293,12 @@ class HttpConnection(HttpToolsProtocol):
             super().on_response_complete()
         if self.transport.is_closing():
             return
-        if not self.cycle.response_complete:
-            if self.phase is Phase.BODY and not self.pipeline:
-                self._step(Event.NEXT)
-            return
-        self._step(Event.NEXT if self.phase is Phase.HEADERS else Event.ANSWERED)
+        if self.phase is Phase.HEADERS and self.cycle.response_complete:
+            self._step(Event.NEXT)
+        elif self.cycle.response_complete:
+            self._step(Event.ANSWERED)
+        elif self.phase is Phase.BODY and not self.pipeline:
+            self._step(Event.NEXT)
         self._read_held()
 
     # called by `ConnectionLimits` and `ClientTransport`
@@ -362,6 +369,9 @@ class HttpConnection(HttpToolsProtocol):
         step = TABLE[self.phase][event]
         if step.phase is None:
             return
+        if step.action is Action.STOP and self.phase is Phase.BODY:
+            self.pipeline.popleft()
+            self.cycle = self._previous
         if (refused := REFUSED.get(type(error))) is not None:
             refused.inc()
         if step.action is Action.REFUSE:

@@ -64,7 +64,7 @@ class Driver:
     def __init__(self, app: Any, direct: DirectRoutes | None = None, **settings: Any) -> None:
         self.clock = Clock()
         self.limits = ConnectionLimits(HostSettings(**settings), Proxies(), self.clock)
-        self.config = HttpConfig(app, self.limits, direct)
+        self.config = HttpConfig(app, self.limits, direct, interface="asgi3")
         self.config.load()
         self.state = ServerState()
 
@@ -83,7 +83,7 @@ class Driver:
             connection.data_received(segment)
         return True
 
-    async def until(self, condition: Any, turns: int = 200) -> bool:
+    async def until(self, condition: Any, turns: int = 50_000) -> bool:
         """Run turns of the event loop until `condition` holds."""
         for _ in range(turns):
             if condition():

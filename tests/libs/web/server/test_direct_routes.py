@@ -81,7 +81,6 @@ async def test_a_plain_request_is_answered_directly_and_another_follows_on_the_c
     "sent",
     [
         request("/echo/%61"),
-        request("/echo/a?b#c"),
         request(body=b"b" * 101),
         request("/echo/a", BODY, "Connection: close"),
         request("/echo/a", BODY, "Connection: keep-alive", http="1.0"),
