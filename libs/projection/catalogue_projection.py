@@ -101,14 +101,8 @@ class CatalogueProjection:
         events = catalogue_codec.decode_many([record.value for record in records])
         known, newer = until_newer(self.topic, partition, list(zip(records, events, strict=True)))
         log_undecodable(self.topic, partition, known)
-        for entries in _sliced(known):
-            versions = {
-                name: record.offset
-                for record, event in entries
-                if not isinstance(event, Undecodable)
-                for name in contests_of(event)
-            }
-            if versions:
+        for entries in sliced(known):
+            if versions := versions_of(entries):
                 await self._raise_config(versions)
             end = entries[-1][0].offset + 1
             await self._views.apply(partition, start, entries, end)
@@ -117,7 +111,18 @@ class CatalogueProjection:
             raise newer
 
 
-def _sliced(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+def versions_of(entries: Iterable[Entry]) -> dict[str, int]:
+    """Return the configuration versions of the contests that change."""
+    return {
+        name: record.offset
+        for record, event in entries
+        if not isinstance(event, Undecodable)
+        for name in contests_of(event)
+    }
+
+
+def sliced(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """Divide records into those of one call each."""
     cut: list[Entry] = []
     size = 0
     for entry in entries:

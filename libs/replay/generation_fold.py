@@ -3,9 +3,9 @@
 import asyncio
 import time
 from asyncio import TaskGroup
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeVar
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.reader import Extent, LogReader
@@ -20,8 +20,15 @@ PATIENCE_S: Final = 60.0
 """Seconds without a server or progress of a partition, after which a replay fails; it can be resumed."""
 RETRY_S: Final = 0.5
 
+CHECK_S: Final = 0.5
+"""Interval at which partitions without new records are checked."""
+AGAIN_S: Final = 0.05
+
+T = TypeVar("T")
 OnProgress = Callable[[int, int], None]
 """Receives a partition and its new offset."""
+IsDone = Callable[[int, Position], Awaitable[bool]]
+"""Returns whether a partition, whose generation is at the position, need not be folded any further."""
 
 
 class Replay:
@@ -47,18 +54,53 @@ class Replay:
         self._number = number
         self._parallel = parallel
 
-    async def follow(self, partitions: Collection[int], on_progress: OnProgress) -> None:
-        """Fold until the generation follows the live one: then the projector folds both together.
+    async def follow(
+        self, partitions: Collection[int], on_progress: OnProgress, is_done: IsDone | None = None
+    ) -> None:
+        """Fold until each partition `is_done`, in any order.
 
-        Raises `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`.
+        By default until the generation follows the live one: then the projector folds both together. Raises as
+        `is_done`, and `GenerationGone`, `LogChanged`, `LogUnavailable` and `ViewsUnavailable`.
         """
-        left, before = list(partitions), dict[int, Position]()
-        while left:
-            positions = await self.fold(dict.fromkeys(left), on_progress)
-            states = [await self._generations.touch(one, self._number, positions[one]) for one in left]
-            left = [one for one, state in zip(left, states, strict=True) if state is State.BUILDING]
-            await self._check_live([one for one in left if positions[one] == before.get(one)])
-            before = positions
+        left = set(partitions)
+        await self.fold(dict.fromkeys(left), on_progress)
+        await self._patiently(left, lambda: self._keep_up(left, on_progress, is_done or self._follows))
+
+    async def _follows(self, partition: int, position: Position) -> bool:
+        return await self._generations.touch(partition, self._number, position) is not State.BUILDING
+
+    async def _keep_up(self, left: set[int], on_progress: OnProgress, is_done: IsDone) -> None:
+        """Fold records as they come, and remove from `left` what is done.
+
+        One consumer goes on reading: while another one starts, a busy live view gets ahead again.
+        """
+        positions = await self._starts(await self._origins(left))
+        starts = {partition: position.offset for partition, position in positions.items()}
+        checked, check_at = dict[int, Position](), 0.0
+        async with aclosing(self._reader.follow(self._topic.name, starts)) as batches:
+            batch = asyncio.ensure_future(anext(batches))
+            try:
+                while True:
+                    candidates = set[int]()
+                    if batch.done():
+                        partition, records = batch.result()
+                        if partition in left:
+                            await self._take(partition, positions, records, on_progress)
+                            candidates.add(partition)
+                        batch = asyncio.ensure_future(anext(batches))
+                    if time.monotonic() >= check_at:
+                        candidates |= left
+                        await self._check_live([one for one in left if positions[one] == checked.get(one)])
+                        checked, check_at = dict(positions), time.monotonic() + CHECK_S
+                    for partition in candidates:
+                        if await is_done(partition, positions[partition]):
+                            left.discard(partition)
+                    if not left:
+                        return
+                    await asyncio.wait({batch}, timeout=AGAIN_S)
+            finally:
+                batch.cancel()
+                await asyncio.wait({batch})
 
     async def _check_live(self, partitions: Collection[int]) -> None:
         """Raise `LogChanged` unless the live generation's position exists in this log."""
@@ -68,19 +110,23 @@ class Replay:
 
     async def fold(self, stops: Mapping[int, int | None], on_progress: OnProgress) -> dict[int, Position]:
         """Fold each partition up to its offset in `stops`, or the log's current end. Raises as `follow`."""
+        return await self._patiently(stops, lambda: self._fold_ranges(stops, on_progress))
+
+    async def _patiently(self, partitions: Collection[int], step: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a step that a server's absence ended, as long as the partitions advance every `PATIENCE_S`."""
         moved_at, furthest = time.monotonic(), -1
         while True:
             try:
-                return await self._fold_ranges(stops, on_progress)
+                return await step()
             except (LogUnavailable, ViewsUnavailable):
-                stored = await self._stored(stops)
+                stored = await self._stored(partitions)
                 if stored > furthest:
                     moved_at, furthest = time.monotonic(), stored
                 elif time.monotonic() - moved_at > PATIENCE_S:
                     raise
                 await asyncio.sleep(RETRY_S)
 
-    async def _stored(self, partitions: Collection[int]) -> int:
+    async def _stored(self, partitions: Iterable[int]) -> int:
         """Return the sum of the stored offsets; -1 while the views are unavailable."""
         try:
             positions = await asyncio.gather(*(self._projection.position(partition) for partition in partitions))
@@ -90,20 +136,15 @@ class Replay:
 
     async def _fold_ranges(self, stops: Mapping[int, int | None], on_progress: OnProgress) -> dict[int, Position]:
         origins = await self._origins(stops)
-        positions, ranges = dict[int, Position](), dict[int, Extent]()
+        positions, ranges = await self._starts(origins), dict[int, Extent]()
         for partition, origin in origins.items():
-            stored = await self._projection.position(partition)
-            positions[partition] = start_of(self._topic, partition, origin, stored)
             stop = stops[partition]
             ranges[partition] = Extent(positions[partition].offset, origin.extent.end if stop is None else stop)
 
         async def take(partition: int, records: Sequence[LogRecord], before: asyncio.Task[None] | None) -> None:
             if before is not None:
                 await before
-            for at in range(0, len(records), FOLD_RECORDS):
-                piece = records[at : at + FOLD_RECORDS]
-                positions[partition] = await self._fold(partition, positions[partition], piece)
-                on_progress(partition, positions[partition].offset)
+            await self._take(partition, positions, records, on_progress)
             slots.release()
 
         slots, latest = asyncio.Semaphore(self._parallel), dict[int, asyncio.Task[None]]()
@@ -115,6 +156,21 @@ class Replay:
         except ExceptionGroup as several:
             raise several.exceptions[0] from None
         return positions
+
+    async def _take(
+        self, partition: int, positions: dict[int, Position], records: Sequence[LogRecord], on_progress: OnProgress
+    ) -> None:
+        for at in range(0, len(records), FOLD_RECORDS):
+            piece = records[at : at + FOLD_RECORDS]
+            positions[partition] = await self._fold(partition, positions[partition], piece)
+            on_progress(partition, positions[partition].offset)
+
+    async def _starts(self, origins: Mapping[int, LogIdentity]) -> dict[int, Position]:
+        """Return the positions that the generation has stored."""
+        return {
+            partition: start_of(self._topic, partition, origin, await self._projection.position(partition))
+            for partition, origin in origins.items()
+        }
 
     async def _origins(self, partitions: Collection[int]) -> dict[int, LogIdentity]:
         """Read ids first: an end read afterwards cannot be older than the log that the id was read from."""

@@ -1,12 +1,16 @@
 """Runs or resumes a replay: folds, verifies and swaps."""
 
+import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from libs.audit.log_fold import without_gc
+from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
+from libs.kafka.reader import Extent
 from libs.replay.generation_fold import Replay
 from libs.replay.progress_bars import Bars
-from libs.replay.swap import CatchUp, swap
+from libs.replay.swap import SWAP_S, NotReached, swap, try_swap
 from libs.replay.targets import Rebuildable, Target, next_number, unfinished
 from libs.replay.verification import VerificationResult, verify_generation
 from libs.views.function_loading import load_functions
@@ -52,9 +56,7 @@ class Job:
             verification = await verify_generation(self._deployment, self._target, number, left)
         swapped = verification.allows_swap(accept=accept)
         if swapped:
-            catch_up = await self._catch_up(number)
-            for partition in left:
-                await swap(self._generations, partition, number, accept=accept, catch_up=catch_up)
+            await self._swap(number, left, accept)
             await self._generations.sweep()
         done = bars.events, bars.seconds, bars.events_per_s
         return Rebuilt(self._target.projection, number, resumed, *done, verification, swapped)
@@ -72,20 +74,32 @@ class Job:
         left = [partition for partition in self._partitions if found[partition].live.number != number]
         return number, known is not None, left
 
-    async def _catch_up(self, number: int) -> CatchUp | None:
-        """Return the fold up to the log's end; None if projectors fold the generation together with the live one.
+    async def _swap(self, number: int, partitions: Collection[int], accept: bool) -> None:
+        """Swap each partition.
 
-        Projectors of another layout fold theirs alone.
+        Projectors fold the generation together with the live one, unless that has another layout, which projectors
+        of another version fold alone: then it is folded here until it has caught up.
         """
         found = await self._generations.read_all()
-        if all(found[partition].live.schema == found[partition].schema for partition in self._partitions):
-            return None
-        replay = self._replay(number)
+        relaid = [one for one in partitions if found[one].live.schema != found[one].schema]
+        for partition in set(partitions) - set(relaid):
+            await swap(self._generations, partition, number, accept=accept)
 
-        async def catch_up(partition: int) -> None:
-            await replay.fold({partition: None}, lambda _, __: None)
+        if not relaid:
+            return
 
-        return catch_up
+        async def overtakes(partition: int, position: Position) -> bool:
+            live = (await self._generations.read(partition)).live
+            passed = Extent(0 if live.position is None else live.position.offset, position.offset)
+            if live.number != number and passed.beginning < passed.end:
+                await self._target.row.before_overtaking(self._deployment, partition, passed)
+            return await try_swap(self._generations, partition, number, accept=accept, at=position.offset)
+
+        try:
+            async with asyncio.timeout(SWAP_S):
+                await self._replay(number).follow(relaid, lambda *_: None, overtakes)
+        except TimeoutError:
+            raise NotReached.of(self._generations.topic.name) from None
 
     def _replay(self, number: int) -> Replay:
         projection = self._target.row.into(self._deployment, number)

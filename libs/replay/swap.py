@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Self
 
 from libs.replay.targets import former, latest_swapped_in
 from libs.tally.errors import ViewsUnavailable
@@ -14,44 +13,47 @@ SWAP_S: Final = 60.0
 """Time for the live generation to reach the new one's position."""
 AGAIN_S: Final = 0.02
 
-CatchUp = Callable[[int], Awaitable[None]]
 
-
-async def swap(
-    generations: Generations,
-    partition: int,
-    number: int,
-    *,
-    accept: bool = False,
-    catch_up: CatchUp | None = None,
-) -> None:
+async def swap(generations: Generations, partition: int, number: int, *, accept: bool = False) -> None:
     """Swap as soon as both generations are at the same position; `accept`: even if their fences differ.
-
-    `catch_up` folds the partition's generation up to the log's end, if no projector does.
 
     Raises `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` after `SWAP_S`.
     """
     deadline = time.monotonic() + SWAP_S
-    while True:
-        if catch_up is not None:
-            await catch_up(partition)
-        found = await generations.swap(partition, number, accept=accept)
-        if found.done:
-            return
-        if found.reason == FENCES_DIFFER:
-            raise FencesDiffer.of(number, f"{generations.topic.name}/{partition}")
-        if found.reason != "moving":
-            raise GenerationGone(
-                f"Generation {number} of {generations.base(partition)} cannot be swapped in: it is {found.reason}."
-            )
+    while not await try_swap(generations, partition, number, accept=accept):
         if time.monotonic() > deadline:
-            raise ViewsUnavailable(
-                f"The live view of {generations.topic.name}/{partition} does not reach the new one's position. "
-                "Is a projector running? Run the same command again to resume",
-                retry_after_s=1,
-            )
-        if catch_up is None:
-            await asyncio.sleep(AGAIN_S)
+            raise NotReached.of(f"{generations.topic.name}/{partition}")
+        await asyncio.sleep(AGAIN_S)
+
+
+async def try_swap(
+    generations: Generations, partition: int, number: int, *, accept: bool, at: int | None = None
+) -> bool:
+    """Swap if both generations are at the same position, and at the offset `at`; False if another call may do.
+
+    A generation that replaces one of another layout may be ahead of it. Raises `FencesDiffer` and
+    `GenerationGone`.
+    """
+    found = await generations.swap(partition, number, accept=accept, at=at)
+    if found.reason == FENCES_DIFFER:
+        raise FencesDiffer.of(number, f"{generations.topic.name}/{partition}")
+    if not found.done and found.reason != "moving":
+        raise GenerationGone(
+            f"Generation {number} of {generations.base(partition)} cannot be swapped in: it is {found.reason}."
+        )
+    return found.done
+
+
+class NotReached(ViewsUnavailable):
+    """The generations did not come to the same position in time."""
+
+    @classmethod
+    def of(cls, place: str) -> Self:
+        return cls(
+            f"The live view of {place} does not reach the new one's position. Is a projector running? Run the "
+            "same command again to resume",
+            retry_after_s=1,
+        )
 
 
 async def roll_back(generations: Generations, *, execute: bool, accept: bool) -> tuple[int | None, int]:

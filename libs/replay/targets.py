@@ -1,14 +1,17 @@
 """Projections that can be rebuilt, in all partitions or some, and the numbers of their generations."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.topics import Log, Topic
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
-from libs.projection.catalogue_projection import CatalogueProjection, no_votes
+from libs.kafka.reader import Extent
+from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes, sliced, versions_of
 from libs.projection.projection_interface import Projection
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
@@ -28,11 +31,17 @@ class Rebuildable(StrEnum):
     TEST = "test"
 
 
+async def nothing(deployment: Deployment, partition: int, passed: Extent) -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectionRow:
     """One projection: the prefix of its views, its topic, and a factory for folding into a generation.
 
     `not_compared` are keys outside of the fold: due items return with it, outcomes of commands expire lazily.
+    `before_overtaking` does what a projector does before a fold, for records of a partition that only the new
+    generation has folded when it is swapped in.
     """
 
     prefix: Prefix
@@ -40,6 +49,7 @@ class ProjectionRow:
     into: Callable[[Deployment, int], Projection]
     environment: Environment = Environment.PRODUCTION
     not_compared: tuple[str, ...] = ()
+    before_overtaking: Callable[[Deployment, int, Extent], Awaitable[None]] = nothing
 
     def generations(self, deployment: Deployment) -> Generations:
         namespace = self.environment.namespace(deployment.namespace)
@@ -59,8 +69,24 @@ def _purchases(deployment: Deployment, number: int) -> Projection:
     return PurchasesProjection(topic, PurchaseViews(deployment.valkey, deployment.namespace, topic, number))
 
 
+async def _raise_config(deployment: Deployment, partition: int, passed: Extent) -> None:
+    """Put the configurations of records into force: no projector will fold these records after the swap."""
+    await deployment.find_topics()
+
+    async def partitions() -> Iterable[int]:
+        return deployment.votes.numbers
+
+    raise_config, reader = ConfigVersions(deployment.vote_views, partitions), deployment.reader
+    async with aclosing(reader.records(deployment.catalogue.topic.name, {partition: passed})) as batches:
+        async for _, records in batches:
+            events = catalogue_codec.decode_many([record.value for record in records])
+            for entries in sliced(list(zip(records, events, strict=True))):
+                if versions := versions_of(entries):
+                    await raise_config(versions)
+
+
 def _catalogue(environment: Environment) -> ProjectionRow:
-    """Build the row; a replay sends no configurations to the votes' fold: these or later ones are in force."""
+    """Build the row; the fold raises no configurations: those up to the live view's position are in force."""
 
     def topic(deployment: Deployment) -> Topic:
         return deployment.catalogue_of(environment).topic
@@ -70,7 +96,8 @@ def _catalogue(environment: Environment) -> ProjectionRow:
         return CatalogueProjection(topic(deployment), views, no_votes)
 
     not_compared = "due", "outcomes", "outcome_times"
-    return ProjectionRow("catalogue", topic, into, environment, not_compared)
+    before_overtaking = _raise_config if environment is Environment.PRODUCTION else nothing
+    return ProjectionRow("catalogue", topic, into, environment, not_compared, before_overtaking)
 
 
 PROJECTIONS: Final[dict[Rebuildable, ProjectionRow]] = {

@@ -125,12 +125,12 @@ class Generations:
         """Open a generation, repeatable; False if the number was assigned before."""
         return bool(await self._call("open", partition, number))
 
-    async def swap(self, partition: int, number: int, *, accept: bool = False) -> Swap:
-        """Switch readers to the generation.
+    async def swap(self, partition: int, number: int, *, accept: bool = False, at: int | None = None) -> Swap:
+        """Switch readers to the generation; only if its next offset is `at`, if given.
 
         `accept`: also if votes were folded by other fences; then the gate is closed until the next fence.
         """
-        done, *reason = await self._call("swap", partition, number, int(accept))
+        done, *reason = await self._call("swap", partition, number, int(accept), "" if at is None else at)
         return Swap(bool(done), reason[0].decode() if reason else "")
 
     async def touch(self, partition: int, number: int, position: Position) -> State:

@@ -1,7 +1,9 @@
 """The loop of a replay on a real log and real views: everything once, despite any fault."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ from libs.views.vote_views import VoteViews
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 
+GIVE_UP_S = 60
+CONNECT_S = 0.3
 Before = Callable[[int, Position], Awaitable[None]]
 
 
@@ -35,6 +39,22 @@ class Interrupted(VotesProjection):
         self.folds += 1
         await self._before(self.folds, start)
         await super().fold(partition, start, records)
+
+
+class Distant(LogReader):
+    """Takes as long to begin reading as with TLS and distant brokers."""
+
+    async def records(self, *args: Any, **kwargs: Any) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
+        await asyncio.sleep(CONNECT_S)
+        async with aclosing(super().records(*args, **kwargs)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def follow(self, *args: Any) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
+        await asyncio.sleep(CONNECT_S)
+        async with aclosing(super().follow(*args)) as batches:
+            async for batch in batches:
+                yield batch
 
 
 async def nothing(*_: Any) -> None:
@@ -57,11 +77,13 @@ def generations_of(log: FoldedLog) -> Generations:
 
 
 @asynccontextmanager
-async def a_replay(log: FoldedLog, before: Before = nothing) -> AsyncIterator[tuple[Replay, Generations]]:
+async def a_replay(
+    log: FoldedLog, before: Before = nothing, reader: type[LogReader] = LogReader
+) -> AsyncIterator[tuple[Replay, Generations]]:
     generations = generations_of(log)
     await generations.open(0, 2)
-    async with LogReader(log.stack.kafka_settings) as reader:
-        yield Replay(Interrupted(log, generations, before), generations, reader, 2), generations
+    async with reader(log.stack.kafka_settings) as opened:
+        yield Replay(Interrupted(log, generations, before), generations, opened, 2), generations
 
 
 async def voters(log: FoldedLog, generation: int) -> int:
@@ -94,6 +116,35 @@ async def test_it_waits_for_what_is_appended_and_folded_meanwhile(log: FoldedLog
     assert found.others[2].state is State.FOLLOWING
     assert found.others[2].position == found.live.position
     assert await voters(log, 2) == 5_200
+
+
+async def test_it_reaches_a_live_view_whose_log_grows_all_the_time(log: FoldedLog) -> None:
+    """Reading up to the log's end again and again is not enough: the live view has passed that end by then."""
+    await log.fold()
+    async with a_replay(log, reader=Distant) as (replay, generations), growing(log):
+        await asyncio.wait_for(replay.follow([0], lambda *_: None), GIVE_UP_S)
+        assert (await generations.read(0)).others[2].state is State.FOLLOWING
+
+
+@asynccontextmanager
+async def growing(log: FoldedLog) -> AsyncIterator[None]:
+    """Append one vote after the other, each folded into the live view as soon as it is acknowledged."""
+
+    async def grow() -> None:
+        projection = VotesProjection(log.topic, log.views, None)
+        for number in count(10_000):
+            record = await log.append_one(votes(1, number)[0])
+            start = await log.views.position(0)
+            assert start is not None
+            await projection.fold(0, start, [record])
+
+    task = asyncio.create_task(grow())
+    try:
+        yield
+        assert not task.done(), "the log has stopped growing"
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def test_what_another_one_has_folded_is_not_folded_again(log: FoldedLog) -> None:

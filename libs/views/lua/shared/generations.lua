@@ -241,7 +241,7 @@ local function generations_of(prefix, schema, fold, optional)
     return 1
   end)
 
-  -- ARGV: number, 1 to swap also without `accord`. From this call on readers get that generation; the former live one
+  -- ARGV: number, 1 to swap also without `accord`, the offset that it must be at ('' for any). From this call on readers get that generation; the former live one
   -- follows it, to be swapped back. {1} done, {2} done before; {0, reason} if it does not follow, or is at another position.
   -- A live one with another layout is folded by processes of another version alone: then the new one must have reached it,
   -- and may be ahead. From this call on only processes of this layout reach the views. Drops the generation that was kept.
@@ -256,6 +256,7 @@ local function generations_of(prefix, schema, fold, optional)
     local log, offset = position(views)
     local live_log, live_offset = position(live)
     local relaid = all.schema and all.schema ~= schema
+    if args[3] ~= '' and offset ~= tonumber(args[3]) then return { 0, 'moving' } end
     if log ~= live_log or offset < live_offset or (offset > live_offset and not relaid) then return { 0, 'moving' } end
     if accord and not relaid and args[2] ~= '1' and not accord(views, live) then return { 0, 'fences differ' } end
     library.note_change('views', base)
