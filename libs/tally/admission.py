@@ -1,42 +1,64 @@
-"""Admission: the rules that admit or refuse votes, as pure functions: no clock, no randomness, no input or output.
+"""Admission: the rules that admit or refuse votes, and the code that enforces each of them.
 
-`decide` is the complete reference. Production runs it in two parts: `judge` in the ingestion worker, then phase
-and limits atomically in the ledger (`votes_reserve` in `libs/views/lua/votes`). Tests verify that the parts
-decide as the reference does.
+| rule | a vote is admitted by | the log is folded by |
+|---|---|---|
+| kind of vote, participants, kind of voter | `judge`, here, in the worker | - (the event carries the decision) |
+| vote id, phase, limits, renewal | `reserve_one` in `votes/05_reservations.lua` | `voter_ledger.py`, `08_*.lua` |
+| limit of an address | `votes/04_addresses.lua`, advisory | - |
+
+`tests/support/reference_admission.py` decides all of them in one function, and random votes are compared with it.
+No clock, no randomness, no input or output.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from libs.tally.contest import MILLION, Contest, Limits, Phase, RatingScale
+from libs.tally.contest import MILLION, UNLIMITED, Contest, Limits, RatingScale
 from libs.tally.errors import (
     AnonymousVotingDisabled,
-    ContestNotRunning,
     MobileOnly,
     NotFound,
     ParticipantNotVotable,
     TallyError,
     VoteDoesNotFit,
 )
-from libs.tally.events import Choices, Form, Rating
+from libs.tally.events import Choices, Form, Rating, replaces, slot, weight
 from libs.tally.vote_commands import CastVote
-from libs.tally.vote_limits import Holds, Selection, UsedVotes, holds_nothing, over_limit, voting_limits
 
 
-def decide(
-    contest: Contest, command: CastVote, used: UsedVotes, now: int, holds: Holds = holds_nothing
-) -> Selection | TallyError:
-    """Return the selection of an admitted `command`, else the error. Checks run in the documented order."""
-    if (early := not_running(contest, now)) is not None:
-        return early
-    judged = judge(contest, command)
-    if isinstance(judged, TallyError):
-        return judged
-    return over_limit(judged, used, holds) or judged
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The choices of a command in its contest, with their votes and the limits that apply."""
+
+    form: Form
+    choices: Choices
+    max_participant: int
+    max_contest: int
+
+    @property
+    def weight(self) -> int:
+        return weight(self.form, self.choices)
+
+    @property
+    def slot(self) -> str | None:
+        """The slot whose vote it replaces; None if it replaces none."""
+        return slot(self.form, self.choices) if replaces(self.form, self.max_participant) else None
 
 
-def not_running(contest: Contest, now: int) -> TallyError | None:
-    phase = contest.phase(now)
-    return None if phase is Phase.RUNNING else ContestNotRunning(phase, contest.start, contest.end)
+def voting_limits(contest: Contest, source: str) -> Limits:
+    """Return the limits of one voter's votes from `source` by the contest's type."""
+    limits = contest.paid if source == "c-paid" else contest.free
+    match contest.contest_type:
+        case "rating":
+            return Limits(contest.rating.max_per_participant, limits.max_contest)
+        case "ordering":
+            return Limits(UNLIMITED, limits.max_contest)
+    return limits
+
+
+def remaining(limit: int, used: int) -> int | None:
+    """Return the rest of a limit, at least 0 (it may have been lowered); None for no limit."""
+    return None if limit == UNLIMITED else max(0, limit - used)
 
 
 def judge(contest: Contest, command: CastVote) -> Selection | TallyError:

@@ -7,11 +7,11 @@ microseconds since 1970 UTC by the ledger's clock.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from libs.tally.admission import Selection
 from libs.tally.contest import Contest
 from libs.tally.errors import LimitScope
 from libs.tally.events import Choices, Form, Source, VoteCast
 from libs.tally.vote_commands import CastVote
-from libs.tally.vote_limits import Selection
 from libs.tally.voter_ledger import VoteStatus
 
 

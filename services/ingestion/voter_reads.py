@@ -10,11 +10,11 @@ from libs.catalogue.contests.contest_mapper import status_of
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.vote_states import VoteState
+from libs.tally.admission import remaining, voting_limits
 from libs.tally.contest import MILLION, UNLIMITED, Contest
 from libs.tally.errors import RECOVERING, LedgerCatchingUp, NotFound
 from libs.tally.events import Rating, Source, VoteCast
 from libs.tally.time_conversion import timestamp
-from libs.tally.vote_limits import remaining, voting_limits
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.vote_views import VoteViews

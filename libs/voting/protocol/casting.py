@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final, assert_never
 
 from libs.contracts.vote_states import FoldProgress, VoteState
-from libs.tally.admission import judge
+from libs.tally.admission import Selection, judge
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import (
     RECOVERING,
@@ -32,7 +32,6 @@ from libs.tally.reservations import (
     cast_of,
 )
 from libs.tally.vote_commands import CastVote
-from libs.tally.vote_limits import Selection
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol import stale_contests, unknown_appends
 from libs.voting.protocol.effects import AddressTaken, AwaitGate, GiveAddress, Reserve, Steps, TakeAddress

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from libs.tally.admission import judge
+from libs.tally.admission import Selection, judge
 from libs.tally.errors import AnonymousVotingDisabled, MobileOnly, NotFound, ParticipantNotVotable
-from libs.tally.vote_limits import Selection
 from tests.support.builders import a_contest, a_vote
 
 

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from libs.tally.admission import judge
+from libs.tally.admission import Selection, judge
 from libs.tally.contest import UNLIMITED, Contest, Limits, RatingScale
 from libs.tally.errors import NotFound, ParticipantNotVotable, VoteDoesNotFit
 from libs.tally.events import Rating
 from libs.tally.vote_commands import CastVote
-from libs.tally.vote_limits import Selection
 from tests.support.builders import a_ballot, a_contest, a_rating, a_vote
 
 MILLION = 1_000_000

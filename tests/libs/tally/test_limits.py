@@ -4,12 +4,12 @@ from itertools import product
 
 import pytest
 
-from libs.tally.admission import decide, judge
+from libs.tally.admission import Selection, judge, remaining
 from libs.tally.contest import UNLIMITED, Contest, Limits, RatingScale
 from libs.tally.errors import ContestNotRunning, LimitReached, LimitScope, NotFound
 from libs.tally.vote_commands import CastVote
-from libs.tally.vote_limits import Selection, over_limit, remaining
 from tests.support.builders import NOW, a_ballot, a_contest, a_rating, a_vote
+from tests.support.reference_admission import decide, over_limit
 
 
 def selected(contest: Contest, command: CastVote) -> Selection:

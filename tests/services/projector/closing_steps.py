@@ -11,11 +11,10 @@ from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.contracts.catalogue_events import ContestClosing
-from libs.tally.admission import judge
+from libs.tally.admission import Selection, judge
 from libs.tally.contest import Contest
 from libs.tally.events import Event
 from libs.tally.reservations import Answer, Granted, Request, cast_of
-from libs.tally.vote_limits import Selection
 from tests.services.projector.projector_environment import ACCOUNT, ProjectorEnvironment
 from tests.support.builders import a_vote
 from tests.support.eventually import eventually

@@ -12,13 +12,12 @@ from redis import Redis
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.vote_states import VoteState
-from libs.tally.admission import judge
+from libs.tally.admission import Selection, judge
 from libs.tally.contest import Contest
 from libs.tally.events import Event, Fence
 from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.vote_commands import CastVote, RemoveVote
-from libs.tally.vote_limits import Selection
 from libs.views.client import Shard
 from libs.views.function_libraries import libraries
 from libs.views.hash_tags import key_base

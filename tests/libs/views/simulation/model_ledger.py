@@ -3,7 +3,7 @@
 from typing import Any
 
 from libs.contracts.vote_states import FoldProgress, VoteState
-from libs.tally.admission import decide, judge, not_running
+from libs.tally.admission import Selection, judge, remaining
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.errors import ContestNotRunning, LimitReached
 from libs.tally.events import VoteCast
@@ -26,12 +26,12 @@ from libs.tally.reservations import (
     Unknown,
 )
 from libs.tally.vote_commands import CastVote, RemoveVote
-from libs.tally.vote_limits import Selection, remaining
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.reply_types import ClosingState, PartitionState, VoterAllowance
 from tests.libs.views.simulation.allowance_use import Book, Reservation
 from tests.libs.views.simulation.comparison import described, differing
 from tests.libs.views.simulation.model_gate import Key, ModelGate, Removal, key_of
+from tests.support.reference_admission import decide, not_running
 
 
 class ModelLedger(ModelGate):
