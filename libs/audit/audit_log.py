@@ -1,6 +1,6 @@
 """`tally log --audit`: lists who wrote to the logs and which commands operators ran, without the votes."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
@@ -8,6 +8,7 @@ from typing import Any, Final, assert_never
 import orjson
 
 from libs.audit.partition_merge import MergedRecord, extracts, in_order
+from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.catalogue_events import (
     CatalogueCommand,
     CatalogueEvent,
@@ -64,8 +65,24 @@ class AuditFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberChange:
+    """A member of a record before and after a write: its dotted path, None where it was or is not set.
+
+    `record` names the record where an event writes several, else it is "".
+    """
+
+    member: str
+    old: Any
+    new: Any
+    record: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AuditRow:
-    """A write or an action: who did it, if known, and the ids of the object that it changed."""
+    """A write or an action: who did it, if known, the ids of the object, and the members that it changed.
+
+    Members that only the server writes are left out.
+    """
 
     time: str
     log: str
@@ -75,6 +92,7 @@ class AuditRow:
     action: str
     account: str | None
     subject: dict[str, str]
+    changes: list[MemberChange] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +107,8 @@ class Audit:
     """Account by key id."""
     titles: dict[str, str] = field(default_factory=dict)
     """Titles of contests and participants, by key."""
+    written: dict[tuple[str, str, str], dict[int, str]] = field(default_factory=dict)
+    """Records by account, resource and key, and by version: the offset of the event that wrote them."""
 
     def row(self, entry: MergedRecord[Any]) -> AuditRow | None:
         event = _audited(entry.event)
@@ -97,6 +117,7 @@ class Audit:
         if isinstance(event, KeyIssued):
             self.accounts[event.key_id] = event.account
         self.titles.update(_titles(event))
+        changes = list(self._changes(event, entry.record.offset))
         actor, account = event.actor, self._account(event)
         if not self.wanted.has(entry.record.timestamp_ms, actor, account):
             return None
@@ -109,7 +130,27 @@ class Audit:
             action=event.action if isinstance(event, OperatorActed) else event.type,
             account=account,
             subject=self._entitled(_subject(event)),
+            changes=changes,
         )
+
+    def _changes(self, event: Audited, offset: int) -> Iterator[MemberChange]:
+        """Yield the members that a write changes, compared with the version that it was made from."""
+        if isinstance(event, ContestClosing):
+            self.written.setdefault((event.account, "contests", event.contest), {})[offset] = event.record
+        for write, expected in _writes(event):
+            account = self._account(event) or ""
+            versions = self.written.setdefault((account, write.resource, write.key), {})
+            base = None if expected is None else versions.get(expected)
+            if base is not None:
+                for earlier in [version for version in versions if version < (expected or 0)]:
+                    del versions[earlier]
+                name = f"{write.resource}/{write.key}" if isinstance(event, RecordsWritten) else ""
+                owned = RESOURCES[write.resource].schema.owned if write.resource in RESOURCES else frozenset()
+                old, new = (dict(_members(orjson.loads(record), owned)) for record in (base, write.record))
+                for member in sorted(old.keys() | new.keys()):
+                    if old.get(member) != new.get(member):
+                        yield MemberChange(member, old.get(member), new.get(member), name)
+            versions[offset] = write.record
 
     def _entitled(self, subject: dict[str, str]) -> dict[str, str]:
         title = self.titles.get(subject.get("key") or subject.get("contest") or "")
@@ -194,18 +235,35 @@ def _log(event: Audited) -> str:
     return "catalogue"
 
 
+def _writes(event: Audited) -> Iterator[tuple[RecordCreated | RecordChanged | Write, int | None]]:
+    """Yield the records that the event writes, with the version that each was made from; None: a new one."""
+    match event:
+        case RecordCreated():
+            yield event, None
+        case RecordChanged():
+            yield event, event.expected_version
+        case RecordsWritten():
+            yield from ((write, write.expected_version) for write in event.writes)
+
+
 def _titles(event: Audited) -> dict[str, str]:
     """Return the titles of the written contests and participants."""
-    match event:
-        case RecordCreated() | RecordChanged():
-            writes: Sequence[RecordCreated | RecordChanged | Write] = [event]
-        case RecordsWritten():
-            writes = event.writes
-        case _:
-            return {}
     return {
-        write.key: orjson.loads(write.record).get("title") or "" for write in writes if write.resource in ENTITLED
+        write.key: orjson.loads(write.record).get("title") or ""
+        for write, _ in _writes(event)
+        if write.resource in ENTITLED
     }
+
+
+def _members(document: dict[str, Any], without: Collection[str], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the members of a document and of the objects in it by their dotted paths; lists are values."""
+    for name, value in document.items():
+        if name in without:
+            continue
+        if isinstance(value, dict) and value:
+            yield from _members(value, (), f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
 
 
 def _subject(event: Audited) -> dict[str, str]:

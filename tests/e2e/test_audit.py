@@ -47,6 +47,7 @@ async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(
     rows = await audit(stack, "--key", key["key_id"])
     assert [row["action"] for row in rows] == ["RecordCreated", "RecordChanged", "RecordDeleted"]
     assert {row["subject"]["key"] for row in rows} == {path.rpartition("/")[2]}
+    assert rows[1]["changes"] == [{"member": "title", "old": "A title", "new": "Another", "record": ""}]
     for row in rows:
         assert row["actor"] == {"kind": "key", "name": key["key_id"], "origin": "127.0.0.1"}
     assert (await tally(stack, "keys", "revoke", key["key_id"], "--now")).exit_code == 0

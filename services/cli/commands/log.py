@@ -6,10 +6,11 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final
 
+import orjson
 import typer
 from rich.text import Text
 
-from libs.audit.audit_log import AuditFilter, AuditRow, read_audit
+from libs.audit.audit_log import AuditFilter, AuditRow, MemberChange, read_audit
 from libs.audit.contest_history import ContestEvent, History, Step, VoteEffect
 from libs.audit.log_fold import without_gc
 from libs.audit.partition_merge import followed, merged
@@ -32,7 +33,7 @@ from libs.tally.events import (
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import EnvironmentOption, OneContest, command, moment
 from services.cli.contest_lookup import Titles, named, read_titles
-from services.cli.render import Block
+from services.cli.render import Block, printable
 
 ALARMING: Final[Mapping[str, str]] = {
     "overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow",
@@ -41,6 +42,8 @@ ALARMING: Final[Mapping[str, str]] = {
 
 MILLISECONDS: Final = len("2026-05-01T18:00:00.000")
 SHORT: Final = 6
+MOST_OF_VALUE: Final = 120
+"""Characters of a member's value in a line; `--json` has all."""
 """Characters of a pseudonym that suffice to distinguish the voters on a screen."""
 
 
@@ -105,7 +108,18 @@ def audit_text(row: AuditRow) -> Iterator[Block]:
     origin = f" from {actor.origin}" if actor is not None and actor.origin else ""
     account = f" account={row.account}" if row.account else ""
     subject = " ".join(f"{name}={value}" for name, value in row.subject.items())
-    yield f"{row.time}  {who}{origin}  {row.action}{account} {subject}".rstrip()
+    changes = "; ".join(_change_text(change) for change in row.changes)
+    yield f"{row.time}  {who}{origin}  {row.action}{account} {subject}{': ' if changes else ''}{changes}".rstrip()
+
+
+def _change_text(change: MemberChange) -> str:
+    old, new = (_value_text(value) for value in (change.old, change.new))
+    return f"{change.record}{' ' if change.record else ''}{change.member} {old} → {new}"
+
+
+def _value_text(value: object) -> str:
+    text = printable(orjson.dumps(value).decode())
+    return text if len(text) <= MOST_OF_VALUE else f"{text[:MOST_OF_VALUE]}…"
 
 
 def _line(logged: LoggedEvent) -> Text:
