@@ -6,12 +6,15 @@ voter and as an anonymous voter, gives two pseudonyms that cannot be linked with
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as BadBase64
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from hmac import HMAC, compare_digest
 from ipaddress import IPv6Address, ip_address
 from socket import AF_INET, inet_pton
 from typing import Literal
+
+from libs.tally.events import Rating, Source
 
 Kind = Literal["voter", "anonymous", "address", "purchase", "user"]
 """A contest's secret keys voters, addresses and purchases; an account's keys purchases and their buyers."""
@@ -50,6 +53,20 @@ def is_ipv4(address: str) -> bool:
 def content_hash(*parts: object) -> str:
     """Hash the content of a request to 11 characters, to detect a vote id reused with other content."""
     return _text(sha256("\0".join(map(str, parts)).encode()).digest()[:8])
+
+
+def content_of(
+    voter: str,
+    source: Source,
+    participant: str | None,
+    count: int,
+    rating: Rating | None = None,
+    positions: Sequence[tuple[str, str]] | None = None,
+) -> str:
+    """Hash a vote's content: all but its id, address and platform. `positions` must be sorted by id."""
+    if rating is None and positions is None:
+        return content_hash(voter, source, participant, count)
+    return content_hash(voter, source, participant, count, rating, positions)
 
 
 def receipt(server_key: bytes, contest: str, voter: str, vote_id: str) -> str:

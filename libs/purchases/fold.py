@@ -6,7 +6,7 @@ Tests keep `lua/purchases.lua` equal to the fold.
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from libs.contracts.pseudonyms import pseudonym
+from libs.contracts.pseudonyms import content_of, pseudonym
 from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
@@ -27,7 +27,6 @@ from libs.contracts.purchase_events import (
 from libs.purchases.encryption import AccountCipher
 from libs.tally.events import LogCreated
 from libs.tally.vote_commands import CastVote
-from libs.voting.content_hash import content_of
 
 
 @dataclass(slots=True)

@@ -1,4 +1,7 @@
-"""Counters of the free votes of an address for a participant. They are approximate, and no part of the fold."""
+"""Counters of the free votes of an address for a participant, advisory and no part of the fold.
+
+A reservation can use a counter in the same call, on one server; in a cluster it takes two: counters lie anywhere.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,10 +12,11 @@ from typing import Any, NamedTuple
 from hiredis import ReplyError
 
 from libs.tally.errors import ViewsUnavailable
+from libs.tally.reservations import Answer, Request
 from libs.views.client import Valkey
 from libs.views.connection import NO_ANSWER, part_error
 from libs.views.function_libraries import call_function, call_together
-from libs.views.serialization import digest, pack
+from libs.views.serialization import answer, digest, pack, request_item
 
 ADDRESS_LIFE_S = 30 * 86_400
 """Lifetime of a counter if the contest has no end."""
@@ -118,20 +122,20 @@ def _answer(pages: Sequence[Sequence["asyncio.Future[AddressAnswer]"]], reply: "
     error = ViewsUnavailable(NO_ANSWER, retry_after_s=1) if reply.cancelled() else reply.exception()
     for page, flat in zip(pages, [None] * len(pages) if error is not None else reply.result(), strict=True):
         failure = part_error(flat) if isinstance(flat, ReplyError) else error
-        for at, answer in enumerate(page):
-            if answer.done():
+        for at, future in enumerate(page):
+            if future.done():
                 continue
             if failure is not None:
-                answer.set_exception(failure)
+                future.set_exception(failure)
             else:
-                answer.set_result(AddressAnswer(Taken(flat[2 * at]), flat[2 * at + 1]))
+                future.set_result(AddressAnswer(Taken(flat[2 * at]), flat[2 * at + 1]))
 
 
 def _fail_late(answers: Sequence["asyncio.Future[AddressAnswer]"]) -> None:
     late = f"no answer within {TAKE_S:g} s"
-    for answer in answers:
-        if not answer.done():
-            answer.set_exception(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=late))
+    for future in answers:
+        if not future.done():
+            future.set_exception(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=late))
 
 
 def _known(answer: AddressAnswer | BaseException) -> AddressAnswer | ViewsUnavailable:
@@ -162,3 +166,41 @@ def _calls(pages: Iterable[Sequence[int]], most: int) -> Iterator[Sequence[Seque
         votes += len(page)
     if call:
         yield call
+
+
+class LimitedRequest(NamedTuple):
+    """A request for a reservation, after a use of a counter on the same server: a full one refuses it."""
+
+    request: Request
+    take: Take
+
+
+class LimitedAnswer(NamedTuple):
+    """Answer to a `LimitedRequest`; without a `use` nothing was used, since the gate was closed."""
+
+    use: AddressAnswer | None
+    answer: Answer
+
+
+def counters_of(namespace: str, requests: Sequence[Request | LimitedRequest]) -> list[str]:
+    """Return the keys of the requests' counters."""
+    return [counter_key(namespace, each.take.counter) for each in requests if isinstance(each, LimitedRequest)]
+
+
+def item_of(namespace: str, request: Request | LimitedRequest) -> list[Any]:
+    """Return the argument of `votes_reserve`."""
+    if isinstance(request, Request):
+        return request_item(request)
+    take = request.take
+    use = [take.limit, take.expires_at_s, digest(take.taker), take.votes]
+    return [*request_item(request.request), counter_key(namespace, take.counter), use]
+
+
+def answer_to(request: Request | LimitedRequest, reply: Any) -> Answer | LimitedAnswer:
+    """Return the answer in a reply of `votes_reserve`."""
+    if isinstance(request, Request):
+        return answer(reply)
+    if not isinstance(reply[0], list):
+        return LimitedAnswer(None, answer(reply))
+    (state, used), its = reply
+    return LimitedAnswer(AddressAnswer(Taken(state), used), answer(its))

@@ -12,11 +12,18 @@ from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
 from libs.tally.reservations import Answer, RemovalAnswer, Request
-from libs.views.address_counters import Take, counter_key
+from libs.views.address_counters import (
+    LimitedAnswer,
+    LimitedRequest,
+    Take,
+    answer_to,
+    counter_key,
+    counters_of,
+    item_of,
+)
 from libs.views.connection import part_error
 from libs.views.function_libraries import call_function, call_together, call_with_keys
 from libs.views.generations import apply
-from libs.views.limited_requests import LimitedAnswer, LimitedRequest, answer_to, counters_of, item_of
 from libs.views.partition_reads import raised
 from libs.views.reply_types import FoldInput, Refund
 from libs.views.serialization import SOURCES, digest, pack, raw, removal_answer, span, unpack

@@ -1,4 +1,4 @@
-"""Batching of concurrent votes' calls to Valkey: uses of address limits, reservations and confirmations."""
+"""Batching of concurrent votes: their starts, uses of address limits, reservations and confirmations."""
 
 import asyncio
 import time
@@ -8,15 +8,16 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Final, Generic, TypeVar
 
 from libs.metrics.definitions import RESERVE_SECONDS
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
-from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
-from libs.views.limited_requests import LimitedAnswer, LimitedRequest
+from libs.views.address_counters import AddressAnswer, AddressCounters, LimitedAnswer, LimitedRequest, Take, Taken
 from libs.views.vote_views import VoteViews
 from libs.voting.protocol.effects import AddressTaken
+
+T = TypeVar("T")
 
 CALL_REQUESTS = 64
 CALL_PARTITIONS = 16
@@ -25,6 +26,14 @@ CALLS = 4
 """Calls of a group of partitions in flight at once."""
 CONFIRMED_PARTITIONS = 64
 """Partitions confirmed by one call: less than 1 ms of Valkey's time."""
+FEW_RUNS: Final = 8
+"""With fewer votes at a time, each starts at once: the load is low."""
+LEAST_GROUP: Final = 32
+MOST_GROUP: Final = 64
+"""Bounds of a group, which is half of the votes at a time: all of them if they are fewer than the lower bound."""
+SHORT_WAIT_S: Final = 0.01
+LONGEST_WAIT_S: Final = 0.03
+"""Bounds of the wait for a group, if fewer votes come than before: as long as the last votes took."""
 SWEEP_S = 0.1
 """Interval of the deadline checks: a timeout may be reported this much late."""
 
@@ -287,3 +296,68 @@ class AddressBatcher:
             else:
                 held.append(take.counter[1])
         reply(AddressTaken(tuple(held), used))
+
+
+class StartBatcher(Generic[T]):
+    """Collects votes until a group is complete, and starts them together.
+
+    As many votes are expected at a time as were in progress and waiting before: clients send their next ones when
+    they are answered. An incomplete group ends that expectation. Without groups, votes spread over the steps of
+    their way: each call then serves few of them, and the fewer clients a process has, the more a vote costs.
+    """
+
+    def __init__(self, start: Callable[[T], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._start = start
+        self._clock = clock
+        self._waiting: list[T] = []
+        self._next: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._in_progress = 0
+        self._expected = 0
+        self._started_at: float | None = None
+        """When the latest group was started, until its first vote has ended."""
+        self._took_s = 0.0
+
+    def add(self, run: T) -> None:
+        """Start a run at the end of the event loop's tick, or with its group."""
+        self._waiting.append(run)
+        if self._next is None:
+            # all runs of a batch are added by then
+            self._next = asyncio.get_running_loop().call_soon(self._decide, context=Context())
+
+    def start(self, run: T) -> None:
+        """Start a run at once: it follows one of a group."""
+        self._in_progress += 1
+        self._start(run)
+
+    def end(self) -> None:
+        """Note that a started run has ended."""
+        self._in_progress -= 1
+        if self._started_at is not None:
+            self._took_s = self._clock() - self._started_at
+            self._started_at = None
+
+    def _decide(self) -> None:
+        self._next = None
+        self._expected = max(self._expected, self._in_progress + len(self._waiting))
+        group = min(self._expected, max(LEAST_GROUP, min(MOST_GROUP, self._expected // 2)))
+        if self._expected < FEW_RUNS or len(self._waiting) >= group:
+            self._start_all()
+        elif self._timer is None:
+            wait_s = min(LONGEST_WAIT_S, max(SHORT_WAIT_S, self._took_s))
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(wait_s, self._start_incomplete, context=Context())
+
+    def _start_incomplete(self) -> None:
+        self._expected = 0
+        self._start_all()
+
+    def _start_all(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._started_at = self._clock()
+        waiting, self._waiting = self._waiting, []
+        self._in_progress += len(waiting)
+        for run in waiting:
+            self._start(run)

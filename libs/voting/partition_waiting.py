@@ -10,8 +10,8 @@ from typing import Any
 from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.views.vote_views import VoteViews
-from libs.voting.timeouts import POLL_S
 
+POLL_S = 0.02
 SLOWEST_POLL_S = 0.1
 """Interval between polls of a partition that makes no progress."""
 LOOKUPS = 64

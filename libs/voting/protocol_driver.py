@@ -19,18 +19,23 @@ from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
-from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Take, Taken
-from libs.views.limited_requests import LimitedAnswer, LimitedRequest
+from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, LimitedAnswer, LimitedRequest, Take, Taken
 from libs.views.reply_types import Refund
 from libs.views.vote_views import VoteViews
-from libs.voting.batching import AddressBatcher, ConfirmationBatcher, ReservationBatcher
+from libs.voting.batching import AddressBatcher, ConfirmationBatcher, ReservationBatcher, StartBatcher
+from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache
-from libs.voting.partition_waiting import PartitionWaiting, Undecided
+from libs.voting.partition_waiting import POLL_S, PartitionWaiting, Undecided
 from libs.voting.protocol import effects
-from libs.voting.record_reader import CastReader
-from libs.voting.run_pacing import RunPace
-from libs.voting.timeouts import GATE_WAIT_S, LAST_READ_WAIT_S, POLL_S, RESERVE_WAIT_S, SETTLE_WAIT_S
 
+RESERVE_WAIT_S: Final = 5.0
+"""Wait for the ledger's answer, including the time in the queue."""
+GATE_WAIT_S: Final = 2.0
+"""Wait for a closed gate, or for a current configuration, before the answer is 503."""
+SETTLE_WAIT_S: Final = 8.0
+"""Wait for a record in doubt: covers the producer's delivery timeout, a fence, and the fold up to it."""
+LAST_READ_WAIT_S: Final = 0.5
+"""Wait for one read of the fold after `SETTLE_WAIT_S` has passed."""
 SPANS: Final[dict[type, str]] = {
     effects.TakeAddress: "use address limit",
     effects.Reserve: "reserve",
@@ -140,7 +145,7 @@ class Driver:
         self._confirmations = ConfirmationBatcher(views)
         self._watch = PartitionWaiting(views)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._pace = RunPace(_begin)
+        self._starts = StartBatcher(_begin)
         self._put: dict[tuple[int, int, str, int, int], asyncio.Task[bool]] = {}
         self._perform: Final[dict[type, Callable[[Run, Any], None]]] = {
             effects.TakeAddress: self._take_address,
@@ -169,7 +174,7 @@ class Driver:
         *,
         at_once: bool = False,
     ) -> None:
-        """Start a protocol about the vote of `command`: `at_once`, or under load with others (`RunPace`)."""
+        """Start a protocol about the vote of `command`: `at_once`, or under load with others (`StartBatcher`)."""
         run = Run(steps, account, command, partition, asyncio.get_running_loop(), finish)
         run.start_next = start_next
         if self._tracing is not None and is_traced():
@@ -179,9 +184,9 @@ class Driver:
         else:
             run.reply = partial(self._step, run)
         if at_once:
-            self._pace.start(run)
+            self._starts.start(run)
         else:
-            self._pace.add(run)
+            self._starts.add(run)
 
     def _step(self, run: Run, reply: Any) -> None:
         """Resume the protocol with a reply, and perform its next effect."""
@@ -209,7 +214,7 @@ class Driver:
         run.reply = _ignore  # it refers to the run: thousands of such cycles would wait for the garbage collector
         run.steps.close()
         if finish is not None:
-            self._pace.end()
+            self._starts.end()
             finish(result)
         run.is_sent()
 

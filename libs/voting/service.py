@@ -1,18 +1,21 @@
-"""Casts and removes votes: starts the protocols, and waits for their outcomes."""
+"""Casts and removes votes: starts the protocols, waits for their outcomes, and counts these."""
 
 import asyncio
 from collections.abc import Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import Any, Final, Protocol, get_args
+
+from prometheus_client import Counter
 
 from libs.contracts.actors import CURRENT
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.votes_log import VotesLog
+from libs.metrics.definitions import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.tally.contest import Contest
-from libs.tally.errors import TallyError
-from libs.tally.events import Actor
+from libs.tally.errors import AppendUnknown, TallyError
+from libs.tally.events import Actor, Source
 from libs.tally.reservations import Stale
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.voting.contest_cache import ContestCache, Known
@@ -20,6 +23,8 @@ from libs.voting.protocol import casting, removal, stale_contests
 from libs.voting.protocol.effects import Steps
 from libs.voting.protocol.outcomes import Outcome, Removed
 from libs.voting.protocol_driver import Driver, Finish, StartNext
+
+_ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}
 
 
 class ReceiptSecrets(Protocol):
@@ -172,3 +177,18 @@ def _actor() -> Actor | None:
     """Return the current actor without its address, which is usually a voter's."""
     actor = CURRENT.get()
     return None if actor is None else replace(actor, origin="")
+
+
+def count(outcome: Outcome) -> None:
+    """Count one outcome, once per answered vote."""
+    if not isinstance(outcome, TallyError):
+        (VOTES_DEDUPLICATED if outcome.replayed else _ACCEPTED[outcome.command.source]).inc()
+    elif isinstance(outcome, AppendUnknown):
+        VOTES_UNKNOWN.inc()
+    else:
+        _refused(outcome.code).inc()
+
+
+@cache
+def _refused(code: str) -> Counter:
+    return VOTES_REFUSED.labels(code)

@@ -13,9 +13,9 @@ from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.vote_views import VoteViews
+from libs.voting.cast_reader import cast_reader
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver
-from libs.voting.record_reader import cast_reader
 from libs.voting.service import VotingService
 
 SINGLE_RECORD_BYTES = 4_000

@@ -24,7 +24,7 @@ from libs.tally.events import SourceReported
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.reply_types import ReportState
 from libs.views.vote_views import VoteViews
-from libs.voting.timeouts import POLL_S
+from libs.voting.partition_waiting import POLL_S
 
 FOLD_WAIT_S: Final = 5.0
 MAX_IDS: Final = 10_000

@@ -28,8 +28,7 @@ from libs.views.purchase_views import PurchaseViews
 from libs.views.reply_types import Doubt
 from libs.views.request_counters import RateCounters
 from libs.views.vote_views import VoteViews
-from libs.voting.cast_vote_cache import CastCache
-from libs.voting.record_reader import cast_reader
+from libs.voting.cast_reader import CastCache, cast_reader
 from libs.voting.service_factory import SINGLE_RECORD_BYTES, create_voting_service
 from libs.voting.source_reports import SourceReporter
 from libs.web.auth import Authenticator

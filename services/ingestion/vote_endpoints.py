@@ -16,9 +16,8 @@ from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
 from libs.tally.time_conversion import timestamp
 from libs.tally.vote_commands import CastVote
-from libs.voting.metrics import count
 from libs.voting.protocol.outcomes import Accepted, Outcome
-from libs.voting.service import VotingService
+from libs.voting.service import VotingService, count
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.client_address import Proxies
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of

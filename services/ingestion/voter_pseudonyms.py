@@ -2,13 +2,12 @@
 
 from uuid_utils import uuid7
 
-from libs.contracts.pseudonyms import network_of, pseudonym
+from libs.contracts.pseudonyms import content_of, network_of, pseudonym
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import MILLION
 from libs.tally.errors import TallyError
 from libs.tally.events import Rating
 from libs.tally.vote_commands import CastVote
-from libs.voting.content_hash import content_of
 from libs.voting.contest_cache import ContestCache
 from services.ingestion.vote_forms import RatingForm, VoteForm, check_vote
 

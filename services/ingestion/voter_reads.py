@@ -18,7 +18,7 @@ from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.vote_views import VoteViews
-from libs.voting.cast_vote_cache import CastCache
+from libs.voting.cast_reader import CastCache
 from libs.voting.service import VotingService
 from services.ingestion.vote_forms import (
     Allowance,

@@ -17,8 +17,7 @@ from libs.purchases.encryption import AccountCiphers
 from libs.purchases.fold import paid_vote
 from libs.tally.errors import RECOVERING, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.tally.vote_commands import CastVote
-from libs.voting.metrics import count
-from libs.voting.service import VotingService
+from libs.voting.service import VotingService, count
 
 UNDECIDED: Final = frozenset(
     {

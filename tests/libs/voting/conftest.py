@@ -19,9 +19,9 @@ from libs.views.function_loading import load_functions
 from libs.views.serialization import unpack
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
+from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver
-from libs.voting.record_reader import CastReader
 from libs.voting.service import VotingService
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.intercepted_valkey import CountedValkey

@@ -11,10 +11,9 @@ from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.tally.reservations import Answer, GateClosed, Granted, Request, Stale
-from libs.views.address_counters import Take, counter_key
+from libs.views.address_counters import LimitedAnswer, LimitedRequest, Take, counter_key
 from libs.views.client import Coalescer, connect
 from libs.views.function_loading import load_functions
-from libs.views.limited_requests import LimitedAnswer, LimitedRequest
 from libs.views.reply_types import FoldInput
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews

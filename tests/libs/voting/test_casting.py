@@ -11,11 +11,10 @@ import pytest
 from libs.contracts.log_records import Appended
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, LedgerCatchingUp, ViewsUnavailable
 from libs.tally.events import Fence, VoteCast
-from libs.voting import protocol_driver, run_pacing
-from libs.voting.batching import CALL_REQUESTS
+from libs.voting import batching, protocol_driver
+from libs.voting.batching import CALL_REQUESTS, LEAST_GROUP
 from libs.voting.protocol.outcomes import Accepted
 from libs.voting.protocol_driver import Run
-from libs.voting.run_pacing import LEAST_GROUP
 from libs.voting.service import VotingService
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
@@ -43,8 +42,8 @@ async def test_votes_of_clients_that_vote_again_share_the_calls_of_their_group(
     service: VotingService, valkey: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They come in ticks of their own, as each client reads its answer and sends its next vote."""
-    monkeypatch.setattr(run_pacing, "SHORT_WAIT_S", 3_600.0)
-    monkeypatch.setattr(run_pacing, "LONGEST_WAIT_S", 3_600.0)
+    monkeypatch.setattr(batching, "SHORT_WAIT_S", 3_600.0)
+    monkeypatch.setattr(batching, "LONGEST_WAIT_S", 3_600.0)
     await service.cast("account", [a_vote(voter="first")])
     clients = range(LEAST_GROUP)
     await service.cast("account", [a_vote(voter=f"v{n}") for n in clients])

@@ -10,8 +10,7 @@ from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.vote_views import VoteViews
-from libs.voting.partition_waiting import LOOKUPS, PartitionWaiting, Undecided
-from libs.voting.timeouts import POLL_S
+from libs.voting.partition_waiting import LOOKUPS, POLL_S, PartitionWaiting, Undecided
 from tests.libs.views.simulation.lua_partition import Partition
 from tests.libs.voting.conftest import Counted
 from tests.support.builders import a_cast, a_void, pseudonym

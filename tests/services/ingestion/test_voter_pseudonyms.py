@@ -2,8 +2,8 @@
 
 import pytest
 
+from libs.contracts.pseudonyms import content_of
 from libs.tally.events import Rating
-from libs.voting.content_hash import content_of
 from services.ingestion.vote_forms import VoteForm
 from services.ingestion.voter_pseudonyms import command
 

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from libs.voting import run_pacing
-from libs.voting.run_pacing import FEW_RUNS, LEAST_GROUP, MOST_GROUP, RunPace
+from libs.voting import batching
+from libs.voting.batching import FEW_RUNS, LEAST_GROUP, MOST_GROUP, StartBatcher
 from tests.support.eventually import eventually
 
 NEVER_S = 3600.0
@@ -19,7 +19,7 @@ class Runs:
         self.groups: list[list[int]] = []
         self._tick: list[int] | None = None
         self.now = 0.0
-        self.pace = RunPace[int](self._start, lambda: self.now)
+        self.pace = StartBatcher[int](self._start, lambda: self.now)
 
     def _start(self, run: int) -> None:
         if self._tick is None:
@@ -60,8 +60,8 @@ async def ticks() -> None:
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> None:
     """Incomplete groups never start."""
-    monkeypatch.setattr(run_pacing, "SHORT_WAIT_S", NEVER_S)
-    monkeypatch.setattr(run_pacing, "LONGEST_WAIT_S", NEVER_S)
+    monkeypatch.setattr(batching, "SHORT_WAIT_S", NEVER_S)
+    monkeypatch.setattr(batching, "LONGEST_WAIT_S", NEVER_S)
 
 
 @pytest.fixture
@@ -115,8 +115,8 @@ async def test_an_incomplete_group_waits_as_long_as_votes_took_up_to_a_bound(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, longest_s: float
 ) -> None:
     """On a busy machine clients need longer to send their next votes, too."""
-    monkeypatch.setattr(run_pacing, "SHORT_WAIT_S", 0.0)
-    monkeypatch.setattr(run_pacing, "LONGEST_WAIT_S", longest_s)
+    monkeypatch.setattr(batching, "SHORT_WAIT_S", 0.0)
+    monkeypatch.setattr(batching, "LONGEST_WAIT_S", longest_s)
     await runs.pass_load(LEAST_GROUP, took_s=NEVER_S)
     await runs.add_one_by_one(1)
     if longest_s:
