@@ -1,7 +1,9 @@
 """Health check of a container with an init: exits 0 if the service is ready.
 
-A service that takes connections and has not answered /livez for `HANGS_AFTER_S` will never answer: it is killed, and the
-restart policy starts it again. Kubernetes does this by its liveness probe. Usage: `python /app/probe.py URL`.
+A service that takes connections and does not answer /livez within `HANGS_AFTER_S` will never answer: it is
+killed, and the restart policy starts it again. Kubernetes does this by a liveness probe.
+
+Usage: `python /app/probe.py URL`.
 """
 
 import os
@@ -28,7 +30,7 @@ def answers(url: str, timeout_s: float) -> bool:
 
 
 def children_of_init() -> list[int]:
-    """Return the container's own processes: the service and, for its time, this check are not of one session."""
+    """Return the service's processes. This check is no child of the init: Docker started it."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,8 +1,9 @@
 """Servers in Docker containers, used if no native server can run.
 
-Written from the documentation of testcontainers and the two images; not yet tested on a machine with Docker.
-testcontainers' own reaper (Ryuk) removes the containers when this process is killed. The data is in Docker volumes
-named after the data directory's id: `--fresh` creates new ones; `docker volume prune -a` removes the old.
+`.ci/containers` runs them with Docker: the real servers, in stand-ins for the two images.
+testcontainers' own reaper (Ryuk), which was not tried, removes the containers when this process is killed. The
+data is in Docker volumes named after the data directory's id: `--fresh` creates new ones; `docker volume prune -a`
+removes the old.
 """
 
 import asyncio
@@ -17,8 +18,6 @@ from testcontainers.core.container import DockerContainer
 from libs.local_stack import errors, kafka, valkey
 from libs.local_stack.ports import LOOPBACK
 
-KAFKA_IMAGE = "apache/kafka:4.3.0"
-VALKEY_IMAGE = "valkey/valkey:9"
 POLL_S = 0.2
 
 
@@ -87,12 +86,12 @@ def _on_loopback(container: DockerContainer, port: int, host_port: int) -> Docke
     return container
 
 
-def container_kafka(port: int, volume: str, timeout_s: float, password: str) -> ContainerServer:
+def container_kafka(image: str, port: int, volume: str, timeout_s: float, password: str) -> ContainerServer:
     """Return a broker that accepts one user, by password: its port is open to every process of the machine."""
     environment = kafka_environment(port, password)
 
     def make() -> DockerContainer:
-        container = _on_loopback(DockerContainer(KAFKA_IMAGE), port, port)
+        container = _on_loopback(DockerContainer(image), port, port)
         for name, value in environment.items():
             container = container.with_env(name, value)
         return container.with_volume_mapping(f"{volume}-kafka", "/var/lib/kafka/data", "rw")
@@ -125,14 +124,16 @@ def kafka_environment(port: int, password: str) -> dict[str, str]:
     }
 
 
-def container_valkey(port: int, volume: str, timeout_s: float, fsync: str, password: str) -> ContainerServer:
+def container_valkey(
+    image: str, port: int, volume: str, timeout_s: float, fsync: str, password: str
+) -> ContainerServer:
     command = (
         f"valkey-server --appendonly yes --appendfsync {fsync} --save '' --maxmemory-policy noeviction "
         f"--hash-max-listpack-entries {valkey.LISTPACK_ENTRIES} --requirepass {password}"
     )
 
     def make() -> DockerContainer:
-        container = _on_loopback(DockerContainer(VALKEY_IMAGE).with_command(command), 6379, port)
+        container = _on_loopback(DockerContainer(image).with_command(command), 6379, port)
         return container.with_volume_mapping(f"{volume}-valkey", "/data", "rw")
 
     return ContainerServer(

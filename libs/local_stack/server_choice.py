@@ -110,9 +110,14 @@ def _in_containers(settings: StackSettings, data_dir: Path) -> dict[str, Server]
     volume, timeout_s = identity.read_text(), settings.stack_start_timeout_s
     return {
         "kafka": containers.container_kafka(
-            port["kafka"], volume, timeout_s, remembered_secret(data_dir / "kafka" / kafka.SECRET_FILE)
+            settings.kafka_image,
+            port["kafka"],
+            volume,
+            timeout_s,
+            remembered_secret(data_dir / "kafka" / kafka.SECRET_FILE),
         ),
         "valkey": containers.container_valkey(
+            settings.valkey_image,
             port["valkey"],
             volume,
             timeout_s,

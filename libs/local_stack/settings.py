@@ -20,6 +20,14 @@ class StackSettings(EnvironmentSettings):
     stack: Literal["auto", "native", "containers"] = Field(
         "auto", description="Start servers natively, in containers, or natively where that is possible."
     )
+    kafka_image: str = Field(
+        "apache/kafka:4.3.0@sha256:0be4c9eb3565733612d2836d65636fd611a219ebcf5b4162e5ac259ea0ecb907",
+        description="Image of Kafka in a container.",
+    )
+    valkey_image: str = Field(
+        "valkey/valkey:9.1.2@sha256:418652cfb58ef879d4978c33553735d7147016032d5aefaa14c828e611eb9dfd",
+        description="Image of Valkey in a container.",
+    )
     namespace: str = Field("tally", description="Prefix of every topic and key.")
     partitions: int = Field(
         16,

@@ -1,6 +1,6 @@
-"""Images on a machine without a registry: a base of Debian's packages, stand-ins for Kafka's and Valkey's, and the service's.
+"""Builds images where no registry can be reached: the service's, and stand-ins for others.
 
-The stand-ins are the real servers, of the packages that `tally up` starts: Kafka's own jars and valkey-server. Their
+The stand-ins hold the real servers, of the packages that `tally up` starts: Kafka's jars and valkey-server. Their
 entry points only imitate those of the images that deploy/compose.yaml names.
 """
 
@@ -25,7 +25,7 @@ NEXT: Final = "tallykeeper:next"
 NEXT_DOCKERFILE: Final = """
 FROM tallykeeper:first
 USER root
-RUN for file in $(find /app/lib -path '*/libs/views/lua/*' -name '*.lua'); do printf '\\n-- the next version\\n' >>"$file"; done
+RUN find /app/lib -path '*/libs/views/lua/*' -name '*.lua' -exec sed -i '$a -- the next version' {} +
 USER 10001:10001
 """
 """A later version: other functions in Valkey, which run beside those of the first."""
@@ -38,7 +38,9 @@ def build_all(machine: Machine, trees: Path, log: Path) -> str:
         base = trees / "base"
         debootstrap(base, ("python3", "python3-venv", "ca-certificates"), log)
         archive = machine.shared / "base.tar"
-        excluded = [f"--exclude=./{name}" for name in ("dev/*", "proc/*", "sys/*", "var/cache/*", "var/lib/apt/lists/*")]
+        excluded = [
+            f"--exclude=./{name}" for name in ("dev/*", "proc/*", "sys/*", "var/cache/*", "var/lib/apt/lists/*")
+        ]
         subprocess.run(["tar", "-C", str(base), *excluded, "-cf", str(archive), "."], check=True)
         certificates = "ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"
         machine.docker("import", "-c", certificates, f"{INSIDE}/base.tar", BASE)
@@ -56,8 +58,10 @@ def build_all(machine: Machine, trees: Path, log: Path) -> str:
         for target, tag in (("kafka", KAFKA), ("valkey", VALKEY)):
             _build(machine, "stand-ins", tag, "--target", target)
         shutil.rmtree(context)
-    _copy_context(machine.shared / "context")
-    _build(machine, "context", SERVICE, "--build-arg", f"BASE={BASE}", "--file", f"{INSIDE}/context/deploy/Dockerfile")
+    copy_context(machine.shared / "context")
+    _build(
+        machine, "context", SERVICE, "--build-arg", f"BASE={BASE}", "--file", f"{INSIDE}/context/deploy/Dockerfile"
+    )
     shutil.rmtree(machine.shared / "context")
     (machine.shared / "next").mkdir(exist_ok=True)
     (machine.shared / "next/Dockerfile").write_text(NEXT_DOCKERFILE)
@@ -69,7 +73,7 @@ def _build(machine: Machine, context: str, tag: str, *options: str) -> None:
     machine.docker("build", "--network=host", "--tag", tag, *options, f"{INSIDE}/{context}", DOCKER_BUILDKIT="1")
 
 
-def _copy_context(target: Path) -> None:
+def copy_context(target: Path) -> None:
     """Copy what git knows or would add, as a clone has it."""
     shutil.rmtree(target, ignore_errors=True)
     listed = subprocess.run(

@@ -1,7 +1,7 @@
-"""A Debian tree that is entered by namespaces: a second machine, for Docker and Kubernetes, that leaves the first as it is.
+"""A Debian tree that is entered by namespaces: a second machine for Docker and Kubernetes, on the first.
 
-Nothing is installed outside of the tree. Mounts, processes and, unless asked otherwise, networks are the tree's own, and
-end with its first process.
+Nothing is installed outside of the tree. Mounts, processes and, unless asked otherwise, networks are the tree's
+own and end with its first process.
 """
 
 import os
@@ -15,12 +15,12 @@ from typing import Final
 
 RELEASE: Final = "trixie"
 TOOLS: Final = (
-    "docker.io", "docker-cli", "docker-compose", "docker-buildx", "iptables", "ca-certificates", "iproute2", "procps",
-    "python3",
+    "docker.io", "docker-cli", "docker-compose", "docker-buildx", "iptables", "ca-certificates", "iproute2",
+    "procps", "python3",
 )  # fmt: skip
 OF_KUBERNETES: Final = (
-    "containerd", "runc", "etcd-server", "etcd-client", "containernetworking-plugins", "kubernetes-client", "conntrack",
-    "dnsmasq-base", "openssl", "nftables",
+    "containerd", "runc", "etcd-server", "containernetworking-plugins", "kubernetes-client", "conntrack",
+    "dnsmasq-base", "openssl",
 )  # fmt: skip
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 ENTER: Final = """
@@ -38,10 +38,14 @@ mkdir -p run/lock tmp
 pivot_root . old
 umount -l /old
 ip link set lo up 2>/dev/null || true
-exec python3 -c 'import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print("entered", flush=True); signal.pause()'
+exec python3 -c '
+import signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
+print("entered", flush=True)
+signal.pause()'
 """
 INSIDE: Final = "/shared"
-SAME_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class CannotRun(Exception):
@@ -52,7 +56,9 @@ def check_machine() -> None:
     """Raises `CannotRun`."""
     if os.uname().sysname != "Linux" or os.getuid() != 0:
         raise CannotRun("Linux and root are needed, for mounts and namespaces")
-    entered = subprocess.run(["unshare", "-m", "-p", "-n", "-i", "-u", "-f", "true"], capture_output=True, check=False)
+    entered = subprocess.run(
+        ["unshare", "-m", "-p", "-n", "-i", "-u", "-f", "true"], capture_output=True, check=False
+    )
     if entered.returncode:
         raise CannotRun(f"no namespaces: {entered.stderr.decode().strip()}")
     if shutil.which("debootstrap") is None and shutil.which("apt-get") is None:
@@ -60,7 +66,7 @@ def check_machine() -> None:
 
 
 def debootstrap(tree: Path, packages: Sequence[str], log: Path) -> None:
-    """Make a Debian tree, of the mirror that debootstrap chooses by itself; a tree that was interrupted is made anew."""
+    """Make a Debian tree from the mirror that debootstrap chooses by itself; make an incomplete one again."""
     done = tree / ".complete"
     wanted = " ".join(sorted(packages))
     if done.exists() and done.read_text() == wanted:
@@ -125,7 +131,7 @@ class Machine:
                 "TREE": str(self.tree),
                 "SHARED": str(self.shared),
                 "SHARED_INSIDE": INSIDE,
-                "PATH": SAME_PATH,
+                "PATH": PATH,
             },
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -150,7 +156,7 @@ class Machine:
         return ["nsenter", f"--target={self.pid}", *kinds, *command]
 
     def run(self, *command: str, check: bool = True, **environment: str) -> str:
-        """Run a command in the tree and return its output; raises `CalledProcessError` with all that it printed."""
+        """Run a command in the tree and return its output; raises `AssertionError` with what it printed."""
         ended = subprocess.run(
             self.command(*command),
             env=_environment(environment),
@@ -189,11 +195,13 @@ class Machine:
             time.sleep(0.2)
 
     def docker(self, *arguments: str, check: bool = True, **environment: str) -> str:
-        return self.run("docker", *arguments, check=check, DOCKER_HOST=f"unix://{INSIDE}/docker.sock", **environment)
+        return self.run(
+            "docker", *arguments, check=check, DOCKER_HOST=f"unix://{INSIDE}/docker.sock", **environment
+        )
 
 
 def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    return {"PATH": SAME_PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **own}
+    return {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **own}
 
 
 def _cgroups() -> list[Path]:

@@ -54,7 +54,7 @@ async def test_its_kafka_accepts_its_password_alone(broker: NativeKafka) -> None
 
 
 def test_a_container_s_address_has_the_password_and_is_printed_without_it() -> None:
-    address = container_kafka(9092, "volume", 1, PASSWORD).address
+    address = container_kafka("image", 9092, "volume", 1, PASSWORD).address
     settings = KafkaSettings(kafka_bootstrap_servers=address)
     assert settings.kafka_bootstrap_servers == "127.0.0.1:9092"
     assert (settings.kafka_security_protocol, settings.kafka_sasl_mechanism) == ("SASL_PLAINTEXT", "PLAIN")

@@ -1,0 +1,58 @@
+"""`.ci/containers [compose|kubernetes]`: tests images, compose and Kubernetes on a second machine."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from tests.deploy.machines import images
+from tests.deploy.machines.machine import OF_KUBERNETES, TOOLS, CannotRun, Machine, check_machine, debootstrap
+
+HERE = Path(__file__).parent
+TESTS = {
+    "compose": ("test_compose.py", "test_stack_in_containers.py"),
+    "kubernetes": ("test_kubernetes.py",),
+}
+
+
+def main(subject: str = "compose") -> int:
+    directory = Path(os.environ.get("TALLY_TESTS_MACHINES", user_cache_path("tallykeeper") / "machines"))
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s  {line}", flush=True)
+
+    try:
+        check_machine()
+        directory.mkdir(parents=True, exist_ok=True)
+        shared, log = directory / "shared", directory / "log"
+        packages = TOOLS if subject == "compose" else (*TOOLS, *OF_KUBERNETES)
+        tree = directory / ("tools" if subject == "compose" else "node")
+        debootstrap(tree, packages, log)
+        say("the tools' tree is there")
+        with Machine(tree, shared, own_network=False) as machine:
+            machine.start_docker(networks=False)
+            size = images.build_all(machine, directory, log)
+        say(f"images built; the service's has {size}")
+        with Machine(tree, shared, own_network=True) as machine:
+            return _test(machine, subject)
+    except CannotRun as error:
+        print(f"NOT RUN: containers. {error}", file=sys.stderr)
+        return 3
+    finally:
+        say("end")
+
+
+def _test(machine: Machine, subject: str) -> int:
+    machine.start_docker(networks=True)
+    environment = os.environ | {"TALLY_TESTS_MACHINE": f"{machine.pid}:{machine.tree}:{machine.shared}"}
+    files = [str(HERE / name) for name in TESTS[subject]]
+    command = machine.command(sys.executable, "-m", "pytest", "-n", "0", "-x", *files, only_network=True)
+    return subprocess.run(command, env=environment, cwd=HERE.parents[2], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

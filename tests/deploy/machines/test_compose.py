@@ -1,0 +1,184 @@
+"""deploy/compose.yaml as an operator runs it, on images of which Kafka's and Valkey's are stand-ins."""
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.deploy.machines import images
+from tests.deploy.machines.conftest import Row
+from tests.deploy.machines.machine import INSIDE, Machine
+from tests.faults.voters import Voters, settled
+from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+from tests.support.voting import Api
+
+pytestmark = pytest.mark.stack
+
+BASE_URL = "http://127.0.0.1:8080"
+SERVICES = ("kafka", "valkey", "projector", "gateway")
+VOTERS = 6
+LIMIT = 20
+
+
+@dataclass(frozen=True)
+class Compose:
+    """`docker compose` of a copy of the project's files, with the images that there are."""
+
+    machine: Machine
+    images: dict[str, str]
+
+    def __call__(self, *arguments: str, check: bool = True) -> str:
+        file = f"--file={INSIDE}/context/deploy/compose.yaml"
+        return self.machine.docker("compose", "--progress=quiet", file, *arguments, check=check, **self.images)
+
+    def process(self, service: str) -> str:
+        """Return the pid of a service's first process, as the second machine numbers it."""
+        container = self("ps", "--all", "--quiet", service).strip()
+        return self.machine.docker("inspect", "--format={{.State.Pid}}", container).strip()
+
+    def health(self, service: str) -> str:
+        container = self("ps", "--all", "--quiet", service).strip()
+        return self.machine.docker("inspect", "--format={{.State.Health.Status}}", container).strip()
+
+
+def comment_of(compose_file: Path) -> str:
+    """Return the file's first comment as one line of shell for each command."""
+    lines = (line.removeprefix("#") for line in compose_file.read_text().splitlines() if line.startswith("#"))
+    return "\n".join(lines).replace("\\\n", " ")
+
+
+@pytest.fixture(scope="module")
+def compose(machine: Machine) -> Compose:
+    context = machine.shared / "context"
+    images.copy_context(context)
+    (context / "deploy/secrets").mkdir(mode=0o700)
+    for name in ("kafka", "valkey"):
+        (context / f"deploy/secrets/{name}-password").write_text(secrets.token_hex(24))
+    c = context / "deploy/compose.yaml"  # TRIAL
+    t = c.read_text()  # TRIAL
+    for name in ("kafka", "valkey"):  # TRIAL
+        t = t.replace(
+            f"TALLY_{name.upper()}_PASSWORD_FILE: /run/secrets/{name}-password",
+            f"TALLY_{name.upper()}_PASSWORD: {(context / f'deploy/secrets/{name}-password').read_text().strip()}",
+        )  # TRIAL
+    c.write_text(t)  # TRIAL
+    names = {"KAFKA_IMAGE": images.KAFKA, "VALKEY_IMAGE": images.VALKEY, "TALLY_IMAGE": images.SERVICE}
+    return Compose(machine, names)
+
+
+@pytest.fixture(scope="module")
+async def client(compose: Compose) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a key that the command in the file's comment made."""
+    (command,) = re.findall(
+        r"exec gateway (tally keys create .*)", comment_of(compose.machine.shared / "context/deploy/compose.yaml")
+    )
+    printed = compose("exec", "-T", "gateway", *command.split())
+    headers = {"Authorization": f"Bearer {printed.strip().splitlines()[-1]}"}
+    async with http_client(base_url=BASE_URL, headers=headers, timeout=30) as client:
+        yield client
+
+
+@asynccontextmanager
+async def voting(client: httpx.AsyncClient) -> AsyncIterator[Voters]:
+    """Voters before, during and after what the context does; at the end each of their votes is counted once."""
+    contest = await Api(client).contest(participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT})
+    voters = Voters(contest)
+    async with asyncio.TaskGroup() as group:
+        for number in range(VOTERS):
+            group.create_task(voters.vote(number))
+        try:
+            await eventually(lambda: voters.total > 20)
+            yield voters
+            before = voters.total
+            await eventually(lambda: voters.total > before + 20 and sum(map(len, voters.removed.values())) > 10)
+        finally:
+            voters.stop.set()
+    await settled(client, contest, voters)
+
+
+def test_everything_becomes_healthy_in_its_order(compose: Compose, row: Row) -> None:
+    began = time.monotonic()
+    compose("up", "--detach", "--no-build", "--wait")
+    row("up, all healthy", f"{time.monotonic() - began:.0f} s")
+    assert {name: compose.health(name) for name in SERVICES} == dict.fromkeys(SERVICES, "healthy")
+    assert "Exited (0)" in compose("ps", "--all", "topics", "--format={{.Status}}")
+
+
+def test_no_password_is_in_a_container_s_description_or_in_a_process_s_arguments(compose: Compose) -> None:
+    described = compose.machine.docker("inspect", *compose("ps", "--all", "--quiet").split())
+    described += compose.machine.run("ps", "-eww", "-o", "args")
+    for file in (compose.machine.shared / "context/deploy/secrets").iterdir():
+        assert file.read_text().strip() not in described
+
+
+def test_the_service_s_processes_can_write_nothing_but_their_data(compose: Compose) -> None:
+    for service in ("gateway", "projector"):
+        script = (
+            "id -u; touch /app/x /x 2>&1 | grep -c Read-only; touch /tmp/x /objects/x && echo data; "
+            "grep CapEff /proc/1/status"
+        )
+        printed = compose("exec", "-T", service, "sh", "-c", script).split()
+        assert printed[:3] == ["10001", "2", "data"]
+        assert int(printed[-1], 16) == 0
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_a_killed_container_starts_again_and_no_vote_is_lost(
+    compose: Compose, client: httpx.AsyncClient, row: Row, service: str
+) -> None:
+    async with voting(client) as voters:
+        former = compose.process(service)
+        compose.machine.run("kill", "-9", former)  # `docker kill` is taken for a wish: it would not start again
+        began = time.monotonic()
+        await eventually(
+            lambda: compose.process(service) not in (former, "0") and compose.health(service) == "healthy"
+        )
+        healthy_s = time.monotonic() - began
+    row(
+        f"{service} killed",
+        f"healthy after {healthy_s:.0f} s; {voters.total} votes accepted, {voters.total} counted",
+    )
+
+
+async def test_a_gateway_that_hangs_is_started_again(
+    compose: Compose, client: httpx.AsyncClient, row: Row
+) -> None:
+    former = compose.process("gateway")
+    compose.machine.run("sh", "-c", f"kill -STOP $(pgrep -P {former})")
+    began = time.monotonic()
+    await eventually(
+        lambda: compose.process("gateway") not in (former, "0") and compose.health("gateway") == "healthy"
+    )
+    row("gateway hangs (SIGSTOP)", f"healthy after {time.monotonic() - began:.0f} s")
+
+
+async def test_an_upgrade_loses_no_vote(compose: Compose, client: httpx.AsyncClient, row: Row) -> None:
+    async with voting(client) as voters:
+        began = time.monotonic()
+        newer = Compose(compose.machine, compose.images | {"TALLY_IMAGE": images.NEXT})
+        await asyncio.to_thread(newer, "up", "--detach", "--no-build", "--wait")
+        took_s = time.monotonic() - began
+    running = {name: newer("ps", name, "--format={{.Image}}").strip() for name in ("gateway", "projector")}
+    assert running == dict.fromkeys(running, images.NEXT)
+    row("upgrade to a second image", f"{took_s:.0f} s; {voters.total} votes accepted, {voters.total} counted")
+
+
+def test_the_views_equal_the_log(compose: Compose, row: Row) -> None:
+    compose("exec", "-T", "gateway", "tally", "verify")
+    row("`tally verify`", "exit code 0")
+
+
+def test_down_leaves_nothing(compose: Compose, row: Row) -> None:
+    began = time.monotonic()
+    compose("down", "--volumes")
+    row("down", f"{time.monotonic() - began:.0f} s")
+    assert compose.machine.docker("ps", "--all", "--quiet") == ""
+    assert compose.machine.docker("volume", "ls", "--quiet") == ""
