@@ -161,6 +161,9 @@ HTTP_REFUSALS: Final = _counter(
     "(headers or body too slow), rate, streams (too many), or in_flight (too many votes, or bytes of batches).",
     "reason",
 )
+VOTES_IN_FLIGHT: Final = _own_gauge(
+    "tally_votes_in_flight", "Votes that are being recorded; at TALLY_INGEST_MAX_IN_FLIGHT further ones get a 503."
+)
 STREAMS_OPEN: Final = _own_gauge(
     "tally_streams_open", "Clients of live results: counts (with a key), or results (public).", "kind"
 )

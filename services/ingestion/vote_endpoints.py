@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.position_token import PositionTokens, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.metrics.definitions import HTTP_REFUSALS
+from libs.metrics.definitions import HTTP_REFUSALS, VOTES_IN_FLIGHT
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
 from libs.tally.time_conversion import timestamp
 from libs.tally.vote_commands import CastVote
@@ -52,6 +52,7 @@ class Voting:
         self._max_in_flight = max_in_flight
         self._proxies = proxies
         self._in_flight = 0
+        VOTES_IN_FLIGHT.set_function(lambda: self._in_flight)
         self._max_batch_bytes = max_batch_bytes
         self._batch_bytes = 0
 

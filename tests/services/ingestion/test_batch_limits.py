@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from libs.contracts.position_token import PositionTokens
+from libs.metrics.definitions import REGISTRY
 from libs.tally.errors import Overloaded
 from libs.web.client_address import Proxies
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES
 from services.ingestion.vote_endpoints import Voting
+from tests.support.eventually import eventually
 from tests.support.metrics import refusals
 from tests.support.positions import HeldSecrets
 
@@ -71,3 +73,22 @@ async def test_a_batch_is_not_read_while_all_votes_in_flight_are_taken() -> None
         await upload.send_to(a_worker(max_in_flight=0))
     assert not upload.is_read.is_set()
     assert refusals("in_flight") == refused + 1
+
+
+async def test_votes_that_are_being_recorded_are_in_the_metrics() -> None:
+    class Votes:
+        may_end = asyncio.Event()
+
+        async def cast(self, _: str, votes: list[Any]) -> list[Any]:
+            await self.may_end.wait()
+            return votes
+
+    key: Any = Key()
+    votes: Any = Votes()
+    auth: Any = Keys()
+    worker = Voting(auth, votes, 10, MAX_BATCH_BYTES, Proxies())
+    recording = asyncio.create_task(worker._take(key, [votes, votes, votes]))
+    await eventually(lambda: REGISTRY.get_sample_value("tally_votes_in_flight") == 3)
+    votes.may_end.set()
+    await recording
+    assert REGISTRY.get_sample_value("tally_votes_in_flight") == 0
