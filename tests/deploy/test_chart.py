@@ -7,6 +7,8 @@ TALLY_UPDATE_DOCUMENTS=1 writes the snapshots and values.schema.json. The schema
 import json
 import os
 import re
+import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from tests.deploy.conftest import Chart
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "chart"
 SNAPSHOTS = Path(__file__).parent / "chart_snapshots"
+RESOURCE = "type", "name", "patternType"
 SCHEMAS_OF = "1.34"
 CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule", "HTTPRoute"}
 LEAST = {
@@ -195,6 +198,45 @@ def test_a_misspelt_value_is_refused_by_the_schema_made_of_the_values(chart: Cha
     assert updated(CHART / "values.schema.json", text) == text
     with pytest.raises(Exception, match="replicaz"):
         chart.render(LEAST | {"gateway": {"replicaz": 3}})
+
+
+def rights_of_the_script(tmp_path: Path) -> dict[str, set[tuple[str, ...]]]:
+    """Return what deploy/security/kafka-acls.sh allows each user: type, name, pattern and operation."""
+    stub = tmp_path / "kafka-acls.sh"
+    stub.write_text('#!/bin/sh\necho "$@"\n')
+    stub.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "BOOTSTRAP": "kafka", "ADMIN": "admin"}
+    script = ["bash", str(DEPLOY / "security/kafka-acls.sh")]
+    calls = subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    rights = defaultdict[str, set[tuple[str, ...]]](set)
+    for call in calls:
+        pattern = "prefix" if "--resource-pattern-type prefixed" in call else "literal"
+        named = [(*found, pattern) for found in re.findall(r"--(topic|group) (\S+)", call)]
+        resources = [*named, *([("cluster",)] if "--cluster" in call else [])]
+        (user,) = re.findall(r"--allow-principal User:(\S+)", call)
+        rights[user] |= {(*each, op) for each in resources for op in re.findall(r"--operation (\S+)", call)}
+    return rights
+
+
+def test_the_users_of_strimzi_may_do_what_the_script_allows(tmp_path: Path) -> None:
+    expected = rights_of_the_script(tmp_path)
+    for each in yaml.safe_load_all((CHART / "examples/strimzi.yaml").read_text()):
+        if each["kind"] == "KafkaUser":
+            allowed = {
+                (*map(acl["resource"].get, [name for name in RESOURCE if name in acl["resource"]]), operation)
+                for acl in each["spec"]["authorization"]["acls"]
+                for operation in acl["operations"]
+            }
+            assert allowed == expected[each["metadata"]["name"]]
+
+
+def test_the_users_of_valkeys_operator_may_do_what_its_file_of_users_allows() -> None:
+    lines = (DEPLOY / "security/valkey.acl").read_text().splitlines()
+    words = [line.split() for line in lines if line.startswith("user tally-")]
+    expected = {name: [word for word in rest if word != "on" and word[0] != ">"] for _, name, *rest in words}
+    (cluster,) = yaml.safe_load_all((CHART / "examples/valkey.yaml").read_text())
+    for user in cluster["spec"]["users"]:
+        assert user["permissions"].split() == expected[user["name"]]
 
 
 def schema_of(value: object) -> dict[str, Any]:

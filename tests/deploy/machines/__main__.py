@@ -8,9 +8,19 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from tests.deploy.machines import images
-from tests.deploy.machines.machine import OF_KUBERNETES, TOOLS, CannotRun, Machine, check_machine, debootstrap
+from tests.deploy.machines import images, kubernetes_node
+from tests.deploy.machines.kubernetes_node import kept_sysctls
+from tests.deploy.machines.machine import (
+    INSIDE,
+    OF_KUBERNETES,
+    TOOLS,
+    CannotRun,
+    Machine,
+    check_machine,
+    debootstrap,
+)
 
+ARCHIVE = "images.tar"
 HERE = Path(__file__).parent
 TESTS = {
     "compose": ("test_compose.py", "test_stack_in_containers.py"),
@@ -36,8 +46,18 @@ def main(subject: str = "compose") -> int:
         with Machine(tree, shared, own_network=False) as machine:
             machine.start_docker(networks=False)
             size = images.build_all(machine, directory, log)
+            if subject == "kubernetes":
+                machine.docker("save", f"--output={INSIDE}/{ARCHIVE}", *images.ALL)
         say(f"images built; the service's has {size}")
-        with Machine(tree, shared, own_network=True) as machine:
+        if subject == "kubernetes":
+            kubernetes_node.build_programs(shared / "bin", log)
+            say("Kubernetes built")
+        with kept_sysctls(), Machine(tree, shared, own_network=True) as machine:
+            if subject == "kubernetes":
+                kubernetes_node.Kubernetes(machine).start(shared / ARCHIVE)
+                say("two nodes are ready")
+            else:
+                machine.start_docker(networks=True)
             return _test(machine, subject)
     except CannotRun as error:
         print(f"NOT RUN: containers. {error}", file=sys.stderr)
@@ -47,7 +67,6 @@ def main(subject: str = "compose") -> int:
 
 
 def _test(machine: Machine, subject: str) -> int:
-    machine.start_docker(networks=True)
     environment = os.environ | {"TALLY_TESTS_MACHINE": f"{machine.pid}:{machine.tree}:{machine.shared}"}
     files = [str(HERE / name) for name in TESTS[subject]]
     command = machine.command(sys.executable, "-m", "pytest", "-n", "0", "-x", *files, only_network=True)

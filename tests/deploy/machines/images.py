@@ -20,8 +20,10 @@ STAND_INS: Final = Path(__file__).parent / "stand_ins"
 BASE: Final = "stand-in/python:3.13"
 KAFKA: Final = "stand-in/kafka:4.3.0"
 VALKEY: Final = "stand-in/valkey:9.1"
+PAUSE: Final = "stand-in/pause:1"
 SERVICE: Final = "tallykeeper:first"
 NEXT: Final = "tallykeeper:next"
+ALL: Final = (BASE, PAUSE, KAFKA, VALKEY, SERVICE, NEXT)
 NEXT_DOCKERFILE: Final = """
 FROM tallykeeper:first
 USER root
@@ -58,19 +60,26 @@ def build_all(machine: Machine, trees: Path, log: Path) -> str:
         for target, tag in (("kafka", KAFKA), ("valkey", VALKEY)):
             _build(machine, "stand-ins", tag, "--target", target)
         shutil.rmtree(context)
+    if PAUSE not in have:
+        _build_from(machine, PAUSE, f'FROM {BASE}\nUSER 65535:65535\nENTRYPOINT ["sleep", "infinity"]\n')
     copy_context(machine.shared / "context")
     _build(
         machine, "context", SERVICE, "--build-arg", f"BASE={BASE}", "--file", f"{INSIDE}/context/deploy/Dockerfile"
     )
     shutil.rmtree(machine.shared / "context")
-    (machine.shared / "next").mkdir(exist_ok=True)
-    (machine.shared / "next/Dockerfile").write_text(NEXT_DOCKERFILE)
-    _build(machine, "next", NEXT)
+    _build_from(machine, NEXT, NEXT_DOCKERFILE)
     return machine.docker("images", "--format", "{{.Size}}", SERVICE).strip()
 
 
 def _build(machine: Machine, context: str, tag: str, *options: str) -> None:
     machine.docker("build", "--network=host", "--tag", tag, *options, f"{INSIDE}/{context}", DOCKER_BUILDKIT="1")
+
+
+def _build_from(machine: Machine, tag: str, dockerfile: str) -> None:
+    context = machine.shared / "only-dockerfile"
+    context.mkdir(exist_ok=True)
+    (context / "Dockerfile").write_text(dockerfile)
+    _build(machine, context.name, tag)
 
 
 def copy_context(target: Path) -> None:

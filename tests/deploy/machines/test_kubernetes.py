@@ -1,0 +1,365 @@
+"""deploy/chart on a Kubernetes of two nodes, with stand-ins for Kafka and Valkey beside it."""
+
+import asyncio
+import base64
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import helm_python as helm
+import httpx
+import pytest
+
+from tests.deploy.machines import images
+from tests.deploy.machines.conftest import Row
+from tests.deploy.machines.kubernetes_node import FIXED, NODES, Kubernetes
+from tests.deploy.machines.machine import INSIDE, Machine
+from tests.faults.voters import Voters, settled
+from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+from tests.support.voting import Api
+
+pytestmark = pytest.mark.stack
+
+CHART = images.ROOT / "deploy" / "chart"
+RELEASE = "tally"
+GATEWAY, PROJECTOR = f"{RELEASE}-tallykeeper-gateway", f"{RELEASE}-tallykeeper-projector"
+VOTERS = 6
+LIMIT = 20
+LITTLE = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}
+VALUES: dict[str, Any] = {
+    "image": {"repository": images.SERVICE.split(":")[0], "tag": images.SERVICE.split(":")[1]},
+    "partitions": 4,
+    "kafka": {
+        "bootstrapServers": "kafka.votes.svc.cluster.local:9092",
+        "replicationFactor": 1,
+        "securityProtocol": "SASL_PLAINTEXT",
+        "saslMechanism": "PLAIN",
+        "users": {part: {"name": "tally", "secret": "kafka"} for part in ("gateway", "projector", "operator")},
+    },
+    "valkey": {
+        "url": "redis://valkey.votes.svc.cluster.local:6379/0",
+        "users": {part: {"name": "default", "secret": "valkey"} for part in ("gateway", "projector", "operator")},
+    },
+    "storage": {"claim": "objects"},
+    "env": {"TALLY_KAFKA_PASSWORD": "TRIAL", "TALLY_VALKEY_PASSWORD": "TRIAL"},
+    "gateway": {"replicas": 2, "resources": LITTLE, "autoscaling": {"enabled": False}},
+    "projector": {"replicas": 2, "resources": LITTLE},
+}
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def server(
+    name: str, image: str, port: int, user: int, volumes: list[Any] | None = None, **container: Any
+) -> list[dict[str, Any]]:
+    """Return a Deployment and a Service of a stand-in; its data is lost with its pod, which no test ends."""
+    labels = {"app": name}
+    pod = {
+        "securityContext": {"runAsUser": user, "fsGroup": user},
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "nodeName": NODES[0],
+        "containers": [
+            {
+                "name": name,
+                "image": image,
+                "imagePullPolicy": "Never",
+                "securityContext": RESTRICTED,
+                "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1},
+                **container,
+            }
+        ],
+        "volumes": volumes or [],
+    }
+    metadata = {"name": name, "namespace": "votes"}
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "strategy": {"type": "Recreate"},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"clusterIP": FIXED[name], "selector": labels, "ports": [{"port": port}]},
+        },
+    ]
+
+
+def servers() -> list[dict[str, Any]]:
+    passwords = {name: "TRIAL" for name in FIXED}
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    word = passwords["kafka"]
+    environment = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": "CLIENT://:9092,CONTROLLER://localhost:9093",
+        "KAFKA_ADVERTISED_LISTENERS": "CLIENT://kafka.votes.svc.cluster.local:9092",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "CLIENT",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "PLAIN",
+        "KAFKA_LISTENER_NAME_CLIENT_PLAIN_SASL_JAAS_CONFIG": (
+            f'{plain} required username="tally" password="{word}" user_tally="{word}";'
+        ),
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
+    }
+    kafka = server(
+        "kafka", images.KAFKA, 9092, 1000, env=[{"name": k, "value": v} for k, v in environment.items()]
+    )
+    valkey = server(
+        "valkey", images.VALKEY, 6379, 999, args=["valkey-server", "--requirepass", passwords["valkey"]],
+        volumeMounts=[{"name": "data", "mountPath": "/data"}], volumes=[{"name": "data", "emptyDir": {}}],
+    )  # fmt: skip
+    volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    return [
+        *(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": name, "namespace": "votes"},
+                "data": {"password": base64.b64encode(password.encode()).decode()},
+            }
+            for name, password in passwords.items()
+        ),
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "objects"},
+            "spec": {
+                **volume,
+                "hostPath": {"path": f"{INSIDE}/objects"},
+                "persistentVolumeReclaimPolicy": "Retain",
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "objects", "namespace": "votes"},
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "storageClassName": "",
+                "volumeName": "objects",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+        *kafka,
+        *valkey,
+    ]
+
+
+@pytest.fixture(scope="module")
+def kubernetes(machine: Machine) -> Kubernetes:
+    """The cluster with the servers, in a namespace that admits restricted pods only."""
+    cluster = Kubernetes(machine)
+    level = {"pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "votes", "labels": level}})
+    objects = machine.shared / "objects"
+    objects.mkdir(exist_ok=True)
+    objects.chmod(0o777)
+    cluster.apply(*servers())
+    cluster.kubectl("rollout", "status", "deployment/kafka", "deployment/valkey", "--timeout=180s")
+    return cluster
+
+
+@pytest.fixture(scope="module")
+async def client(kubernetes: Kubernetes) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the gateways' Service, with a key that the command in the chart's notes made."""
+    words = "keys create --account demo --permission content:read --permission content:write"
+    words += " --permission votes:write --permission results:read"
+    printed = kubernetes.kubectl("exec", f"deployment/{GATEWAY}", "--", "tally", *words.split())
+    address = kubernetes.get("service", GATEWAY)["spec"]["clusterIP"]
+    headers = {"Authorization": f"Bearer {printed.strip().splitlines()[-1]}"}
+    async with http_client(base_url=f"http://{address}", headers=headers, timeout=10) as client:
+        yield client
+
+
+Do = Callable[[], Awaitable[object]]
+
+
+@asynccontextmanager
+async def voting(client: httpx.AsyncClient) -> AsyncIterator[Voters]:
+    """Voters before, during and after what the context does; at the end each of their votes is counted once."""
+    contest = await Api(client).contest(participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT})
+    voters = Voters(contest)
+    async with asyncio.TaskGroup() as group:
+        for number in range(VOTERS):
+            group.create_task(voters.vote(number))
+        try:
+            await eventually(lambda: voters.total > 20)
+            yield voters
+            before = voters.total
+            await eventually(lambda: voters.total > before + 20 and sum(map(len, voters.removed.values())) > 10)
+        finally:
+            voters.stop.set()
+    await settled(client, contest, voters)
+
+
+async def in_thread(kubernetes: Kubernetes, *arguments: str) -> None:
+    await asyncio.to_thread(kubernetes.kubectl, *arguments)
+
+
+def result(began: float, voters: Voters) -> str:
+    waits = [b - a for (a, _), (b, _) in zip(voters.acceptances, voters.acceptances[1:], strict=False)]
+    return (
+        f"{time.monotonic() - began:.0f} s; {len(voters.acceptances)} votes accepted, none lost or doubled, "
+        f"{len(voters.unavailable)} answers 503, longest time without an accepted vote {max(waits):.1f} s"
+    )
+
+
+def ready(kubernetes: Kubernetes, deployment: str) -> int:
+    return int(kubernetes.get("deployment", deployment)["status"].get("readyReplicas", 0))
+
+
+def pods(kubernetes: Kubernetes, component: str) -> dict[str, dict[str, Any]]:
+    found = kubernetes.get("pods", f"--selector=app.kubernetes.io/component={component}")["items"]
+    return {pod["metadata"]["name"]: pod for pod in found if "deletionTimestamp" not in pod["metadata"]}
+
+
+def upgrade(kubernetes: Kubernetes, **changes: Any) -> None:
+    with helm.Config(kubeconfig_path=kubernetes.kubeconfig, namespace="votes") as release:
+        release.upgrade(str(CHART), RELEASE, VALUES | changes, namespace="votes", timeout=400, wait="legacy")
+
+
+def test_the_chart_is_installed_into_a_namespace_of_restricted_pods(kubernetes: Kubernetes, row: Row) -> None:
+    began = time.monotonic()
+    with helm.Config(kubeconfig_path=kubernetes.kubeconfig, namespace="votes") as release:
+        release.install(str(CHART), RELEASE, VALUES, namespace="votes", timeout=400, wait="legacy")
+    assert (ready(kubernetes, GATEWAY), ready(kubernetes, PROJECTOR)) == (2, 2)
+    row("install, two gateways and two projectors ready", f"{time.monotonic() - began:.0f} s")
+
+
+async def test_pods_of_a_part_are_on_both_nodes(kubernetes: Kubernetes) -> None:
+    for component in ("gateway", "projector"):
+        assert {pod["spec"]["nodeName"] for pod in pods(kubernetes, component).values()} == set(NODES)
+
+
+async def test_the_rebuilding_job_ends_by_itself_where_no_layout_changed(kubernetes: Kubernetes) -> None:
+    def done() -> bool:
+        jobs = kubernetes.get("jobs", "--selector=app.kubernetes.io/component=rebuild")["items"]
+        return [job["status"].get("succeeded") for job in jobs] == [1]
+
+    await eventually(done, deadline_s=240)
+
+
+async def test_a_rolling_upgrade_loses_no_vote(
+    kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row
+) -> None:
+    async with voting(client) as voters:
+        began = time.monotonic()
+        repository, tag = images.NEXT.split(":")
+        VALUES["image"] = {"repository": repository, "tag": tag}
+        await asyncio.to_thread(upgrade, kubernetes)
+        figures = result(began, voters)
+    for component in ("gateway", "projector"):
+        running = {pod["spec"]["containers"][0]["image"] for pod in pods(kubernetes, component).values()}
+        assert running == {images.NEXT}
+    row("rolling upgrade to a second image", figures)
+
+
+@pytest.mark.parametrize("component", ["gateway", "projector"])
+async def test_a_killed_pod_costs_no_vote(
+    kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row, component: str
+) -> None:
+    async with voting(client) as voters:
+        began = time.monotonic()
+        name = next(iter(pods(kubernetes, component)))
+        await in_thread(kubernetes, "delete", "pod", name, "--grace-period=0", "--force")
+        deployment = f"{RELEASE}-tallykeeper-{component}"
+        await eventually(
+            lambda: name not in pods(kubernetes, component) and ready(kubernetes, deployment) == 2, every_s=1
+        )
+        figures = result(began, voters)
+    row(f"a {component}'s pod killed", figures)
+
+
+async def test_a_gateway_that_hangs_is_restarted(
+    kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row
+) -> None:
+    async with voting(client) as voters:
+        began = time.monotonic()
+        name, pod = next(iter(pods(kubernetes, "gateway").items()))
+        uid = pod["metadata"]["uid"]
+        found = kubernetes.machine.run("sh", "-c", f"grep -l 'pod{uid}' /proc/[0-9]*/cgroup | cut -d/ -f3")
+        commands = {
+            pid: kubernetes.machine.run("cat", f"/proc/{pid}/cmdline", check=False) for pid in found.split()
+        }
+        (service,) = [pid for pid, command in commands.items() if "services.gateway" in command]
+        kubernetes.machine.run("kill", "-STOP", service)
+
+        def restarted() -> bool:
+            (status,) = pods(kubernetes, "gateway")[name]["status"]["containerStatuses"]
+            return bool(status["restartCount"] == 1 and status["ready"])
+
+        await eventually(restarted, every_s=1, deadline_s=180)
+        figures = result(began, voters)
+    row("a gateway hangs (SIGSTOP)", figures)
+
+
+async def test_a_drained_node_costs_no_vote(kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row) -> None:
+    async with voting(client) as voters:
+        began = time.monotonic()
+        await in_thread(
+            kubernetes, "drain", NODES[1], "--delete-emptydir-data", "--ignore-daemonsets", "--timeout=300s"
+        )
+        await eventually(lambda: ready(kubernetes, GATEWAY) == ready(kubernetes, PROJECTOR) == 2, every_s=1)
+        figures = result(began, voters)
+        for component in ("gateway", "projector"):
+            assert {pod["spec"]["nodeName"] for pod in pods(kubernetes, component).values()} == {NODES[0]}
+    await in_thread(kubernetes, "uncordon", NODES[1])
+    row("a node drained", figures)
+
+
+async def test_scaling_costs_no_vote(kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row) -> None:
+    async with voting(client) as voters:
+        began = time.monotonic()
+        for replicas in (1, 3, 1):
+            await in_thread(
+                kubernetes, "scale", f"deployment/{GATEWAY}", f"deployment/{PROJECTOR}", f"--replicas={replicas}"
+            )
+            await eventually(
+                lambda: (
+                    ready(kubernetes, GATEWAY) == ready(kubernetes, PROJECTOR) == replicas  # noqa: B023
+                    and len(pods(kubernetes, "gateway")) == len(pods(kubernetes, "projector")) == replicas  # noqa: B023
+                ),
+                every_s=1,
+            )
+            voted = voters.total
+            await eventually(lambda: voters.total > voted + 10)  # noqa: B023
+        figures = result(began, voters)
+    row("scaled 1, 3, 1", figures)
+
+
+def test_the_views_equal_the_log(kubernetes: Kubernetes, row: Row) -> None:
+    printed = kubernetes.kubectl("exec", f"deployment/{GATEWAY}", "--", "tally", "verify", "--json")
+    assert json.loads(printed)
+    row("`tally verify`", "exit code 0")
+
+
+def test_nothing_of_the_release_is_left(kubernetes: Kubernetes, row: Row) -> None:
+    with helm.Config(kubeconfig_path=kubernetes.kubeconfig, namespace="votes") as release:
+        release.uninstall(RELEASE, timeout=300, wait="legacy")
+    left = kubernetes.kubectl("get", "all,serviceaccounts,networkpolicies,pdb,hpa", "--output=name").split()
+    of_release = sorted(name for name in left if f"{RELEASE}-tallykeeper" in name)
+    assert of_release == [f"serviceaccount/{RELEASE}-tallykeeper-topics"]
+    row("uninstall", "leaves the ServiceAccount of the hook")
