@@ -317,7 +317,12 @@ async def test_a_gateway_that_hangs_is_restarted(
 
 
 async def test_a_drained_node_costs_no_vote(kubernetes: Kubernetes, client: httpx.AsyncClient, row: Row) -> None:
+    await in_thread(kubernetes, "rollout", "restart", f"deployment/{GATEWAY}", f"deployment/{PROJECTOR}")
+    for name in (GATEWAY, PROJECTOR):
+        await in_thread(kubernetes, "rollout", "status", f"deployment/{name}", "--timeout=300s")
     async with voting(client) as voters:
+        for component in ("gateway", "projector"):
+            assert NODES[1] in {pod["spec"]["nodeName"] for pod in pods(kubernetes, component).values()}
         began = time.monotonic()
         await in_thread(
             kubernetes, "drain", NODES[1], "--delete-emptydir-data", "--ignore-daemonsets", "--timeout=300s"
@@ -356,10 +361,13 @@ def test_the_views_equal_the_log(kubernetes: Kubernetes, row: Row) -> None:
     row("`tally verify`", "exit code 0")
 
 
-def test_nothing_of_the_release_is_left(kubernetes: Kubernetes, row: Row) -> None:
+async def test_only_what_a_hook_made_is_left_of_the_release(kubernetes: Kubernetes, row: Row) -> None:
     with helm.Config(kubeconfig_path=kubernetes.kubeconfig, namespace="votes") as release:
         release.uninstall(RELEASE, timeout=300, wait="legacy")
-    left = kubernetes.kubectl("get", "all,serviceaccounts,networkpolicies,pdb,hpa", "--output=name").split()
-    of_release = sorted(name for name in left if f"{RELEASE}-tallykeeper" in name)
-    assert of_release == [f"serviceaccount/{RELEASE}-tallykeeper-topics"]
-    row("uninstall", "leaves the ServiceAccount of the hook")
+
+    def left() -> list[str]:
+        names = kubernetes.kubectl("get", "all,serviceaccounts,networkpolicies,pdb,hpa", "--output=name").split()
+        return [name for name in names if f"{RELEASE}-tallykeeper" in name]
+
+    await eventually(lambda: left() == [f"serviceaccount/{RELEASE}-tallykeeper-topics"])
+    row("uninstall", "leaves the hook's ServiceAccount only")
