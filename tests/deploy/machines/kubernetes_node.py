@@ -1,8 +1,8 @@
 """A Kubernetes of two nodes in the second machine: the real control plane, kubelets, containerd and kube-proxy.
 
 The nodes share one network and one kube-proxy; each has its own kubelet, containerd and control groups. Other than
-in a real cluster, names come from dnsmasq, tokens replace certificates, and network policies have no effect: the CNI
-plugin `bridge` knows none.
+in a real cluster, names come from dnsmasq, tokens replace certificates, and network policies have no effect: the
+CNI plugin `bridge` knows none.
 """
 
 import json

@@ -62,14 +62,6 @@ def compose(machine: Machine) -> Compose:
     (context / "deploy/secrets").mkdir(mode=0o700)
     for name in ("kafka", "valkey"):
         (context / f"deploy/secrets/{name}-password").write_text(secrets.token_hex(24))
-    c = context / "deploy/compose.yaml"  # TRIAL
-    t = c.read_text()  # TRIAL
-    for name in ("kafka", "valkey"):  # TRIAL
-        t = t.replace(
-            f"TALLY_{name.upper()}_PASSWORD_FILE: /run/secrets/{name}-password",
-            f"TALLY_{name.upper()}_PASSWORD: {(context / f'deploy/secrets/{name}-password').read_text().strip()}",
-        )  # TRIAL
-    c.write_text(t)  # TRIAL
     names = {"KAFKA_IMAGE": images.KAFKA, "VALKEY_IMAGE": images.VALKEY, "TALLY_IMAGE": images.SERVICE}
     return Compose(machine, names)
 

@@ -45,7 +45,6 @@ VALUES: dict[str, Any] = {
         "users": {part: {"name": "default", "secret": "valkey"} for part in ("gateway", "projector", "operator")},
     },
     "storage": {"claim": "objects"},
-    "env": {"TALLY_KAFKA_PASSWORD": "TRIAL", "TALLY_VALKEY_PASSWORD": "TRIAL"},
     "gateway": {"replicas": 2, "resources": LITTLE, "autoscaling": {"enabled": False}},
     "projector": {"replicas": 2, "resources": LITTLE},
 }
@@ -101,7 +100,7 @@ def server(
 
 
 def servers() -> list[dict[str, Any]]:
-    passwords = {name: "TRIAL" for name in FIXED}
+    passwords = {name: secrets.token_hex(24) for name in FIXED}
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     word = passwords["kafka"]
     environment = {

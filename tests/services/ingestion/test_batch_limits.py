@@ -26,9 +26,8 @@ class Keys:
         return Key()
 
 
-def a_worker(max_in_flight: int = 1, max_batch_bytes: int = MAX_BATCH_BYTES) -> Voting:
+def a_worker(max_in_flight: int = 1, max_batch_bytes: int = MAX_BATCH_BYTES, votes: Any = None) -> Voting:
     auth: Any = Keys()
-    votes: Any = object()
     positions = PositionTokens(HeldSecrets(b"s" * 32))
     return Voting(auth, votes, positions, max_in_flight, max_batch_bytes, Proxies())
 
@@ -85,8 +84,7 @@ async def test_votes_that_are_being_recorded_are_in_the_metrics() -> None:
 
     key: Any = Key()
     votes: Any = Votes()
-    auth: Any = Keys()
-    worker = Voting(auth, votes, 10, MAX_BATCH_BYTES, Proxies())
+    worker = a_worker(max_in_flight=10, votes=votes)
     recording = asyncio.create_task(worker._take(key, [votes, votes, votes]))
     await eventually(lambda: REGISTRY.get_sample_value("tally_votes_in_flight") == 3)
     votes.may_end.set()
