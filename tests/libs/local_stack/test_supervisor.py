@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from libs.local_stack.errors import Exit, StackError
+from libs.local_stack.liveness import UNANSWERED
 from libs.local_stack.ports import is_free
 from libs.local_stack.reaper import start_time
 from libs.local_stack.servers import Servers
@@ -17,6 +19,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
+from tests.support.frozen_process import stopped
 from tests.support.http_clients import http_client
 from tests.support.stand_in_services import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
 
@@ -128,6 +131,27 @@ async def test_a_part_that_dies_is_started_again_and_stack_json_says_so(running:
     await eventually(repaired)
     assert stack_file(running)["pids"] == running.pids
     assert running.pids["gateway"] == before["gateway"]
+
+
+async def test_a_part_that_hangs_is_started_again_and_one_that_answers_is_not(
+    servers: Servers, tmp_path: Path, namespace: str
+) -> None:
+    async with supervisor(servers, tmp_path, namespace, probe_s=0.2) as running:
+        before, log = running.pids, tmp_path / "logs" / "gateway.log"
+        await eventually(lambda: log.read_text().count("GET /livez") > 2 * UNANSWERED)
+        assert running.pids == before
+        with stopped(before["gateway"]):
+            await eventually(lambda: running.pids.get("gateway") not in (None, before["gateway"]))
+        async with http_client(base_url=running.base_url) as client:
+            await eventually(lambda: answers(client))
+        assert running.pids["projector"] == before["projector"], "it has no port"
+
+
+async def answers(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/livez")).is_success
+    except httpx.HTTPError:
+        return False
 
 
 async def test_a_part_can_be_kept_down(running: Supervisor) -> None:
