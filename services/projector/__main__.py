@@ -13,7 +13,7 @@ from typing import Final
 
 import uvloop
 
-from libs.concurrency.forced_exit import ForcedExit
+from libs.concurrency.forced_exit import ForcedExit, exit_if_hanging
 from libs.telemetry.environment_settings import read_settings
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import open_tracing
@@ -46,7 +46,8 @@ async def main(settings: Settings) -> int:
         task = asyncio.create_task(run(settings, tracing))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, end)
-        await asyncio.wait([task])
+        async with exit_if_hanging():
+            await asyncio.wait([task])
     if task.cancelled():
         logger.info("drained")
         forced_exit.status = 0

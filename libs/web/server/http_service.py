@@ -17,7 +17,7 @@ from fastapi.telemetry import TelemetryConfig
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from libs.concurrency.forced_exit import ForcedExit
+from libs.concurrency.forced_exit import ForcedExit, exit_if_hanging
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.auth import ApiKey
@@ -203,7 +203,7 @@ def run_process(
     async def main() -> None:
         forced_exit = ForcedExit(CLOSE_S)
         with open_tracing(settings, name) as tracing:
-            async with opened(tracing) as app:
+            async with opened(tracing) as app, exit_if_hanging():
                 await serve(app, settings, tracing)
                 forced_exit.schedule()
         forced_exit.status = 0

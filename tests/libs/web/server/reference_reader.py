@@ -105,6 +105,8 @@ def _is_last(request: Request, body: bytes) -> bool:
     if _is_chunked(request):
         values += re.findall(rb"(?i)(?:^|\r\n)(?:proxy-)?connection:([^\r]*)", _chunk_lines(body)[1])
     tokens = {token.strip().lower() for value in values for token in value.split(b",")}
+    if request.version == b"1.0":
+        return True  # also with Upgrade, after which h11 reads on
     return b"close" in tokens or (b"upgrade" in tokens and bool(_values(request, b"upgrade")))
 
 
