@@ -94,6 +94,20 @@ async def test_a_refusal_is_shown(api: Api, visitor: Visitor) -> None:
     await expect(unknown.locator("#trouble")).to_contain_text("not found")
 
 
+async def test_a_refused_vote_stays_shown_while_the_page_reads_on(api: Api, visitor: Visitor) -> None:
+    contest = await song(api, ip_restriction_per_participant=1)
+    first, second = [await visitor.open(f"/?contest={contest.key}") for _ in range(2)]
+    name = "Vote for Aurora Vale"
+    await first.get_by_role("button", name=name, exact=True).click()
+    await expect(first.locator("#own li")).to_have_count(1)
+    button = second.get_by_role("button", name=name, exact=True)
+    await expect(button).to_be_enabled()
+    async with second.expect_response(lambda answer: answer.url.endswith("/allowance")):
+        await button.click()
+    await expect(second.locator("#left")).to_contain_text("You have 2 votes left.")
+    await expect(second.locator("#trouble")).to_contain_text("ip limit of 1")
+
+
 async def test_without_a_contest_it_lists_those_that_run(api: Api, visitor: Visitor) -> None:
     contest = await song(api)
     page = await visitor.open("/")
@@ -113,7 +127,7 @@ async def test_a_sample_contest_can_be_made_to_try_it(visitor: Visitor) -> None:
 async def test_the_backend_needs_the_page_s_cookie_and_passes_on_no_key(api: Api, address: str) -> None:
     contest = await song(api)
     path = f"/contests/{contest.key}/votes"
-    async with httpx.AsyncClient(base_url=address, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=address, trust_env=False, headers={"origin": address}) as client:
         assert (await client.post(path, json={"participant_key": contest.participants[0]})).status_code == 401
         page = await client.get("/")
         assert "samesite=strict" in page.headers["set-cookie"].lower()

@@ -2,41 +2,95 @@
 
 Copy it and replace `voter_of` by the log-in of your application. Everything that needs no key, the page reads from
 the public API itself: the contest and its live results.
+
+It trusts no header but its own cookie. Behind a proxy, run uvicorn with `proxy_headers=False` too, and take the
+voter's address from the header that your proxy sets, and from no other.
 """
 
+import json
 import secrets
 from pathlib import Path
 from string import Template
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
+from itsdangerous import BadSignature, Signer
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 PAGE: Final = Path(__file__).parent / "page"
-COOKIE: Final = "voter"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: $api; connect-src 'self' $api; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 JSON: Final = "application/json"
+YEAR_S: Final = 31_536_000
+MOST_BYTES: Final = 10_000
+"""Size of a request's body; a vote takes some hundred bytes."""
 
 
-def voter_of(request: Request) -> str | None:
-    """Return the voter's id. Here it is a random one for each browser."""
-    return request.cookies.get(COOKIE)
+class Voters:
+    """The voters of this page: a random id for each browser, in a signed cookie, so that nobody can choose one.
+
+    The prefix keeps them apart from the ids of your application's users. Over HTTPS the cookie is `__Host-`: no
+    neighbouring host can set it. Over plain HTTP, as on your own machine, browsers accept no such name.
+    """
+
+    def __init__(self, secret: str, is_https: bool) -> None:
+        self._signer = Signer(secret, salt="voter")
+        self._is_https = is_https
+        self._cookie = "__Host-voter" if is_https else "voter"
+
+    def voter_of(self, request: Request) -> str | None:
+        """Return the voter's id, None without one."""
+        try:
+            return self._signer.unsign(request.cookies.get(self._cookie, "")).decode()
+        except (BadSignature, UnicodeError):
+            return None
+
+    def welcome(self, answer: Response) -> None:
+        """Give the browser an id."""
+        signed = self._signer.sign(f"page:{secrets.token_urlsafe(16)}").decode()
+        answer.set_cookie(
+            self._cookie, signed, max_age=YEAR_S, httponly=True, samesite="strict", secure=self._is_https
+        )
 
 
-def voting_app(api: httpx.AsyncClient) -> Starlette:
-    """Build the backend; `api` is a client of the API with a key that has `votes:write` and `content:read`."""
-    origin = str(api.base_url).rstrip("/")
-    html = Template((PAGE / "index.html").read_text()).substitute(api=origin)
+class OwnPageWrites:
+    """Refuses writes of other origins' pages, which browsers send with the voter's cookie."""
+
+    def __init__(self, app: ASGIApp, origin: str) -> None:
+        self._app = app
+        self._origin = origin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_write = scope["type"] == "http" and scope["method"] not in ("GET", "HEAD")
+        if is_write and Headers(scope=scope).get("origin") != self._origin:
+            await JSONResponse({"detail": "Vote on this page's own address."}, 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def voting_app(api: httpx.AsyncClient, origin: str, secret: str) -> Starlette:
+    """Build the backend that browsers open at `origin`, such as https://vote.example.
+
+    `api` is a client of the API with a key that has `votes:write` and `content:read` and no other permission;
+    `secret` signs the voters' ids: keep it, or all are new voters.
+    """
+    voters = Voters(secret, is_https=origin.startswith("https:"))
+    api_origin = str(api.base_url).rstrip("/")
+    html = Template((PAGE / "index.html").read_text()).substitute(api=api_origin)
     headers = {
-        "Content-Security-Policy": Template(POLICY).substitute(api=origin),
+        "Content-Security-Policy": Template(POLICY).substitute(api=api_origin),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
@@ -44,10 +98,8 @@ def voting_app(api: httpx.AsyncClient) -> Starlette:
 
     async def page(request: Request) -> Response:
         answer = Response(html, headers=headers, media_type="text/html")
-        if voter_of(request) is None:
-            answer.set_cookie(
-                COOKIE, secrets.token_urlsafe(16), max_age=31_536_000, httponly=True, samesite="strict"
-            )
+        if voters.voter_of(request) is None:
+            voters.welcome(answer)
         return answer
 
     async def contests(_: Request) -> Response:
@@ -55,9 +107,7 @@ def voting_app(api: httpx.AsyncClient) -> Starlette:
         return await passed_on(api.build_request("GET", "/contests", params=running))
 
     async def vote(request: Request) -> Response:
-        given = await request.json() if request.headers.get("content-type") == JSON else None
-        if not isinstance(given, dict):
-            return JSONResponse({"detail": "Send a JSON object."}, 400)
+        given = await json_object(request)
         address = None if request.client is None else request.client.host
         body = {name: given[name] for name in ("participant_key", "vote_id") if name in given}
         return await for_voter(request, "POST", "votes", json=body | {"platform": "web", "ip": address})
@@ -69,23 +119,27 @@ def voting_app(api: httpx.AsyncClient) -> Starlette:
         return await for_voter(request, "GET", "allowance")
 
     async def take_back(request: Request) -> Response:
-        return await for_voter(request, "DELETE", f"votes/{_segment(request, 'vote')}")
+        return await for_voter(request, "DELETE", f"votes/{segment(request, 'vote')}")
 
     async def for_voter(request: Request, method: str, path: str, json: dict[str, Any] | None = None) -> Response:
-        voter = voter_of(request)
+        url = f"/contests/{segment(request, 'contest')}/{path}"
+        voter = voters.voter_of(request)
         if voter is None:
-            return JSONResponse({"detail": "Open the page first."}, 401)
+            raise HTTPException(401, "Open the page first.")
         params = {"voter_id": voter} if json is None else None
         body = None if json is None else json | {"voter_id": voter}
-        url = f"/contests/{_segment(request, 'contest')}/{path}"
         return await passed_on(api.build_request(method, url, params=params, json=body))
 
     async def passed_on(request: httpx.Request) -> Response:
         try:
             answer = await api.send(request)
         except httpx.HTTPError:
-            return JSONResponse({"detail": "The service cannot be reached. Try again."}, 502)
+            raise HTTPException(502, "The service cannot be reached. Try again.") from None
         return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return JSONResponse({"detail": error.detail}, error.status_code)
 
     return Starlette(
         routes=[
@@ -96,10 +150,34 @@ def voting_app(api: httpx.AsyncClient) -> Starlette:
             Route("/contests/{contest}/votes/{vote}", take_back, methods=["DELETE"]),
             Route("/contests/{contest}/allowance", allowance),
             Mount("/page", StaticFiles(directory=PAGE)),
-        ]
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=[urlsplit(origin).hostname or ""], www_redirect=False),
+            Middleware(OwnPageWrites, origin=origin),
+        ],
+        exception_handlers={HTTPException: refused},
     )
 
 
-def _segment(request: Request, name: str) -> str:
-    """Return a path parameter as one segment of an address."""
-    return quote(request.path_params[name], safe="")
+async def json_object(request: Request) -> dict[str, Any]:
+    """Return the body, a small JSON object. Raises `HTTPException`."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413, f"Send at most {MOST_BYTES} bytes.")
+    try:
+        given = json.loads(body) if request.headers.get("content-type") == JSON else None
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise HTTPException(400, "Send a JSON object.")
+    return given
+
+
+def segment(request: Request, name: str) -> str:
+    """Return a path parameter as one segment of an address. Raises `HTTPException` if it leads elsewhere."""
+    value: str = request.path_params[name]
+    if not value.strip(".") or not value.isprintable() or not set("/\\").isdisjoint(value):
+        raise HTTPException(404, "There is nothing at this address.")
+    return quote(value, safe="")

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -19,6 +19,9 @@ from services.cli.voting_page.backend import voting_app
 
 HOST: Final = "127.0.0.1"
 STOP_S: Final = 1
+ATTEMPTS: Final = 5
+KEY_NAME: Final = "Voting page of this machine"
+PERMISSIONS: Final = ["content:read", "votes:write"]
 RENEWAL_S: Final = 60
 """Seconds between renewals in the sample contest, short enough to watch one."""
 
@@ -35,20 +38,63 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_voting_page(stack: Mapping[str, Any]) -> AsyncIterator[str]:
-    """Serve the page for a stack, on the port after its own if that is free; yield the address."""
-    headers = {"authorization": f"Bearer {stack['api_key']}"}
-    async with httpx.AsyncClient(base_url=stack["base_url"], headers=headers, timeout=10, trust_env=False) as api:
-        with socket.create_server((HOST, _port_beside(stack["base_url"]))) as listening:
-            app = voting_app(api)
-            app.router.routes.append(Route("/sample", _creator(api), methods=["POST"]))
-            config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=STOP_S)
+    """Serve the page for a stack, on the port after its own if that is free; yield the address.
+
+    Raises `DemoFailed` if the service does not answer.
+    """
+    base_url, secret = stack["base_url"], stack["api_key"]
+    async with (
+        _client(base_url, secret) as owner,
+        _page_key(owner) as key,
+        _client(base_url, key) as api,
+    ):
+        with socket.create_server((HOST, _port_beside(base_url))) as listening:
+            origin = f"http://{HOST}:{listening.getsockname()[1]}"
+            app = voting_app(api, origin, secret)
+            app.router.routes.append(Route("/sample", _creator(owner), methods=["POST"]))
+            config = uvicorn.Config(
+                app, log_config=None, lifespan="off", proxy_headers=False, timeout_graceful_shutdown=STOP_S
+            )
             server = _Server(config)
             serving = asyncio.create_task(server.serve([listening]))
             try:
-                yield f"http://{HOST}:{listening.getsockname()[1]}"
+                yield origin
             finally:
                 server.should_exit = True
                 await serving
+
+
+def _client(base_url: str, key: str) -> httpx.AsyncClient:
+    headers = {"authorization": f"Bearer {key}"}
+    return httpx.AsyncClient(base_url=base_url, headers=headers, timeout=10, trust_env=False)
+
+
+@asynccontextmanager
+async def _page_key(owner: httpx.AsyncClient) -> AsyncIterator[str]:
+    """Yield a key with the page's permissions only, valid while it is served. Raises `DemoFailed`."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            key = await _made_key(owner)
+            break
+        except httpx.HTTPError as error:  # a service that has just started may need a moment
+            if attempt == ATTEMPTS:
+                raise DemoFailed(f"The voting page got no API key: {error}", retry_after_s=1) from error
+            await asyncio.sleep(1)
+    try:
+        yield key["api_key"]
+    finally:
+        with suppress(httpx.HTTPError):
+            await owner.delete(f"/keys/{key['key_id']}", timeout=STOP_S)
+
+
+async def _made_key(owner: httpx.AsyncClient) -> dict[str, Any]:
+    """Create the key in place of those of earlier pages. Raises `httpx.HTTPError`."""
+    listed = (await owner.get("/keys", params={"limit": 100})).raise_for_status().json()["data"]
+    for left in (each for each in listed if each["name"] == KEY_NAME):
+        await owner.delete(f"/keys/{left['key_id']}")
+    made = await owner.post("/keys", json={"name": KEY_NAME, "permissions": PERMISSIONS})
+    key: dict[str, Any] = made.raise_for_status().json()
+    return key
 
 
 def _creator(api: httpx.AsyncClient) -> Callable[[Request], Awaitable[Response]]:

@@ -82,10 +82,15 @@ function showResults(results) {
 
 async function vote(participantKey) {
   // the same id in every attempt: a vote that is sent twice counts once
-  const body = { participant_key: participantKey, vote_id: crypto.randomUUID() };
+  const body = { participant_key: participantKey, vote_id: newId() };
   const cast = await send("POST", "votes", body);
   if (cast) await refresh((found) => found.some((each) => each.vote_id === cast.vote_id));
   else await refresh();
+}
+
+/** A random id; `crypto.randomUUID` is missing on pages over plain HTTP. */
+function newId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 async function takeBack(voteId) {
@@ -143,7 +148,8 @@ function showLeft() {
     if (its) its.button.disabled = !runs || each.remaining === 0 || inContest === 0;
   }
   let text = "";
-  if (runs && free) text = inContest === null ? "You can vote without a limit." : `You have ${plural(inContest)} left.`;
+  if (runs && free && inContest !== null) text = `You have ${plural(inContest)} left.`;
+  else if (runs && free?.participants.every((each) => each.remaining === null)) text = "You can vote without a limit.";
   const renews = allowance?.next_free_vote_at ? Date.parse(allowance.next_free_vote_at) - Date.now() : null;
   element("renews").textContent = runs && renews > 0 ? `All renew in ${span(renews)}.` : "";
   if (element("left").textContent !== text) element("left").textContent = text;
@@ -176,15 +182,16 @@ async function ask(path, options = {}) {
   try {
     const answer = await fetch(path, options);
     const body = answer.status === 204 ? true : await answer.json().catch(() => ({}));
-    trouble.hidden = answer.ok || trouble.hidden;
     if (answer.ok) {
-      if (options.method) trouble.hidden = true;
+      // a refused vote stays shown while the page reads on
+      if (options.method || !trouble.dataset.write) trouble.hidden = true;
       return body;
     }
     trouble.textContent = body.detail ?? `The service responded with status ${answer.status}.`;
   } catch {
     trouble.textContent = "The service cannot be reached. Try again.";
   }
+  trouble.dataset.write = options.method ?? "";
   trouble.hidden = false;
   return null;
 }

@@ -1,0 +1,168 @@
+"""The voting page's backend: its voters are its own, and nothing but their votes passes through it.
+
+The API behind it is a stand-in that records what it is sent: only the passing on is the subject.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from services.cli.voting_page.backend import MOST_BYTES, voting_app
+
+pytestmark = pytest.mark.pure
+ORIGIN: Final = "https://vote.example"
+SECRET: Final = "of the backend"
+VOTE: Final = {"participant_key": "p", "vote_id": "v"}
+
+
+class Service:
+    """Stands for the API: answers everything, and keeps the requests."""
+
+    def __init__(self) -> None:
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        return httpx.Response(200, json={"data": []})
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def page_at(service: Service, origin: str = ORIGIN, page: str | None = None) -> httpx.AsyncClient:
+    """A browser at `page`, by default the backend's own, without cookies."""
+    api = httpx.AsyncClient(base_url="http://api.example", transport=httpx.MockTransport(service))
+    app = voting_app(api, origin, SECRET)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(base_url=origin, transport=transport, headers={"origin": page or origin})
+
+
+@pytest.fixture
+async def browser(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """One that has opened the page."""
+    async with page_at(service) as browser:
+        assert (await browser.get("/")).status_code == 200
+        yield browser
+
+
+def voter_of(request: httpx.Request) -> str:
+    return str(request.url.params.get("voter_id") or json.loads(request.content)["voter_id"])
+
+
+async def test_a_voter_has_the_same_id_in_all_requests_and_a_space_of_its_own(
+    service: Service, browser: httpx.AsyncClient
+) -> None:
+    assert (await browser.post("/contests/c/votes", json=VOTE)).status_code == 200
+    assert (await browser.get("/contests/c/votes")).status_code == 200
+    assert (await browser.get("/contests/c/allowance")).status_code == 200
+    assert (await browser.delete("/contests/c/votes/v")).status_code == 200
+    voters = {voter_of(request) for request in service.requests}
+    assert len(voters) == 1
+    assert voters.pop().startswith("page:")
+    async with page_at(service) as other:
+        await other.get("/")
+        await other.get("/contests/c/votes")
+    assert len({voter_of(request) for request in service.requests}) == 2
+
+
+@pytest.mark.parametrize("cookie", ["alice@example.org", "page:alice@example.org", "page:a.signature", "", "ü"])
+async def test_a_cookie_that_the_backend_did_not_sign_is_nobody(service: Service, cookie: str) -> None:
+    async with page_at(service) as browser:
+        for name in ("voter", "__Host-voter"):
+            headers = [(b"cookie", f"{name}={cookie}".encode())]
+            for answer in (
+                await browser.get("/contests/c/votes", headers=headers),
+                await browser.post("/contests/c/votes", json=VOTE, headers=headers),
+                await browser.delete("/contests/c/votes/v", headers=headers),
+            ):
+                assert answer.status_code == 401
+    assert not service.requests
+
+
+async def test_over_https_the_cookie_belongs_to_this_host_alone(service: Service) -> None:
+    async with page_at(service) as secure, page_at(service, "http://127.0.0.1:8081") as plain:
+        set_by = (await secure.get("/")).headers["set-cookie"]
+        assert set_by.startswith("__Host-voter=")
+        assert {"secure", "httponly", "path=/", "samesite=strict"} <= {
+            part.strip().lower() for part in set_by.split(";")
+        }
+        on_loopback = (await plain.get("/")).headers["set-cookie"]
+        assert on_loopback.startswith("voter=")
+        assert "secure" not in on_loopback.lower()
+        assert (await plain.get("/contests/c/votes")).status_code == 200
+    async with page_at(service) as other:
+        value = on_loopback.partition("=")[2].partition(";")[0]
+        answer = await other.get("/contests/c/votes", headers={"cookie": f"voter={value}"})
+        assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    "page", ["https://evil.example", "null", "http://vote.example", "https://vote.example:444"]
+)
+async def test_other_pages_write_nothing(service: Service, browser: httpx.AsyncClient, page: str) -> None:
+    headers = {"origin": page}
+    assert (await browser.post("/contests/c/votes", json=VOTE, headers=headers)).status_code == 403
+    assert (await browser.delete("/contests/c/votes/v", headers=headers)).status_code == 403
+    assert (await browser.post("/sample", headers=headers)).status_code == 403
+    del browser.headers["origin"]
+    assert (await browser.post("/contests/c/votes", json=VOTE)).status_code == 403
+    assert not service.requests
+
+
+async def test_another_host_name_is_not_answered(service: Service, browser: httpx.AsyncClient) -> None:
+    """As of a page whose name leads to this address (DNS rebinding)."""
+    for path in ("/", "/contests/c/votes", "/contests", "/page/vote.js"):
+        assert (await browser.get(path, headers={"host": "evil.example"})).status_code == 400
+    assert not service.requests
+
+
+@pytest.mark.parametrize("segment", ["..", "%2e%2e", ".", "%2E", "..%2F..%2Foperations", "a%2Fb", "a%5Cb", "a%00"])
+async def test_no_path_leads_to_another_one(service: Service, browser: httpx.AsyncClient, segment: str) -> None:
+    for method, path in (
+        ("DELETE", f"/contests/{segment}/votes/v"),
+        ("DELETE", f"/contests/c/votes/{segment}"),
+        ("GET", f"/contests/{segment}/votes"),
+        ("GET", f"/contests/{segment}/allowance"),
+        ("POST", f"/contests/{segment}/votes"),
+    ):
+        request = browser.build_request(method, "/", json=VOTE if method == "POST" else None)
+        request.url = request.url.copy_with(raw_path=path.encode())
+        assert (await browser.send(request)).status_code in (404, 405), path
+    assert not service.requests
+
+
+async def test_a_body_is_a_small_json_object_or_refused(service: Service, browser: httpx.AsyncClient) -> None:
+    json_type = {"content-type": "application/json"}
+    for content in (b"", b"{", b"[]", b"1", b"\xff", b"[" * 9_000, b'{"a": NaN'):
+        refused = await browser.post("/contests/c/votes", content=content, headers=json_type)
+        assert (refused.status_code, "detail" in refused.json()) == (400, True), content[:20]
+    form = await browser.post("/contests/c/votes", data={"participant_key": "p"})
+    assert form.status_code == 400
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < 100 * MOST_BYTES:
+            sent += 1024
+            yield b" " * 1024
+
+    large = await browser.post("/contests/c/votes", content=endless(), headers=json_type)
+    assert large.status_code == 413
+    assert not service.requests
+
+
+async def test_a_vote_has_the_voters_address_and_no_other_member(
+    service: Service, browser: httpx.AsyncClient
+) -> None:
+    given: dict[str, Any] = VOTE | {"voter_id": "alice", "source": "c-paid", "count": 9, "ip": "192.0.2.1"}
+    headers = {"x-forwarded-for": "192.0.2.1"}
+    assert (await browser.post("/contests/c/votes", json=given, headers=headers)).status_code == 200
+    [request] = service.requests
+    body = json.loads(request.content)
+    assert set(body) == {"participant_key", "vote_id", "platform", "ip", "voter_id"}
+    assert body["ip"] == "127.0.0.1"
