@@ -17,9 +17,12 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.topology import Topology
 from libs.local_stack.valkey import SECRET_FILE, NativeValkey
 from libs.storage.private_files import remembered_secret
+from libs.views.failover_settings import ROUNDED_S
 from libs.views.hash_tags import SLOTS, shard_borders
 
 NODE_TIMEOUT_MS: Final = 5000
+MAX_LAG_S: Final = NODE_TIMEOUT_MS // 1000 - ROUNDED_S
+"""A primary that is cut off refuses writes before a replica can be promoted."""
 FORMED: Final = "formed"
 """File that exists once the servers have formed the cluster."""
 POLL_S: Final = 0.05
@@ -66,6 +69,7 @@ def _options(bus_port: int, topology: Topology, password: str) -> dict[str, obje
         # a lost server is started again: no other shard has to give it a replica
         "cluster-allow-replica-migration": "no",
         "min-replicas-to-write": 1 if topology.valkey_replicas else 0,
+        "min-replicas-max-lag": MAX_LAG_S,
         "primaryauth": password,
         "repl-diskless-sync-delay": 0,
     }

@@ -71,6 +71,19 @@ class ValkeySettings(EnvironmentSettings):
         None, description="PEM file of that certificate's key; by default it is in the certificate's file."
     )
 
+    valkey_failover_ms: int | None = Field(
+        None,
+        ge=1,
+        description="Time that a primary must be away before a replica is promoted, in milliseconds; needed with "
+        "Sentinel or another failover. By default a cluster's `cluster-node-timeout`.",
+    )
+    valkey_min_replicas_max_lag_s: int | None = Field(
+        None,
+        ge=1,
+        description="States the servers' `min-replicas-max-lag`, in seconds, where this process may not read it; "
+        "`min-replicas-to-write` is then at least 1.",
+    )
+
     @property
     def uses_tls(self) -> bool:
         return self.valkey_url.get_secret_value().startswith("rediss://")

@@ -21,6 +21,7 @@ from libs.tally.errors import LedgerCatchingUp, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
+from libs.views.failover_settings import FailoverCheck
 from libs.views.function_loading import open_valkey
 from libs.views.idempotency_keys import RequestKeys
 from libs.views.partition_reads import Group
@@ -109,6 +110,7 @@ async def _open_guarded(
                     "log": log.check,
                     "ledger": check_ledger,
                     "keys": keys.check,
+                    "failover": FailoverCheck(valkey, settings).check,
                 },
                 # contests in the cache accept votes without it
                 optional_checks={"storage": partial(check_secrets, store)},

@@ -120,6 +120,7 @@ async def test_settings_of_a_cluster_that_break_promises_are_named(shards: Valke
         ("maxmemory-policy", "allkeys-lru"),
         ("cluster-require-full-coverage", "yes"),
         ("min-replicas-to-write", "1"),
+        ("appendonly", "no"),
     ):
         [_, before] = await other.valkey.call("CONFIG", "GET", setting)
         await other.valkey.call("CONFIG", "SET", setting, wrong)

@@ -5,13 +5,17 @@ from collections.abc import Iterator, Sequence
 
 from libs.views.client import Shard, Valkey, read_info
 from libs.views.connection import NotPermitted
+from libs.views.failover_settings import LAG, NODE_TIMEOUT, WRITE, lag_problem, read_config
 from libs.views.hash_tags import SLOTS
+from libs.views.settings import ValkeySettings
 from services.cli.commands.doctor.finding import Finding, fine, problem
 
 NAME = "Valkey's settings"
 REPLICAS = 2
 """Replicas of a shard where writes wait for one: of one replica, a promoted one has none and refuses writes."""
-WANTED = ("maxmemory-policy", "min-replicas-to-write", "cluster-require-full-coverage")
+WANTED = ("maxmemory-policy", "appendonly", "cluster-require-full-coverage", WRITE, LAG, NODE_TIMEOUT)
+LONGEST_NODE_TIMEOUT_MS = 5_000
+"""A failover begins after it, and votes of the shard wait for it."""
 
 
 async def check_valkey_settings(valkey: Valkey) -> list[Finding]:
@@ -25,10 +29,9 @@ async def check_valkey_settings(valkey: Valkey) -> list[Finding]:
 
 async def _of_shard(shard: Shard) -> list[Finding]:
     try:
-        flat = await shard.valkey.call("CONFIG", "GET", *WANTED)
+        settings = await read_config(shard.valkey, *WANTED)
     except NotPermitted:
         return [problem(NAME, "cannot be read by this user", "permit `config|get` (deploy/security/valkey.acl)")]
-    settings = dict(zip(*(map(bytes.decode, flat[at::2]) for at in range(2)), strict=True))
     replication = await read_info(shard.valkey, "replication")
     cluster = await read_info(shard.valkey, "cluster")
     is_clustered = cluster.get("cluster_enabled") == "1"
@@ -42,10 +45,15 @@ def _problems(
     if policy != "noeviction":
         detail = f"maxmemory-policy is {policy}: when memory is full, votes would be deleted from the counts"
         yield problem(NAME, detail, "set maxmemory-policy noeviction")
-    wait_for = int(settings["min-replicas-to-write"])
-    if replicas and not wait_for:
-        detail = "min-replicas-to-write is 0: a primary that is cut off from its replicas could confirm votes"
-        yield problem(NAME, detail, "set min-replicas-to-write 1")
+    if settings["appendonly"] != "yes":
+        detail = "appendonly is no: after a restart of Valkey, votes wait until all of the log is processed again"
+        yield problem(NAME, detail, "set appendonly yes")
+    if replicas and (unsafe := lag_problem(settings, is_clustered, ValkeySettings().valkey_failover_ms)):
+        yield problem(NAME, unsafe, "see deploy/valkey-cluster.md")
+    if is_clustered and replicas and int(settings[NODE_TIMEOUT]) > LONGEST_NODE_TIMEOUT_MS:
+        detail = f"cluster-node-timeout is {settings[NODE_TIMEOUT]}: a lost shard's votes wait that long"
+        yield problem(NAME, detail, f"set cluster-node-timeout {LONGEST_NODE_TIMEOUT_MS}")
+    wait_for = int(settings[WRITE])
     if wait_for and replicas < REPLICAS:
         detail = f"a primary has {replicas} replicas: after a failover, its successor could not write"
         yield problem(NAME, detail, f"run {REPLICAS} replicas of each primary")
