@@ -2,19 +2,127 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from libs.audit.balance_equations import UNKNOWN, SourceBalance, source_rows
-from libs.audit.difference import Difference
-from libs.audit.log_fold import LogFold, Stop, fold_past, without_gc
-from libs.audit.report import ContestTotals, VerificationReport
-from libs.audit.view_snapshot import Piece, read_pieces
+from libs.audit.contest_hash_fields import HASHES
+from libs.audit.hash_fields import Hash, tally_of
+from libs.audit.log_fold import Difference, LogFold, Stop, fold_past, without_gc
+from libs.audit.report import OUTCOMES, UNKNOWN, ContestTotals, SourceBalance, VerificationReport, source_rows
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.contracts.log_records import Position
 from libs.deployment.deployment import Deployment
+from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import ViewsUnavailable
-from libs.views.ledger_scan import LedgerScan
+from libs.tally.fold import ContestTally
+from libs.views.ledger_scan import HashPage, LedgerScan
+from libs.views.reply_types import ContestCounts, PartitionState
+from libs.views.serialization import SOURCES
 from libs.views.vote_views import VoteViews
+
+
+class CountPlace(NamedTuple):
+    """The place of a value; `participant` and `source` are "" for the contest."""
+
+    label: str
+    participant: str = ""
+    source: str = ""
+
+
+EMPTY: Final[dict[str, Any]] = {"ratings": RatingSums(), "figures": {}, "figures held": {}}
+"""Values of absent places by label; others are 0."""
+
+
+def state_differences(fold: LogFold, state: PartitionState) -> Iterator[Difference]:
+    """Compare the fence and the numbers of records without effect."""
+    log = {CountPlace(name): getattr(fold.tally, name) for name in ("fence", "fenced", "duplicates", "overruled")}
+    log[CountPlace("quarantined")] = fold.quarantined
+    return _differences(fold, "", log, {place: getattr(state, place.label) for place in log})
+
+
+def counts_differences(fold: LogFold, contest: str, counts: ContestCounts) -> Iterator[Difference]:
+    """Compare counts, distinct and anonymous voters by participant and source, and the contest's own row."""
+    tally = tally_of(fold, contest)
+    figures = dict(tally.figures)
+    for participant in {participant for participant, _ in figures}:
+        votes = sum(tally.figures.get((participant, source), VoteSums()).count for source in SOURCES)
+        voters = tally.figures.get((participant, ""), VoteSums())
+        figures[participant, ""] = VoteSums(votes, voters.unique, voters.anonymous)  # the tally has only voters
+    log = _table(tally, figures, tally.last_offset, tally.last_time_ms)
+    view = _table(counts, counts.figures, counts.changed, counts.updated_ms or 0)
+    return _differences(fold, contest, log, view)
+
+
+def _table(
+    counts: ContestTally | ContestCounts, figures: Mapping[tuple[str, str], VoteSums], offset: int, time_ms: int
+) -> dict[CountPlace, Any]:
+    table: dict[CountPlace, Any] = {}
+    for (participant, source), sums in figures.items():
+        table[CountPlace("votes", participant, source)] = sums.count
+        table[CountPlace("unique voters", participant, source)] = sums.unique
+        table[CountPlace("anonymous voters", participant, source)] = sums.anonymous
+    table |= {CountPlace(f"vote ids {name}"): counts.ids.get(status, 0) for status, name in OUTCOMES.items()}
+    table |= {CountPlace("closing in force"): counts.closed, CountPlace("closing reopened last"): counts.reopened}
+    table |= {CountPlace("offset of the last change"): offset, CountPlace("time of the last change (ms)"): time_ms}
+    table |= {CountPlace("ratings", participant): sums for participant, sums in counts.ratings.items()}
+    for source, reported in counts.sources.items():
+        table[CountPlace("figures", source=source)] = reported.figures
+        table[CountPlace("figures held", source=source)] = reported.held
+        table[CountPlace("closing in force", source=source)] = reported.closed
+        table[CountPlace("time of the last report (ms)", source=source)] = reported.updated_ms
+    return table
+
+
+def _differences(
+    fold: LogFold, contest: str, log: Mapping[CountPlace, Any], view: Mapping[CountPlace, Any]
+) -> Iterator[Difference]:
+    for place in {**log, **view}:
+        expected, actual = (table.get(place, EMPTY.get(place.label, 0)) for table in (log, view))
+        if expected != actual:
+            where = contest, place.participant, place.source
+            yield Difference(fold.partition, place.label, str(expected), str(actual), *where)
+
+
+class Piece(NamedTuple):
+    """Part of a view at `position`; `check` compares it with the fold of the log up to there."""
+
+    position: Position
+    check: Callable[[LogFold], Iterable[Difference]]
+
+
+async def read_pieces(views: VoteViews, pages: LedgerScan, partition: int, contests: Sequence[str]) -> list[Piece]:
+    """Return the partition's state and all that its view holds about `contests`, in the order of reading."""
+    state, counts = await asyncio.gather(
+        views.state(partition), asyncio.gather(*(views.counts(partition, contest) for contest in contests))
+    )
+    pieces = [Piece(state.position, partial(state_differences, state=state))]
+    of_contests: list[Piece] = []
+    for contest, count in zip(contests, counts, strict=True):
+        assert count is not None, "counts were read unconditionally"
+        of_contests.append(Piece(count.position, partial(counts_differences, contest=contest, counts=count)))
+    # read in one call, except for large external sources
+    pieces += sorted(of_contests, key=lambda piece: piece.position.offset)
+    for contest in contests:
+        for stored in HASHES:
+            pieces += _fields(contest, stored, await pages.fields(partition, stored.name, contest))
+    return pieces
+
+
+def _fields(contest: str, stored: Hash, pages: list[HashPage]) -> Iterator[Piece]:
+    """Check the fields of a hash: each one expected at the first page must be on one of the pages."""
+    expected: set[bytes] = set()
+    seen = {field for page in pages for field, _ in page.rows}
+
+    def note(fold: LogFold) -> Iterable[Difference]:
+        expected.update(stored.expected(fold, contest))
+        return ()
+
+    yield Piece(pages[0].position, note)
+    for page in pages:
+        yield Piece(page.position, partial(stored.compare, contest=contest, page=page))
+    yield Piece(pages[-1].position, lambda fold: stored.missing(fold, contest, expected - seen))
+
 
 ATTEMPTS = 5
 """Attempts per partition; one is repeated if its view went back because Valkey lost its last writes."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from libs.audit.hash_fields import Hash, tally_of
-from libs.audit.log_fold import LogFold
-from libs.audit.timeline_fold import Past, Subject
+from libs.audit.log_fold import LogFold, Past, Subject
 from libs.audit.voter_hash_fields import VOTER_HASHES, of_vote
 from libs.tally.events import VoteRestored
 from libs.tally.time_conversion import timestamp

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from libs.audit.difference import Difference
-from libs.audit.log_fold import LogFold
+from libs.audit.log_fold import Difference, LogFold
 from libs.tally.fold import ContestTally
 from libs.views.ledger_scan import HashPage
 

@@ -1,17 +1,84 @@
-"""Result of a comparison of views and log."""
+"""Result of a comparison of views and log, and the equations between a contest's sums."""
 
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from libs.audit.balance_equations import OUTCOMES, Rows, SourceBalance, VotesRow, add_votes
-from libs.audit.difference import Difference
-from libs.audit.log_fold import LogFold
+from libs.audit.log_fold import UNNAMED, Difference, LogFold, VoteIds
+from libs.catalogue.contests.vote_sources import Reason, Reported, SourceConfig, mapped, split
 from libs.contracts.dataclass_json import HIDDEN, json_form
 from libs.contracts.log_records import Position
 from libs.tally.events import VoteCast
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally
 from libs.tally.voter_ledger import VoteStatus
+
+OUTCOMES: Final = {status: status.name.lower() for status in VoteStatus}
+UNKNOWN: Final = SourceConfig("", is_in_total=False, mode="cumulative", mapping={}, retired=False, registered=0)
+"""Represents a source that reported, but is no longer in the catalogue."""
+
+
+@dataclass(slots=True)
+class VotesRow:
+    """One participant and source: distinct vote `ids` in the log, and their outcomes in the ledger."""
+
+    ids: int = 0
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES.values(), 0))
+
+    @property
+    def balanced(self) -> bool:
+        return self.ids == sum(self.outcomes.values())
+
+
+@dataclass(slots=True)
+class SourceBalance:
+    """One participant and external source: latest `reported` votes, counted ones, and held ones by reason.
+
+    A decreased id holds a negative number: its reported votes minus the votes counted in their place.
+    """
+
+    reported: int = 0
+    counted: int = 0
+    held: Counter[Reason] = field(default_factory=Counter)
+
+    @property
+    def balanced(self) -> bool:
+        return self.reported == self.counted + sum(self.held.values())
+
+
+Rows = defaultdict[tuple[str, str], VotesRow]
+"""Rows by (participant or UNNAMED, source)."""
+
+
+def add_votes(rows: Rows, ids: VoteIds, contest: str, tally: ContestTally) -> int:
+    """Add a contest's votes of one partition to `rows`; return the number of distinct vote ids."""
+    distinct = 0
+    for used, participants in ids.of(contest, tally):
+        distinct += 1
+        for participant in participants:
+            rows[participant, used.source].ids += 1
+    for ledger in tally.voters.values():
+        for vote in ledger.votes.values():
+            for participant, _ in vote.cast.choices or ((UNNAMED, 0),):
+                rows[participant, vote.cast.source].outcomes[OUTCOMES[vote.status]] += 1
+    return distinct
+
+
+def source_rows(
+    config: SourceConfig, latest: Mapping[str, int], reported: Reported, participants: Collection[str]
+) -> dict[str, SourceBalance]:
+    """Return rows by participant or UNNAMED that compare the log's `latest` counts with the fold's `reported`."""
+    rows: defaultdict[str, SourceBalance] = defaultdict(SourceBalance)
+    mapping, found = mapped(config, participants), split(config, reported, participants)
+    for mapped_id, votes in latest.items():
+        rows[mapping.get(mapped_id, UNNAMED)].reported += votes
+    for (participant, _), figures in found.counted.items():
+        rows[participant].counted += figures.count
+    for held in found.held:
+        rows[mapping.get(held.mapped_id, UNNAMED)].held[held.reason] += held.reported.count - held.counted.count
+    return dict(sorted(rows.items()))
+
 
 MOST_KEPT = 1_000
 """Differences stored in full; further ones are only counted."""

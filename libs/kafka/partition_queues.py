@@ -11,8 +11,8 @@ from aiokafka.structs import RecordMetadata
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Place
 from libs.kafka.producers import Link
-from libs.metrics.definitions import APPEND_SECONDS, APPENDED_RECORDS
 from libs.tally.errors import LogUnavailable, NotAppended
+from libs.telemetry.metrics import APPEND_SECONDS, APPENDED_RECORDS
 from libs.telemetry.tracing import Headers
 
 Reply = Callable[[Appended | LogUnavailable], object]

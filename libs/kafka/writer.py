@@ -22,8 +22,8 @@ from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply,
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.request_pacing import Pace
 from libs.kafka.settings import KafkaSettings
-from libs.metrics.definitions import APPENDED_RECORDS
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
+from libs.telemetry.metrics import APPENDED_RECORDS
 from libs.telemetry.tracing import NO_HEADERS, Tracing
 
 SWEEP_S = 0.02

@@ -10,13 +10,13 @@ from typing import Final
 from libs.contracts.votes_log import VotesLog, votes_log
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.metrics import definitions as table
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionRow
 from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
 from libs.tally.voter_ledger import VoteStatus
+from libs.telemetry import metrics as table
 from libs.views.client import Valkey
 from libs.views.generations import State
 from libs.views.vote_views import VoteViews

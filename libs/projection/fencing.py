@@ -22,9 +22,9 @@ from libs.concurrency.keyed_tasks import KeyedTasks
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
 from libs.contracts.topics import Log
-from libs.metrics.definitions import FENCES, GATE_SHUT_SECONDS
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
+from libs.telemetry.metrics import FENCES, GATE_SHUT_SECONDS
 from libs.views.partition_reads import Group
 from libs.views.reply_types import Doubt, PartitionState
 from libs.views.vote_views import VoteViews

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.purchase_events import Purchase, PurchaseStatus
-from libs.metrics.definitions import PURCHASES_UNREADABLE
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.requests import current
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
+from libs.telemetry.metrics import PURCHASES_UNREADABLE
 from libs.views.purchase_views import Unreadable
 
 SHOWN_CHARACTERS = 4

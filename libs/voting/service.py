@@ -12,12 +12,12 @@ from prometheus_client import Counter
 from libs.contracts.actors import CURRENT
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.votes_log import VotesLog
-from libs.metrics.definitions import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.tally.contest import Contest
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.events import Actor, Source
 from libs.tally.reservations import Stale
 from libs.tally.vote_commands import CastVote, RemoveVote
+from libs.telemetry.metrics import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
 from libs.voting.contest_cache import ContestCache, Known
 from libs.voting.protocol import casting, removal, stale_contests
 from libs.voting.protocol.effects import Steps

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from libs.metrics.definitions import HTTP_REQUEST_SECONDS, REGISTRY
+from libs.telemetry.metrics import HTTP_REQUEST_SECONDS, REGISTRY
 from libs.web.cached_value import OncePerSecond
 from libs.web.errors import METHODS, Scope
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.telemetry.metrics import HTTP_REFUSALS
 from libs.web.client_address import Proxies
 from libs.web.errors import RateLimited, Scope
 from libs.web.settings import HostSettings

@@ -6,7 +6,7 @@ from typing import Final
 
 import typer
 
-from libs.audit.historical_counts import titles_of
+from libs.audit.recount import titles_of
 from libs.catalogue.api_keys import list_keys
 from libs.catalogue.resource_table import CONTESTS
 from libs.contracts.catalogue_events import Stored

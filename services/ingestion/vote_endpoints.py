@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.position_token import PositionTokens, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.metrics.definitions import HTTP_REFUSALS, VOTES_IN_FLIGHT
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
 from libs.tally.time_conversion import timestamp
 from libs.tally.vote_commands import CastVote
+from libs.telemetry.metrics import HTTP_REFUSALS, VOTES_IN_FLIGHT
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService, count
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from libs.contracts.purchase_events import Purchase, PurchaseEvent, PurchaseStatus, purchases_codec
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
-from libs.metrics.definitions import PURCHASES_SET_ASIDE
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.telemetry.metrics import PURCHASES_SET_ASIDE
 from libs.views.purchase_views import PurchaseViews, Unreadable
 
 POLL_S: Final = 0.2

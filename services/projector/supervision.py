@@ -8,8 +8,8 @@ from typing import Final
 
 from libs.deployment.identity import WrongStore
 from libs.kafka.errors import LogChanged, WrongTopic
-from libs.metrics.definitions import PROJECTOR_PART_FAILURES, PROJECTOR_PART_UP
 from libs.tally.errors import TallyError
+from libs.telemetry.metrics import PROJECTOR_PART_FAILURES, PROJECTOR_PART_UP
 
 FIRST_BACKOFF_S: Final = 0.5
 LONGEST_BACKOFF_S: Final = 30.0

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from libs.metrics.definitions import ROWS
+from libs.telemetry.metrics import ROWS
 from services.gateway.settings import Settings as Gateway
 from services.projector.settings import Settings as Projector
 from tests.deploy.conftest import Chart

@@ -14,8 +14,8 @@ import pytest
 import typer
 import yaml
 
-from libs.metrics.definitions import OF_ALL, REGISTRY, ROWS, Metric
 from libs.tally.voter_ledger import VoteStatus
+from libs.telemetry.metrics import OF_ALL, REGISTRY, ROWS, Metric
 from libs.views.generations import State
 from libs.web.errors import METHODS, TABLE
 from services.cli.__main__ import app

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from libs.local_stack.supervisor import Supervisor
-from libs.metrics.definitions import REGISTRY
+from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import TABLE
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client

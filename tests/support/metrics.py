@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from libs.metrics.definitions import REGISTRY
+from libs.telemetry.metrics import REGISTRY
 from tests.support.http_clients import http_client
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}

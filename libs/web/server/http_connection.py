@@ -14,8 +14,8 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import Overloaded, TallyError
+from libs.telemetry.metrics import HTTP_REFUSALS
 from libs.web import cors
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
 from libs.web.server.client_transport import ClientTransport

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from libs.audit.historical_counts import HistoricalCount, count_at
+from libs.audit.recount import HistoricalCount, count_at
 from libs.deployment.deployment import Deployment
 from libs.results.contest_results import entry_rank_key, places
 from services.cli.command_decorator import ContestKey, command, moment

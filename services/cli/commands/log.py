@@ -14,7 +14,7 @@ from libs.audit.audit_log import AuditFilter, AuditRow, MemberChange, read_audit
 from libs.audit.contest_history import ContestEvent, History, Step, VoteEffect
 from libs.audit.log_fold import without_gc
 from libs.audit.partition_merge import followed, merged
-from libs.audit.voter_lookup import find_voter
+from libs.audit.recount import find_voter
 from libs.contracts.codec import vote_codec
 from libs.contracts.dataclass_json import HIDDEN
 from libs.deployment.deployment import Deployment

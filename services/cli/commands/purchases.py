@@ -10,8 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from libs.audit.purchase_logs import VoteOrphan
-from libs.audit.purchase_reconciliation import PurchaseOrphan, Reconciliation, reconcile_logs
+from libs.audit.purchase_reconciliation import PurchaseOrphan, Reconciliation, VoteOrphan, reconcile_logs
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.deployment.deployment import Deployment

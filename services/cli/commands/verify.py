@@ -5,10 +5,9 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from libs.audit.balance_equations import SourceBalance, VotesRow
 from libs.audit.comparison import compare
-from libs.audit.difference import Difference
-from libs.audit.report import VerificationReport
+from libs.audit.log_fold import Difference
+from libs.audit.report import SourceBalance, VerificationReport, VotesRow
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import OneContest, command
 from services.cli.contest_lookup import named, titles_by_key

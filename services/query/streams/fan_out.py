@@ -5,9 +5,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from libs.metrics.definitions import STREAM_MESSAGES
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, ViewsUnavailable
+from libs.telemetry.metrics import STREAM_MESSAGES
 from services.query.counts_snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.streams.counting_lag import NO_LAG, CountingLag

@@ -13,8 +13,8 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.topics import Topic
-from libs.metrics.definitions import STREAM_MESSAGES, STREAMS_OPEN
 from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.telemetry.metrics import STREAM_MESSAGES, STREAMS_OPEN
 from libs.web.auth import AddressRefused, Authenticator, header
 from libs.web.errors import Unauthorized
 from services.query.counts_snapshot import Snapshot

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from libs.metrics.definitions import HTTP_REFUSALS
 from libs.tally.errors import Overloaded
+from libs.telemetry.metrics import HTTP_REFUSALS
 from libs.web.client_address import Proxies
 from libs.web.errors import Scope
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from libs.audit.balance_equations import source_rows
 from libs.audit.log_fold import LogFold
-from libs.audit.report import VerificationReport
+from libs.audit.report import VerificationReport, source_rows
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
 from libs.contracts.dataclass_json import json_form

@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import pytest
 
-from libs.audit.historical_counts import EVER, fold_until
+from libs.audit.recount import EVER, fold_until
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.deployment.deployment import Deployment

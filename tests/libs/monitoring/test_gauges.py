@@ -7,7 +7,6 @@ import pytest
 
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
-from libs.metrics.definitions import REGISTRY
 from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
@@ -16,6 +15,7 @@ from libs.monitoring.status import PartitionRow
 from libs.storage.object_store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
+from libs.telemetry.metrics import REGISTRY
 from libs.views import client
 from libs.views.function_loading import open_valkey
 from tests.support.builders import a_cast, a_removal, a_void

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.position_token import PositionTokens
-from libs.metrics.definitions import REGISTRY
 from libs.tally.errors import Overloaded
+from libs.telemetry.metrics import REGISTRY
 from libs.web.client_address import Proxies
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES
 from services.ingestion.vote_endpoints import Voting

@@ -9,10 +9,10 @@ import pytest
 from fastapi import FastAPI
 
 from libs.contracts.purchase_events import PurchaseRefused
-from libs.metrics.definitions import REGISTRY
 from libs.purchases.encryption import AccountCipher, AccountCiphers, Buyer
 from libs.purchases.requests import parse_purchase
 from libs.purchases.service import PurchaseService
+from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import handle_errors
 from services.ingestion.purchase_read_routes import purchase_read_router
 from services.ingestion.purchase_routes import purchase_router

@@ -19,9 +19,9 @@ from libs.contracts.purchase_events import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.metrics.definitions import PURCHASES_SET_ASIDE, REGISTRY
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import LogUnavailable
+from libs.telemetry.metrics import PURCHASES_SET_ASIDE, REGISTRY
 from libs.views.purchase_views import Unreadable
 from services.projector.purchase_manager import AT_ONCE, PurchaseManager
 from tests.support.eventually import eventually

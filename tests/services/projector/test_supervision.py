@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from libs.kafka.errors import LogChanged, WrongTopic
-from libs.metrics.definitions import REGISTRY
+from libs.telemetry.metrics import REGISTRY
 from services.projector import supervision
 from services.projector.supervision import PartFailed, Run, Supervisor
 from tests.support.eventually import eventually

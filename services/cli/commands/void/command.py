@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from uuid_utils import uuid7
 
-from libs.audit.historical_counts import EVER, fold_until
-from libs.audit.recount import Ballots, read_ballots
+from libs.audit.recount import EVER, Ballots, fold_until, read_ballots
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import NotFound
 from libs.tally.events import VoteRestored, VoteVoided

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import typer
 
-from libs.audit.recount import Ballots, VoidEvent
-from libs.audit.void_effects import Pair, ParticipantEffect, Totals, effect
+from libs.audit.recount import Ballots, Pair, ParticipantEffect, Totals, VoidEvent, effect
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.contracts.codec import vote_codec
 from libs.contracts.dataclass_json import HIDDEN

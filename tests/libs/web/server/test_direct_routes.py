@@ -8,8 +8,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from libs.metrics.definitions import REGISTRY
 from libs.tally.errors import LedgerCatchingUp, TallyError
+from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import Forbidden
 from libs.web.request_parsing import read_body
 from libs.web.server.asgi_routes import DirectRoute

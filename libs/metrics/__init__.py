@@ -1,1 +1,0 @@
-"""Prometheus metrics: one table of names, help texts and labels."""
