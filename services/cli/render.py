@@ -13,6 +13,10 @@ from rich.text import Text
 from libs.contracts.dataclass_json import json_form
 
 UNBOUNDED: Final = 1_000
+LEAST_TEXT: Final = 16
+"""Width that a text of several words needs at least."""
+FIRST_COLUMNS: Final = 3
+"""Columns that a table which hides others keeps; if they do not fit, its rows become records."""
 _NUMBER: Final = re.compile(r"[-+]?\d[\d,.]*(%| ?[A-Za-z]{1,2}(\d\d[a-z])?|/s)?")
 
 
@@ -20,7 +24,8 @@ _NUMBER: Final = re.compile(r"[-+]?\d[\d,.]*(%| ?[A-Za-z]{1,2}(\d\d[a-z])?|/s)?"
 class Rows:
     """Rows of named cells, all with the same names: a table, without the columns that are empty.
 
-    With `fit`, a terminal shows only the first columns that it has room for; a file or pipe gets all.
+    Where a terminal has no room for all columns, each row becomes a record of a line for each cell. With `fit` it
+    shows the first columns instead, and names those that it hides. A file or pipe gets the whole table.
     """
 
     rows: Sequence[Mapping[str, object]]
@@ -59,16 +64,16 @@ def show(blocks: Iterable[Block], console: Console) -> None:
             text = block if isinstance(block, Text) else Text(block, no_wrap=True)
             console.print(text, soft_wrap=bool(text.no_wrap) or not console.is_terminal)
         elif block.rows and console.is_terminal:
-            console.print(_table(block, console))
+            console.print(_shown(block, console))
         elif block.rows:
-            for line in _aligned(_table(block, console), console):
+            for line in _aligned(_table(_columns(block)), console):
                 console.print(line, soft_wrap=True)
 
 
 def group(blocks: Iterable[Block], console: Console) -> RenderableType:
     """Return all blocks as one, for redrawing them in place on a terminal."""
     shown = (block for block in blocks if not isinstance(block, Rows) or block.rows)
-    return Group(*(_table(block, console) if isinstance(block, Rows) else block for block in shown))
+    return Group(*(_shown(block, console) if isinstance(block, Rows) else block for block in shown))
 
 
 def new_console(*, stderr: bool = False) -> Console:
@@ -111,19 +116,58 @@ def _aligned(table: Table, console: Console) -> Iterator[str]:
         yield "".join(segment.text for segment in line).rstrip()
 
 
-def _table(block: Rows, console: Console) -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0))
+Columns = list[tuple[str, Sequence[str | Text]]]
+
+
+def _columns(block: Rows) -> Columns:
+    """Return the names and cells of the columns that are not empty."""
     texts = [[one if isinstance(one, Text) else cell(one) for one in row.values()] for row in block.rows]
-    columns = [(name, column) for name, column in zip(block.rows[0], zip(*texts, strict=True), strict=True)]
-    columns = [(name, column) for name, column in columns if any(column)]
+    columns = zip(block.rows[0], zip(*texts, strict=True), strict=True)
+    return [(name.replace("_", " "), column) for name, column in columns if any(column)]
+
+
+def _shown(block: Rows, console: Console) -> RenderableType:
+    """Return the block as a terminal of this width shows it."""
+    columns, hidden = _columns(block), list[str]()
+    while _least_width(columns) > console.width and (block.fit and len(columns) > FIRST_COLUMNS):
+        hidden.insert(0, columns.pop()[0])
+    if _least_width(columns) > console.width:
+        return Group(*_records(columns))
+    if hidden:
+        note = f"Hidden at this width: {', '.join(hidden)}. A wider terminal, a pipe or --json shows them."
+        return Group(_table(columns), Text(note, style="dim"))
+    return _table(columns)
+
+
+def _least(column: Sequence[str | Text]) -> int:
+    """Return the width that a column needs: keys, numbers and times are not broken."""
+    texts = [str(text) for text in column]
+    longest = max(map(len, texts))
+    return min(longest, LEAST_TEXT) if any(" " in text for text in texts) else longest
+
+
+def _least_width(columns: Columns) -> int:
+    return sum(max(len(name), _least(column)) + 1 for name, column in columns)
+
+
+def _records(columns: Columns) -> Iterator[RenderableType]:
+    """Yield a table of two columns for each row: names and values, which wrap."""
+    name_width = max(len(name) for name, _ in columns)
+    for row in zip(*(column for _, column in columns), strict=True):
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+        table.add_column(style="dim", min_width=name_width)
+        table.add_column(overflow="fold")
+        for (name, _), text in zip(columns, row, strict=True):
+            if text:
+                table.add_row(name, text)
+        yield Group(table, "")
+
+
+def _table(columns: Columns) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0))
     for name, column in columns:
         is_number = all(_NUMBER.fullmatch(str(text)) for text in column if text)
-        # Keys and times are not cut off.
-        least = max(map(len, column)) if not any(" " in str(text) for text in column) else None
-        table.add_column(name.replace("_", " "), justify="right" if is_number else "left", min_width=least)
+        table.add_column(name, justify="right" if is_number else "left", min_width=_least(column), overflow="fold")
     for row in zip(*(column for _, column in columns), strict=True):
         table.add_row(*row)
-    options = console.options.update(width=UNBOUNDED)
-    while block.fit and console.is_terminal and console.measure(table, options=options).maximum > console.width:
-        table.columns.pop()
     return table

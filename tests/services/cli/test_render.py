@@ -41,9 +41,36 @@ def test_keys_and_times_are_not_cut_off() -> None:
     assert time in shown[1]
 
 
-def test_a_table_that_fits_leaves_out_its_last_columns() -> None:
-    lines = printed([Rows(PEOPLE, fit=True)], terminal=True, width=16)
-    assert lines[0].split() == ["name", "votes"]
+def test_a_table_names_the_columns_that_it_has_no_room_for() -> None:
+    wide = [{"name": "Ann", "votes": 1, "state": "running", "end": "2026-05-01T18:00:00Z", "account": "shows"}]
+    lines = printed([Rows(wide, fit=True)], terminal=True, width=30)
+    assert lines[0].split() == ["name", "votes", "state"]
+    assert " ".join(" ".join(lines[2:]).split()).startswith("Hidden at this width: end, account.")
+
+
+def test_a_table_without_room_for_all_columns_becomes_records() -> None:
+    wide = [{"key": "k" * 24, "last_used": "2026-05-01T18:00:00Z", "rate": rate} for rate in (50, None)]
+    assert [line.rstrip() for line in printed([Rows(wide)], terminal=True, width=40)] == [
+        f"key       {'k' * 24}",
+        "last used 2026-05-01T18:00:00Z",
+        "rate      50",
+        "",
+        f"key       {'k' * 24}",
+        "last used 2026-05-01T18:00:00Z",
+        "",
+    ]
+
+
+def test_a_long_title_hides_no_column_and_is_shown_whole() -> None:
+    words = [{"title": "Grand " * 20 + "Final", "key": "k" * 24, "votes": 7}]
+    lines = printed([Rows(words, fit=True)], terminal=True, width=80)
+    assert lines[0].split() == ["title", "key", "votes"]
+    unbroken = [{"title": "x" * 124, "key": "k" * 24, "state": "running", "votes": 7}]
+    for width in (80, 120):
+        text = "\n".join(printed([Rows(unbroken, fit=True)], terminal=True, width=width))
+        assert text.count("x") == 124
+        assert "k" * 24 in text
+        assert "running" in text
 
 
 def test_addresses_are_never_wrapped_and_sentences_are_on_a_terminal() -> None:
