@@ -8,7 +8,8 @@ from collections.abc import Collection
 from aiokafka.errors import KafkaError
 
 from libs.kafka.settings import KafkaSettings
-from libs.projection.consumer import ConsumerSession, Hook, Membership
+from libs.projection.consumer import Connect, ConsumerSession, Hook, Membership
+from libs.projection.group_consumer import connect as connect_to_group
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
@@ -46,11 +47,14 @@ class Projector:
         group: str | None = None,
         on_assigned: Hook = lambda _: None,
         on_revoked: Hook = lambda _: None,
+        connect: Connect = connect_to_group,
         tracing: Tracing | None = None,
     ) -> None:
         [self.topic] = projection.topic.topics
         name = group or f"{self.topic.name}-projector-{layouts()}"
-        self._membership = Membership(projection, kafka, settings, pace, name, on_assigned, on_revoked, tracing)
+        self._membership = Membership(
+            projection, kafka, settings, pace, name, on_assigned, on_revoked, connect, tracing
+        )
         self._session: ConsumerSession | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 

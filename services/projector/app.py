@@ -16,6 +16,7 @@ from libs.monitoring.lag import projections_of
 from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes
 from libs.projection.fencing import Fencer
 from libs.projection.generation_expiry import GenerationExpiry
+from libs.projection.group_consumer import connect
 from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
 from libs.projection.purchases_projection import PurchasesProjection
@@ -70,8 +71,8 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     try:
         async with served(settings, servers.valkey, servers.store, servers.votes, checks):
             place = settings.namespace, settings.partitions, servers.store
-            await _when_there(lambda: check_deployment(settings, *place))
-            await _when_there(lambda: load_functions(servers.valkey))
+            await when_there(lambda: check_deployment(settings, *place))
+            await when_there(lambda: load_functions(servers.valkey))
             await servers.writer.start()
             logger.info("processing %s", ", ".join(each.topic.name for each in projectors))
             async with servers.guard.watching():
@@ -93,6 +94,7 @@ class Servers:
         self.votes = self.guard.votes
         self.reader = LogReader(settings, place=self.votes.place)
         self.writer = LogWriter(settings, guard=self.guard, place=self.votes.place)
+        self.connect = connect
         self.catalogue = catalogue_topic(namespace)
         self.purchases = purchases_topic(namespace, partitions)
         self.vote_views = VoteViews(self.valkey, namespace, self.votes)
@@ -111,7 +113,7 @@ def open_projectors(settings: Settings, servers: Servers, tracing: Tracing | Non
     """Create the projector of each topic."""
 
     def projector(projection: Projection, pace: Pace) -> Projector:
-        return Projector(projection, settings, settings, pace, tracing=tracing)
+        return Projector(projection, settings, settings, pace, connect=servers.connect, tracing=tracing)
 
     test_namespace = legacy_test_namespace(settings.namespace)
     test, test_views = catalogue_topic(test_namespace), CatalogueViews(servers.valkey, test_namespace)
@@ -185,7 +187,7 @@ async def manage_purchases(
 ) -> None:
     """Cast purchased votes, once the servers that this needs respond."""
     place = settings.namespace, servers.votes, servers.valkey, servers.writer, servers.reader, servers.store
-    voting = await _when_there(lambda: create_voting_service(*place))
+    voting = await when_there(lambda: create_voting_service(*place))
     steps = Steps(voting, AccountCiphers(partial(account_secret, servers.store)), progress.has_folded_account)
     manager = PurchaseManager(
         servers.purchases, servers.purchase_views, servers.writer, steps.take, lambda: projector.assigned
@@ -204,7 +206,7 @@ def end_of(reader: LogReader, topic: Log) -> Callable[[int], Awaitable[int]]:
     return end
 
 
-async def _when_there(step: Callable[[], Awaitable[T]]) -> T:
+async def when_there(step: Callable[[], Awaitable[T]]) -> T:
     """Retry `step` until Kafka, Valkey and the object store respond."""
     is_logged = False
     while True:

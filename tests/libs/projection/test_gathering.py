@@ -55,8 +55,8 @@ def test_a_load_that_ends_is_gathered_no_longer() -> None:
 
 
 def test_full_batches_and_other_topics_do_not_wait() -> None:
-    assert Gathering(VOTES).wait_ms(VOTES.max_records, 256) == 0.0
-    assert Gathering(CATALOGUE).wait_ms(100, 4) == 0.0
+    assert Gathering(VOTES, lambda: 0.0).wait_ms(VOTES.max_records, 256) == 0.0
+    assert Gathering(CATALOGUE, lambda: 0.0).wait_ms(100, 4) == 0.0
 
 
 def test_fetches_name_as_many_partitions_a_second_for_any_number_up_to_256() -> None:
