@@ -60,6 +60,26 @@ class _Wait(NamedTuple):
     since: float
 
 
+def must_fence(state: PartitionState, now: int, suspected_end: int | None) -> bool:
+    """Return whether a partition is in doubt at `now` (us, of this process).
+
+    `suspected_end` is the log's end when a reservation was found overdue, None if none is. A lagging fold is no
+    doubt: it first reaches that end.
+    """
+    is_overdue = suspected_end is not None and state.position.offset >= suspected_end
+    return not state.open or is_in_the_future(state, now) or is_overdue
+
+
+def is_in_the_future(state: PartitionState, now: int) -> bool:
+    """Return whether the partition's clock is ahead of both Valkey's and this process's (`now`, us)."""
+    return state.clock > max(state.now, now) + CLOCK_TOLERANCE_S * 1_000_000
+
+
+def is_in_flight(fence: Fence, state: PartitionState, sent: tuple[Fence, int] | None) -> bool:
+    """Return whether the fence was appended at an offset that is not folded yet."""
+    return sent is not None and sent[0] == fence and state.position.offset <= sent[1]
+
+
 class Fencer:
     """Monitors the votes partitions that this projector folds. Several fencers of one partition do no harm."""
 
@@ -125,24 +145,16 @@ class Fencer:
             state = await self._views.state(partition)
             if not state.open:
                 GATE_SHUT_SECONDS.inc(POLL_S)
-            clock_is_wrong = _is_in_the_future(state)
-            if not state.open or clock_is_wrong or await self._in_doubt(partition, state):
-                await self._fence(partition, state, clock_is_wrong)
+            is_overdue = state.open and self._is_overdue(partition, state.oldest_pending)
+            if is_overdue and self._suspicions[partition].end is None:
+                self._suspicions[partition].end = await self._end_offset(partition)
+            if must_fence(state, time.time_ns() // 1000, self._suspicions[partition].end if is_overdue else None):
+                await self._fence(partition, state)
         except (LogUnavailable, ViewsUnavailable) as error:
             where = {"partition": partition}
             logger.warning("partition %d cannot be checked now: %s", partition, error, extra=where)
         except Exception:
             logger.exception("the check of partition %d failed", partition, extra={"partition": partition})
-
-    async def _in_doubt(self, partition: int, state: PartitionState) -> bool:
-        """Return whether to fence. A lagging fold is no doubt: it first reaches the log's end of that moment."""
-        if not self._is_overdue(partition, state.oldest_pending):
-            return False
-        suspicion = self._suspicions[partition]
-        if suspicion.end is not None:
-            return state.position.offset >= suspicion.end
-        suspicion.end = await self._end_offset(partition)
-        return False
 
     def _is_overdue(self, partition: int, oldest: int | None) -> bool:
         """Note the oldest pending reservation; return whether it has been the oldest for too long."""
@@ -155,7 +167,7 @@ class Fencer:
             return suspicion.end is not None or now - suspicion.since > self._patience_s
         return False
 
-    async def _fence(self, partition: int, state: PartitionState, clock_is_wrong: bool) -> None:
+    async def _fence(self, partition: int, state: PartitionState) -> None:
         """Close the gate, and append the fence once. Closing clears the configurations in force.
 
         Afterwards workers put a configuration in force only from a catalogue view that has reached the log's end
@@ -163,11 +175,11 @@ class Fencer:
         holds, and if a catalogue partition cannot be folded, only its contests wait. The fence also waits for all
         partitions, at most `CATALOGUE_WAIT_S`, so that votes wait at the gate instead of being refused.
         """
-        fence = await self._views.shut(partition, state.incarnation, forget_clock=clock_is_wrong)
+        forget_clock = is_in_the_future(state, time.time_ns() // 1000)
+        fence = await self._views.shut(partition, state.incarnation, forget_clock=forget_clock)
         if fence is None:
             return
-        sent, offset = self._fences.get(partition, (None, -1))
-        if sent == fence and state.position.offset <= offset:
+        if is_in_flight(fence, state, self._fences.get(partition)):
             return
         wait = self._waits.get(partition)
         if wait is None or wait.fence != fence:
@@ -184,8 +196,3 @@ class Fencer:
         where = {"topic": self._topic.name, "partition": partition, "offset": landed.offset}
         said = "partition %d: fenced with %d at offset %d"
         logger.info(said, partition, fence.incarnation, landed.offset, extra=where)
-
-
-def _is_in_the_future(state: PartitionState) -> bool:
-    """Return whether the partition's clock is ahead of both Valkey's and this process's."""
-    return state.clock > max(state.now, time.time_ns() // 1000) + CLOCK_TOLERANCE_S * 1_000_000

@@ -19,7 +19,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,7 @@ import orjson
 from libs.catalogue.commands import CommandWriter, RecordTooLarge
 from libs.catalogue.contests.closing_record import Closing, closed, closing_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
+from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.catalogue_events import ContestClosing
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
@@ -64,6 +65,37 @@ class _Sent(NamedTuple):
 
     at: float
     offset: int
+
+
+def lacks_reopening(state: ClosingState, contest: Contest) -> bool:
+    """Return whether the markers of a reopened closing are still in force in a partition."""
+    return state.reopened < contest.reopened
+
+
+def has_ended(end: int, states: Iterable[ClosingState], now: int) -> bool:
+    """Return whether the clocks of all partitions, and this process's (`now`, us), have passed the end."""
+    return all(clock >= end for clock in (now, *(state.now for state in states)))
+
+
+def may_close(current: Contest, end: int) -> bool:
+    """Return whether the contest, as read for its closing, still ends at `end` and is not closed."""
+    return not current.closed and current.finishes == end
+
+
+def may_mark(state: ClosingState, contest: Contest) -> bool:
+    """Return whether a partition admits no more votes of the contest, and has none pending."""
+    return state.pending == 0 and (state.in_force is None or state.in_force >= contest.version)
+
+
+def must_append(state: ClosingState, sent: _Sent | None) -> bool:
+    """Return whether to append a marker: it is not in flight. While the gate is closed, the view may lag."""
+    return state.open and (sent is None or sent.offset < state.folded)
+
+
+def reports_until(closing: Closing, source: SourceConfig, grace_us: int) -> int:
+    """Return the time (us) until which an external source of a closed contest may report."""
+    until = closing.end + (0 if source.retired else grace_us)
+    return until if closing.sources_until is None else min(until, closing.sources_until)
 
 
 class ClosingManager:
@@ -115,17 +147,15 @@ class ClosingManager:
             return  # just deleted
         numbers = self._log_of_votes.topic_from(contest.votes_from).numbers
         states = await self._votes.closings(numbers, contest.key)
-        found = states.values()
         closing = closing_of(config.contest.document)
-        finishes = contest.finishes
-        if any(state.reopened < contest.reopened for state in found):
+        if any(lacks_reopening(state, contest) for state in states.values()):
             await self._void_marks(contest, states)
         elif closing is not None:
             await self._mark(contest, closing, states)
-        elif finishes is None or min(_now(), *(state.now for state in found)) < finishes:
-            await self._settle(contest, finishes)
+        elif contest.finishes is not None and has_ended(contest.finishes, states.values(), _now()):
+            await self._close(contest, contest.finishes)
         else:
-            await self._close(contest, finishes)
+            await self._settle(contest, contest.finishes)
 
     async def _close(self, contest: Contest, end: int) -> None:
         """Record the closing by the current records, unless the contest has another end by now."""
@@ -133,7 +163,7 @@ class ClosingManager:
         async def prepare(head: dict[str, Any]) -> tuple[None, ContestClosing | None]:
             config = await self._catalogue.contest_config(contest.account, contest.key)
             current = contest_of(contest.account, config)
-            if config.contest is None or current is None or current.closed or current.finishes != end:
+            if config.contest is None or current is None or not may_close(current, end):
                 return None, None
             document = closed(config.contest.document, current, sources_of(config), end)
             return None, ContestClosing(
@@ -157,15 +187,13 @@ class ClosingManager:
         for partition, state in states.items():
             if state.closed < seq:
                 missing = True
-                if state.pending == 0 and (state.in_force is None or state.in_force >= contest.version):
+                if may_mark(state, contest):
                     await self._append(partition, state, ContestClosed(key, seq))
         for name, source in closing.sources.items():
             topic = self._log_of_votes.topic_from(contest.votes_from)
             partition = topic.partition_of(source_log_key(key, name))
             state = states[partition]
-            until = closing.end + (0 if source.retired else self._grace_us)
-            if closing.sources_until is not None:
-                until = min(until, closing.sources_until)
+            until = reports_until(closing, source, self._grace_us)
             if state.sources.get(name, 0) >= seq:
                 continue
             if state.now < until:
@@ -180,14 +208,13 @@ class ClosingManager:
         """Append reopening markers: each resolves some waiting changes, to keep folds short; the last voids."""
         mark = ContestReopened(contest.key, contest.reopened, REOPENS_AT_ONCE)
         for partition, state in states.items():
-            if state.reopened < contest.reopened:
+            if lacks_reopening(state, contest):
                 count = min(state.waiting // REOPENS_AT_ONCE + 1, MOST_REOPENING)
                 await self._append(partition, state, mark, count)
 
     async def _append(self, partition: int, state: ClosingState, mark: Mark, count: int = 1) -> None:
-        """Append a marker unless it is in flight. While the gate is closed, the view may lag behind its log."""
-        sent = self._sent.get((partition, mark))
-        if state.open and (sent is None or sent.offset < state.folded):
+        """Append a marker, `count` times."""
+        if must_append(state, self._sent.get((partition, mark))):
             value = vote_codec.encode(mark)
             landed = await asyncio.gather(
                 *(self._log.append(self._log_of_votes.name, partition, value) for _ in range(count))
