@@ -25,7 +25,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.progress import Progress
 from tests.libs.backup.filled_deployment import PARTITIONS, Site, complaint
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
-from tests.libs.views.simulation.comparison import Table, described_view
+from tests.simulation.comparison import Table, described_view
 from tests.support.builders import a_cast, a_removal, a_report, a_void
 from tests.support.catalogue import open_catalogue
 from tests.support.deployments import compare

@@ -16,7 +16,7 @@ from libs.tally.fold import PartitionTally
 from libs.views.address_counters import AddressCounters
 from libs.views.function_loading import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.comparison import described, described_view
+from tests.simulation.comparison import described, described_view
 from tests.support.builders import a_cast
 
 LOGS = Path(__file__).parent / "logs"

@@ -16,7 +16,7 @@ from libs.views.generations import Generations, State
 from libs.views.swap_result import Swap
 from libs.views.vote_views import VoteViews
 from tests.libs.views import test_catalogue_fold
-from tests.libs.views.simulation.comparison import Table, described_view
+from tests.simulation.comparison import Table, described_view
 from tests.support.builders import a_cast
 
 LOG = test_catalogue_fold.LOG

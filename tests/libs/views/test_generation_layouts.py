@@ -10,7 +10,7 @@ from libs.views.serialization import pack
 from libs.views.swap_result import Swap
 from tests.libs.views.generation_folds import Votes, a_votes_log, casts
 from tests.libs.views.random_logs import folded
-from tests.libs.views.simulation.comparison import described, differing
+from tests.simulation.comparison import described, differing
 
 
 async def test_views_of_another_layout_are_neither_read_nor_folded_until_a_replay_has_made_new_ones(

@@ -19,7 +19,7 @@ from libs.views.swap_result import Swap
 from libs.views.vote_views import VoteViews
 from tests.libs.views.generation_folds import PROPERTY, Votes, a_votes_log, casts
 from tests.libs.views.random_logs import folded, logs
-from tests.libs.views.simulation.comparison import described, differing
+from tests.simulation.comparison import described, differing
 from tests.support.hypothesis_examples import examples
 
 sizes = st.sampled_from([1, 2, 7, 50, 130, 300])

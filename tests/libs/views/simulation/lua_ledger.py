@@ -23,9 +23,9 @@ from libs.views.function_libraries import libraries
 from libs.views.hash_tags import key_base
 from libs.views.reply_types import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.comparison import described, described_view, differing
 from tests.libs.views.simulation.ledger import BEGIN_MS
 from tests.libs.views.simulation.model_gate import APPEND_MS
+from tests.simulation.comparison import described, described_view, differing
 
 T = TypeVar("T")
 

@@ -29,8 +29,8 @@ from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 from libs.views.reply_types import ClosingState, PartitionState, VoterAllowance
 from tests.libs.views.simulation.allowance_use import Book, Reservation
-from tests.libs.views.simulation.comparison import described, differing
 from tests.libs.views.simulation.model_gate import Key, ModelGate, Removal, key_of
+from tests.simulation.comparison import described, differing
 from tests.support.reference_admission import decide, not_running
 
 

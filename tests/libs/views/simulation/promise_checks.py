@@ -17,8 +17,8 @@ from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.simulation.model_gate import APPEND_MS
-from tests.libs.views.simulation.naive_fold import USING, PlainCount, Sum, plainly
 from tests.libs.views.simulation.simulated_system import SimulatedSystem, Violation
+from tests.simulation.naive_fold import USING, PlainCount, Sum, plainly
 
 
 def folded(log: list[Event]) -> PartitionTally:

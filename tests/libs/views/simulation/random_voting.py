@@ -24,8 +24,8 @@ from tests.libs.views.simulation.client_requests import Casting, Errand, Removin
 from tests.libs.views.simulation.ledger import Ledger
 from tests.libs.views.simulation.lua_ledger import LuaLedger, at_once
 from tests.libs.views.simulation.model_and_lua import Both
-from tests.libs.views.simulation.naive_fold import plainly
 from tests.libs.views.simulation.promise_checks import check_fold, check_sources, folded
+from tests.simulation.naive_fold import plainly
 from tests.support.builders import a_ballot, a_contest, a_rating, a_report, a_vote, content_hash
 
 STEPS = 150

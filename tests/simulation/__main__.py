@@ -1,0 +1,98 @@
+"""Runs schedules, searches seeds that notice a mutation, shortens a failing schedule, or measures the power."""
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.schedule import Runner, shortest
+
+CHUNK = 100
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1_000, help="number of schedules")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--backend", choices=["model", "valkey"], default="model")
+    parser.add_argument("--valkey", default="", help="unix socket of a server; default: one is started")
+    parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--find", metavar="MUTATION", help="search the first seed that notices this mutation")
+    parser.add_argument("--shrink", type=int, metavar="SEED", help="shorten this failing schedule, and print it")
+    parser.add_argument("--show", type=int, metavar="SEED", help="print this schedule")
+    parser.add_argument(
+        "--power", action="store_true", help="measure which share of the seeds notices each mutation"
+    )
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    mutation = MUTATIONS[options.find] if options.find else None
+    if options.shrink is not None or options.show is not None:
+        runner = Runner(mutation=mutation)
+        print((runner.run(options.show) if options.shrink is None else shortest(runner, options.shrink)).page())
+    elif options.power:
+        power(seeds, options.processes)
+    elif options.find:
+        found = next(first_noticed(options.find, seeds), None)
+        print(f"{options.find}: no seed notices it" if found is None else f"{options.find}: seed {found}")
+    else:
+        sys.exit(search(seeds, options.processes, options.backend))
+
+
+def first_noticed(name: str, seeds: Sequence[int]) -> Iterator[int]:
+    """Yield the seeds that notice a mutation."""
+    runner = Runner(mutation=MUTATIONS[name])
+    for seed in seeds:
+        if runner.run(seed).violation is not None:
+            yield seed
+
+
+def search(seeds: Sequence[int], processes: int, backend: str) -> int:
+    """Run schedules; print the first that fails, and the seeds of all. Return how many fail."""
+    began, done, failed, answers = time.monotonic(), 0, list[int](), Counter[str]()
+    chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
+    with multiprocessing.Pool(processes) as pool:
+        for pages, counted, ran in pool.imap_unordered(partial(_search, backend), chunks):
+            done += ran
+            answers.update(counted)
+            for seed, page in pages:
+                if not failed:
+                    print(page, flush=True)
+                failed.append(seed)
+                print(f"seed {seed}: {page.rpartition('BROKEN: ')[2][:300]}", flush=True)
+    took = time.monotonic() - began
+    kinds = ", ".join(f"{count} {kind}" for kind, count in answers.most_common())
+    print(f"{done} schedules ({backend}) in {took:.0f} s: {kinds}")
+    print(f"{len(failed)} failed: {sorted(failed)[:50]}" if failed else "no promise was broken")
+    return bool(failed)
+
+
+def _search(backend: str, seeds: Sequence[int]) -> tuple[list[tuple[int, str]], Counter[str], int]:
+    runner, pages, answers = Runner(), [], Counter[str]()
+    for seed in seeds:
+        result = runner.run(seed)
+        answers.update(type(answer.result).__name__ for answer in result.answers)
+        if result.violation is not None:
+            pages.append((seed, result.page()))
+    return pages, answers, len(seeds)
+
+
+def power(seeds: Sequence[int], processes: int) -> None:
+    """Print for each mutation the first seed that notices it, and the share of the seeds that do."""
+    print("| mutation | of | first seed | noticed by |\n|---|---|---:|---:|")
+    with multiprocessing.Pool(processes) as pool:
+        for name, found in pool.imap(partial(_noticed, seeds), MUTATIONS):
+            first = found[0] if found else "none"
+            where = MUTATIONS[name].where.rpartition(".")[2]
+            print(f"| {name} | `{where}` | {first} | {100 * len(found) / len(seeds):.1f} % |", flush=True)
+
+
+def _noticed(seeds: Sequence[int], name: str) -> tuple[str, list[int]]:
+    return name, list(first_noticed(name, seeds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""What clients asked for, and what they were answered."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from libs.tally.errors import AppendUnknown, TallyError
+from libs.tally.vote_commands import CastVote, RemoveVote
+from libs.voting.protocol.outcomes import Removed
+
+Name = tuple[str, str, str]
+"""Contest, voter and vote id."""
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """A request and its result: an outcome, an error, or None if there was no answer."""
+
+    command: CastVote | RemoveVote
+    is_refund: bool
+    began_at: float
+    result: Any = None
+
+    @property
+    def name(self) -> Name:
+        return self.command.contest, self.command.voter, self.command.vote_id
+
+    @property
+    def is_cast(self) -> bool:
+        return isinstance(self.command, CastVote) and not self.is_refund
+
+    @property
+    def is_removed(self) -> bool:
+        return isinstance(self.result, Removed)
+
+    @property
+    def was_refused(self) -> bool:
+        """True if the answer says that this attempt is not recorded, and never will be."""
+        return isinstance(self.result, TallyError) and not isinstance(self.result, AppendUnknown)

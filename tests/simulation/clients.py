@@ -1,0 +1,166 @@
+"""The clients: voters who repeat what is undecided, operators who change contests, reopen them and void votes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
+from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
+from libs.contracts.catalogue_events import Stored
+from libs.contracts.codec import vote_codec
+from libs.contracts.topics import votes_topic
+from libs.tally.errors import LogUnavailable, TallyError
+from libs.tally.events import VoteRestored, VoteVoided
+from libs.tally.vote_commands import CastVote, RemoveVote
+from libs.voting.protocol.outcomes import Accepted, Removed
+from tests.simulation.answers import Answer
+from tests.simulation.contests import PARTICIPANTS, moment, participant_key, some_rules, some_vote
+from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway
+from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+TRY_AGAIN: Final = frozenset({"log_unavailable", "views_unavailable", "ledger_catching_up", "overloaded"})
+"""Codes of answers with status 503."""
+
+Work = Callable[[Gateway], Awaitable[Any]]
+
+
+def vote(world: "World", name: str, rng: Random) -> None:
+    """Vote, sometimes twice at once, and sometimes take it back."""
+    contest = world.some_contest(rng)
+    command = some_vote(rng, contest, world.kinds[contest], world.streams["shape"].choice([2, 6]))
+    _start(world, name, rng, command)
+    for copy in range(rng.choice([0, 0, 0, 1, 2])):
+        world.loop.call_later(
+            rng.choice([0.0, rng.uniform(0, 1.0)]), _start, world, f"{name}.{copy}", rng, command
+        )
+    later = rng.choice([rng.uniform(0.0, 0.1), rng.uniform(0.0, 2.5)])
+    if command.source == "c-free" and rng.random() < 0.3:
+        removal = RemoveVote(contest, command.voter, command.vote_id)
+        for copy in range(rng.choice([1, 1, 2])):
+            world.loop.call_later(later, _start, world, f"{name}.removal{copy}", rng, removal)
+    elif command.source == "c-paid" and rng.random() < 0.3:
+        world.loop.call_later(later, _start, world, f"{name}.refund", rng, command, True)
+
+
+def _start(world: "World", name: str, rng: Random, command: CastVote | RemoveVote, refund: bool = False) -> None:
+    client = world.loop.process(name)
+    _run(world, client, _request(world, client, Random(rng.random()), command, refund))
+
+
+def _run(world: "World", client: SimulatedProcess, steps: Coroutine[Any, Any, None]) -> None:
+    world.open_requests += 1
+
+    def ended(task: "asyncio.Task[None]") -> None:
+        world.open_requests -= 1
+        task.result()
+
+    world.loop.start(client, steps).add_done_callback(ended)
+
+
+async def _request(
+    world: "World", client: SimulatedProcess, rng: Random, command: CastVote | RemoveVote, refund: bool
+) -> None:
+    """Send a request until it is decided, or give it up."""
+
+    async def work(gateway: Gateway) -> Any:
+        assert gateway.voting is not None
+        if refund:
+            assert isinstance(command, CastVote)
+            await gateway.voting.refund(ACCOUNT, command)
+            return Removed(0, None)
+        if isinstance(command, CastVote):
+            [outcome] = await gateway.voting.cast(ACCOUNT, [command])
+            return outcome
+        return await gateway.voting.remove(ACCOUNT, command)
+
+    what = "refunds" if refund else "casts" if isinstance(command, CastVote) else "removes"
+    for _ in range(rng.choice([1, 2, 4])):
+        answer = Answer(command, refund, world.loop.now)
+        world.answers.append(answer)
+        gateway = rng.choice(world.gateways)
+        world.note(f"{what} {command.vote_id} of {command.voter} in {command.contest} at {gateway.name}")
+        answer.result = await world.ask(client, gateway, work)
+        world.note(f"is answered {described(answer.result)}")
+        if answer.result is not None and getattr(answer.result, "code", "") not in TRY_AGAIN:
+            return
+        await asyncio.sleep(rng.uniform(0.05, 1.0))
+
+
+def change(world: "World", name: str, rng: Random) -> None:
+    """Change a contest's rules or its end, or a participant's status."""
+    contest = world.some_contest(rng)
+    if rng.random() < 0.75:
+        rules = some_rules(rng)
+        if rng.random() < 0.3:
+            rules["end"] = moment(world.loop.now + rng.uniform(0.0, 3.0))
+        row, key = CONTEST_ROW, contest
+        patch: dict[str, Any] = {"contest_config": rules}
+    else:
+        row, key = PARTICIPANT_ROW, participant_key(contest, rng.choice(PARTICIPANTS))
+        patch = {"status": rng.choice(["approved", "rejected"])}
+    _operate(world, name, rng, contest, lambda at: at.records.patch(row, ACCOUNT, key, patch))
+
+
+def reopen(world: "World", name: str, rng: Random) -> None:
+    contest = world.some_contest(rng)
+    end = round((BEGIN_S + world.loop.now + rng.uniform(1.0, 20.0)) * 1_000_000)
+    _operate(world, name, rng, contest, lambda at: at.reopener.reopen(ACCOUNT, contest, end))
+
+
+def _operate(world: "World", name: str, rng: Random, contest: str, work: Work) -> None:
+    client = world.loop.process(name)
+
+    async def run() -> None:
+        result = await world.ask(client, rng.choice(world.gateways), work)
+        world.note(f"is answered {described(result)}")
+        if isinstance(result, Stored):
+            world.changes.append((world.loop.now, contest, result.version))
+        elif isinstance(result, Exception) and not isinstance(result, TallyError):
+            raise result
+
+    _run(world, client, run())
+
+
+def void(world: "World", name: str, rng: Random) -> None:
+    """Void a vote by an operation, and perhaps restore it; records of both may be in the log twice."""
+    client = world.loop.process(name)
+    topic = votes_topic(NAMESPACE, world.partitions)
+    cast = [answer for answer in world.answers if answer.is_cast and answer.command.vote_id.startswith("id")]
+    if not cast:
+        return
+    contest, voter, vote_id = rng.choice(cast).name
+    operation = f"void{rng.randrange(2)}"
+    events = (
+        VoteVoided(contest, voter, vote_id, operation, 0),
+        VoteRestored(contest, voter, vote_id, operation, 0),
+    )
+    writer = world.deployment.writer(client)
+
+    async def run() -> None:
+        for event in events[: rng.choice([1, 2])]:
+            if isinstance(event, VoteVoided):
+                world.voided.add((operation, contest, voter, vote_id))
+            for _ in range(rng.choice([1, 2])):
+                world.note(f"{event.type} {vote_id} of {voter} in {contest} by {operation}")
+                try:
+                    value, key = vote_codec.encode(event), voter.encode()
+                    await writer.append(topic.name, topic.partition_of(voter), value, key)
+                except LogUnavailable:
+                    continue
+            await asyncio.sleep(rng.uniform(0.0, 1.0))
+            if rng.random() < 0.4:
+                _start(world, f"{name}.removal", rng, RemoveVote(contest, voter, vote_id))
+
+    _run(world, client, run())
+
+
+def described(result: Any) -> str:
+    if isinstance(result, Accepted):
+        return f"201 at {result.partition}/{result.offset}, accepted {result.accepted_at}"
+    if isinstance(result, TallyError):
+        return f"{type(result).__name__}: {result.message} ({result.cause})"
+    return repr(result)[:150]

@@ -1,0 +1,306 @@
+"""A simulated deployment: shipped gateways and projectors in processes of their own, above simulated servers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Final
+
+from libs.catalogue.commands import CommandWriter
+from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.records import RecordService
+from libs.catalogue.resource_table import RESOURCES
+from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
+from libs.contracts.votes_log import VotesLog
+from libs.projection.consumer import ConsumerSession, LogClients
+from libs.storage.object_store import Store
+from libs.views.catalogue_views import CatalogueViews
+from libs.views.function_loading import load_functions
+from libs.views.purchase_views import PurchaseViews
+from libs.views.vote_views import VoteViews
+from libs.voting.service import VotingService
+from libs.voting.service_factory import create_voting_service
+from services.projector.app import Servers, manager_runs, open_projectors, when_there
+from services.projector.settings import Settings
+from services.projector.supervision import Supervisor
+from tests.simulation.faults import Streams
+from tests.simulation.memory_valkey import Backend
+from tests.simulation.simulated_log import (
+    AppendFaults,
+    Brokers,
+    SimulatedConsumer,
+    SimulatedReader,
+    SimulatedWriter,
+)
+from tests.simulation.simulated_valkey import SimulatedServer, SimulatedValkey
+from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop
+
+NAMESPACE: Final = "sim"
+ACCOUNT: Final = "acme"
+PRODUCE_DEADLINE_MS: Final = 1_000
+
+Note = Callable[[str], None]
+
+
+class MemoryStore(Store):
+    """The object store: it holds secrets only, which are written once."""
+
+    def __init__(self, objects: dict[str, bytes]) -> None:
+        self._objects = objects
+
+    async def get(self, name: str) -> bytes | None:
+        return self._objects.get(name)
+
+    async def put_if_absent(self, name: str, value: bytes) -> bool:
+        return self._objects.setdefault(name, value) is value
+
+    async def names(self, prefix: str) -> list[str]:
+        return sorted(name for name in self._objects if name.startswith(prefix))
+
+
+class _Topics:
+    """The topics of the votes, which do not grow here."""
+
+    def __init__(self, log: VotesLog) -> None:
+        self.log = log
+
+    async def refresh_before_raise(self) -> None:
+        """Do nothing."""
+
+
+class _Guard:
+    def __init__(self, log: VotesLog) -> None:
+        self.topics = _Topics(log)
+        self.votes = log
+
+
+class Clients(Servers):
+    """A process's clients of the simulated servers, in place of those of the real ones."""
+
+    def __init__(self, deployment: "Deployment", process: SimulatedProcess) -> None:
+        world = deployment
+        self.process = process
+        self.store = MemoryStore(world.objects)
+        self.votes = VotesLog(NAMESPACE, world.partitions)
+        self.guard: Any = _Guard(self.votes)
+        self.valkey = SimulatedValkey(process, world)
+        place = self.votes.place
+        self.reader: Any = SimulatedReader(process, world, place)
+        self.writer: Any = SimulatedWriter(process, world, place)
+        self.connect = partial(_connect, world, self)
+        self.catalogue = catalogue_topic(NAMESPACE)
+        self.purchases = purchases_topic(NAMESPACE, world.partitions)
+        self.vote_views = VoteViews(self.valkey, NAMESPACE, self.votes)
+        self.catalogue_views = CatalogueViews(self.valkey, NAMESPACE)
+        self.purchase_views = PurchaseViews(self.valkey, NAMESPACE, self.purchases)
+
+
+def _connect(world: "Deployment", clients: Clients, session: ConsumerSession) -> LogClients:
+    rng = world.streams[f"{clients.process.name}: batches of {session.topic.name}"]
+    reader: Any = SimulatedReader(clients.process, world, session.topic.place)
+    return LogClients(reader, SimulatedConsumer(session, clients.process, world.brokers, rng))
+
+
+class Service:
+    """A service of the deployment; after a kill it starts again as another process."""
+
+    def __init__(self, deployment: "Deployment", name: str) -> None:
+        self.name = name
+        self.deployment = deployment
+        self._lives = 0
+        self.start()
+
+    def start(self) -> None:
+        world = self.deployment
+        self._lives += 1
+        self.process = world.process(f"{self.name}.{self._lives}")
+        with world.loop.acting(self.process):
+            clients = Clients(world, self.process)
+        world.loop.start(self.process, self.run(clients)).add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """Fail the schedule by a defect that ends a process."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.deployment.crashes.append(error)
+
+    async def run(self, its: Clients) -> None:
+        """Run in the process."""
+
+
+class Gateway(Service):
+    """A process that casts votes and writes records."""
+
+    voting: VotingService | None = None
+
+    async def run(self, its: Clients) -> None:
+        self.voting = None
+        place = NAMESPACE, its.votes, its.valkey, its.writer, its.reader, its.store
+        self.voting = await create_voting_service(*place)
+        self.records = RecordService(
+            RESOURCES, its.catalogue_views, CommandWriter(its.catalogue, its.writer, its.catalogue_views)
+        )
+        self.reopener = Reopener(self.records, its.vote_views, its.votes)
+
+    def request(
+        self,
+        client: SimulatedProcess,
+        work: Callable[["Gateway"], Awaitable[Any]],
+        answer: Callable[[Any], None],
+    ) -> None:
+        """Have the gateway do `work` for a client, and send the result or the error back, unless it is killed."""
+        world, process = self.deployment, self.process
+        delays = world.streams[f"{client.name}: way to {self.name}"]
+
+        async def serve() -> None:
+            try:
+                if self.voting is None:
+                    return
+                result: Any = await work(self)
+            except Exception as error:
+                result = error
+            world.loop.deliver(client, delays.uniform(0.001, 0.01), answer, result)
+
+        def arrive() -> None:
+            world.loop.create_task(serve())
+
+        world.loop.deliver(process, delays.uniform(0.001, 0.01), arrive)
+
+
+class ProjectorProcess(Service):
+    """A process of the shipped projector: projections and process managers."""
+
+    async def run(self, its: Clients) -> None:
+        world = self.deployment
+        projectors = open_projectors(world.settings, its, None)
+        used: list[Any] = [
+            projectors.votes,
+            projectors.catalogue,
+            *([projectors.purchases] if world.has_purchases else []),
+        ]
+        folds = {f"projection of {each.topic.name}": each.run for each in used}
+        managers = manager_runs(world.settings, its, projectors)
+        kept = {name: run for name, run in managers.items() if name in world.managers}
+        await when_there(lambda: load_functions(its.valkey))
+        await Supervisor(folds | kept, frozenset(folds)).run()
+
+
+@dataclass(slots=True)
+class _Moment:
+    what: str
+    left: int
+    do: Callable[[SimulatedProcess], None]
+
+
+class Faults:
+    """What goes wrong all the time, as probabilities of messages."""
+
+    def __init__(self, streams: Streams) -> None:
+        rng = streams["faults: rates"]
+        self.message_loss = rng.choice([0.0, 0.0, 0.01, 0.04])
+        share = rng.choice([0.0, 0.03, 0.1])
+        self.appends = AppendFaults(*(share * rng.random() for _ in AppendFaults._fields))
+        self.slowest_s = rng.choice([0.004, 0.05, 0.8])
+        """Bound of the usual delay of an append's way."""
+        self.clocks_s = rng.choice([0.0, 0.3, 3.0, 15.0])
+        """Bound of the differences between clocks."""
+
+    def end(self) -> None:
+        self.message_loss, self.appends, self.slowest_s = 0.0, AppendFaults(), 0.004
+
+
+@cache
+def _settings(partitions: int) -> Settings:
+    return Settings(
+        namespace=NAMESPACE,
+        partitions=partitions,
+        produce_deadline_ms=PRODUCE_DEADLINE_MS,
+        source_grace_s=2,
+    )
+
+
+class Deployment:
+    """Servers and processes of one schedule."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        streams: Streams,
+        backends: Sequence[Backend],
+        note: Note,
+        partitions: int,
+        has_purchases: bool,
+    ) -> None:
+        self.loop = loop
+        self.streams = streams
+        self.note = note
+        self.partitions = partitions
+        self.has_purchases = has_purchases
+        self.managers = {"fences", "closings"} | ({"purchases", "paid votes"} if has_purchases else set())
+        self.faults = Faults(streams)
+        self.objects: dict[str, bytes] = {}
+        self.crashes: list[BaseException] = []
+        self._moments: list[_Moment] = []
+        self.settings = _settings(partitions)
+        self.brokers = Brokers(loop, streams, note)
+        self.servers = [SimulatedServer(number, loop, streams, note) for number in range(len(backends))]
+        for server, backend in zip(self.servers, backends, strict=True):
+            backend.host = server
+            server.process.clock_ahead_s = self._some_clock(server.name)
+            server.begin(backend)
+        self.brokers.clock_ahead_s = self._some_clock("log")
+        for topic in (
+            votes_topic(NAMESPACE, partitions),
+            catalogue_topic(NAMESPACE),
+            purchases_topic(NAMESPACE, partitions),
+        ):
+            self.brokers.create(topic)
+
+    def process(self, name: str) -> SimulatedProcess:
+        return self.loop.process(name, self._some_clock(name))
+
+    def _some_clock(self, name: str) -> float:
+        bound = self.faults.clocks_s
+        return self.streams[f"{name}: clock"].uniform(-bound, bound)
+
+    def kill(self, process: SimulatedProcess) -> None:
+        self.note(f"{process.name} is killed")
+        self.loop.kill(process)
+        for group in self.brokers.groups.values():
+            group.silent(process)
+
+    def freeze(self, process: SimulatedProcess) -> None:
+        self.note(f"{process.name} freezes")
+        process.is_frozen = True
+        for group in self.brokers.groups.values():
+            group.silent(process)
+
+    def thaw(self, process: SimulatedProcess) -> None:
+        if process.is_frozen:
+            self.note(f"{process.name} thaws")
+            self.loop.thaw(process)
+            for group in self.brokers.groups.values():
+                group.back(process)
+
+    def writer(self, process: SimulatedProcess) -> SimulatedWriter:
+        """Return a writer of the votes' log for a client that appends by itself."""
+        place = VotesLog(NAMESPACE, self.partitions).place
+        return SimulatedWriter(process, self, place)
+
+    def at_moment(self, what: str, number: int, do: Callable[[SimulatedProcess], None]) -> None:
+        """Call `do` with the process whose call it is when the call `what` has come so many times from now on."""
+        self._moments.append(_Moment(what, number, do))
+
+    def moment(self, what: str, process: SimulatedProcess) -> None:
+        """Note that a process has made a call, which a server has executed."""
+        for each in [each for each in self._moments if each.what == what]:
+            each.left -= 1
+            if not each.left:
+                self._moments.remove(each)
+                each.do(process)
+
+    def end_faults(self) -> None:
+        """From now on servers and messages are well."""
+        self.faults.end()
+        self._moments.clear()
+        for process in self.loop.processes:
+            self.thaw(process)

@@ -1,0 +1,159 @@
+"""A Valkey in this process: the shipped functions in Lua 5.1, over commands in memory (`memory_valkey.lua`).
+
+So the model of the views is the shipped code: no second set of rules exists. `test_memory_valkey.py` holds it
+equal to a real Valkey.
+"""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import hiredis
+from lupa import lua51
+
+from libs.views.function_libraries import libraries
+
+SOURCE: Final = Path(__file__).with_name("memory_valkey.lua").read_bytes()
+FUNCTION_MISSING: Final = "ERR Function not found"
+
+Change = tuple[str, str]
+"""Text of the functions, and its replacement: a mutation."""
+
+
+class Host(Protocol):
+    """What a server knows beside its data."""
+
+    run: str
+    replication: str
+
+    def now_us(self) -> int: ...
+    def fold_seconds(self) -> float: ...
+
+
+class Backend(Protocol):
+    """The data and the functions of one simulated server."""
+
+    host: Host
+
+    def execute(self, command: tuple[Any, ...]) -> Any:
+        """Return the reply as hiredis would; raises `hiredis.ReplyError`."""
+
+    def load_functions(self) -> None:
+        """Begin a server's run: load the functions, whose memory is empty."""
+
+    def unload_functions(self) -> None: ...
+    def snapshot(self) -> Any: ...
+    def restore(self, snapshot: Any) -> None: ...
+    def clear(self) -> None: ...
+
+
+@cache
+def function_sources(changes: tuple[Change, ...] = ()) -> tuple[bytes, ...]:
+    """Return the sources of all libraries, with changes; each must be found in one of them."""
+    codes = [library.source.split("\n", 1)[1] for library in libraries()]
+    for old, new in changes:
+        assert any(old in code for code in codes), f"the functions have no longer {old!r}"
+        codes = [code.replace(old, new) for code in codes]
+    return tuple(code.encode() for code in codes)
+
+
+class MemoryValkey:
+    """Implements `Backend`. Reading and writing are as in Valkey; nothing expires."""
+
+    host: Host
+
+    def __init__(self, changes: tuple[Change, ...] = ()) -> None:
+        self._lua = lua51.LuaRuntime(encoding=None, register_eval=False, register_builtins=False)
+        self._compile = self._lua.globals()[b"loadstring"]
+        self._server = self._compile(SOURCE, b"@memory_valkey.lua")(
+            self._lua.table_from(
+                {
+                    b"now": self._now,
+                    b"run": self._run,
+                    b"replication": self._replication,
+                    b"seconds": self._seconds,
+                    b"sha1hex": _sha1,
+                }
+            )
+        )
+        self._fcall: Callable[..., Any] = self._server[b"fcall"]
+        self._command: Callable[..., Any] = self._server[b"command"]
+        self._is_loaded = False
+        self.change(changes)
+
+    def change(self, changes: tuple[Change, ...]) -> None:
+        """Use altered functions from the next load on."""
+        sources = function_sources(changes)
+        self._libraries = [self._compile(code, b"@library") for code in sources]
+
+    def _now(self) -> int:
+        return self.host.now_us()
+
+    def _run(self) -> bytes:
+        return self.host.run.encode()
+
+    def _replication(self) -> bytes:
+        return self.host.replication.encode()
+
+    def _seconds(self) -> float:
+        return self.host.fold_seconds()
+
+    def execute(self, command: tuple[Any, ...]) -> Any:
+        name, *rest = command
+        if name in ("FCALL", "FCALL_RO"):
+            function, count, *args = rest
+            done, reply = self._fcall(_encoded(function), int(count), *map(_encoded, args))
+        elif name == "FUNCTION":
+            if self._is_loaded:
+                raise hiredis.ReplyError("ERR Library already exists")
+            self.load_functions()
+            return b"OK"
+        else:
+            done, reply = self._command(name.encode(), *map(_encoded, rest))
+        if not done:
+            raise hiredis.ReplyError(reply.decode())
+        return _decoded(reply)
+
+    def load_functions(self) -> None:
+        self._is_loaded = True
+        for library in self._libraries:
+            library()
+
+    def unload_functions(self) -> None:
+        self._is_loaded = False
+        self._server[b"forget_functions"]()
+
+    def snapshot(self) -> Any:
+        return self._server[b"snapshot"]()
+
+    def restore(self, snapshot: Any) -> None:
+        self._server[b"restore"](snapshot)
+
+    def clear(self) -> None:
+        self._server[b"clear"]()
+
+
+def _sha1(text: bytes) -> bytes:
+    return hashlib.sha1(text).hexdigest().encode()
+
+
+def _encoded(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else repr(value).encode()
+
+
+def _decoded(reply: Any) -> Any:
+    if isinstance(reply, bool | None):
+        return 1 if reply else None
+    if isinstance(reply, bytes | int):
+        return reply
+    if isinstance(reply, float):
+        return int(reply)
+    if (status := reply[b"ok"]) is not None:
+        return status
+    if (error := reply[b"err"]) is not None:
+        return hiredis.ReplyError(error.decode())
+    return [_decoded(item) for item in reply.values()]

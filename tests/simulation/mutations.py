@@ -1,0 +1,222 @@
+"""Every guard, and what the code is without it: the simulation notices each (`README.md` has the table)."""
+
+from typing import Final
+
+from tests.simulation.mutate import LUA, Mutation
+
+
+def _lua(*changes: tuple[str, str]) -> Mutation:
+    return Mutation(LUA, changes)
+
+
+def _of(module: str, *changes: tuple[str, str]) -> Mutation:
+    return Mutation(module, changes)
+
+
+APPENDS: Final = "libs.voting.protocol.unknown_appends"
+CASTING: Final = "libs.voting.protocol.casting"
+REMOVAL: Final = "libs.voting.protocol.removal"
+STALE: Final = "libs.voting.protocol.stale_contests"
+DRIVER: Final = "libs.voting.protocol_driver"
+BATCHING: Final = "libs.voting.batching"
+WAITING: Final = "libs.voting.partition_waiting"
+CACHE: Final = "libs.voting.contest_cache"
+FENCING: Final = "libs.projection.fencing"
+CLOSING: Final = "services.projector.closing_manager"
+CATALOGUE: Final = "libs.projection.catalogue_projection"
+WORKER: Final = "libs.projection.partition_worker"
+FRESHNESS: Final = "libs.projection.freshness_checker"
+VOTES: Final = "libs.projection.votes_projection"
+
+PROTOCOL: Final = {
+    "no confirmation": _of(APPENDS, ("confirmed = yield Confirm(event.incarnation)", "confirmed = True")),
+    "confirmed before the append": _of(
+        APPENDS,
+        ("appended = yield Append", "early = yield Confirm(event.incarnation)\n    appended = yield Append"),
+        ("confirmed = yield Confirm(event.incarnation)", "confirmed = early"),
+    ),
+    "a lost confirmation confirms": _of(APPENDS, ("confirmed is True", "confirmed is not False")),
+    "a record in doubt is given up": _of(
+        APPENDS,
+        ("if isinstance(appended, NotAppended)", "if not isinstance(appended, Appended)"),
+        ("        return appended\n", "        return NotAppended('gone')\n"),
+    ),
+    "what another request recorded under the id is one's own": _of(
+        CASTING, ("if recorded.content == command.content:", "if True:")
+    ),
+    "a vote that a fence ended is accepted": _of(
+        CASTING,
+        (
+            "fenced = True  # its record can never count, so it may be reserved again\n"
+            "                        continue",
+            "return _accepted(command, answer, event.receipt, partition, len(event.receipt))",
+        ),
+    ),
+    "accepted by the own grant where another record was folded": _of(
+        CASTING,
+        (
+            "return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)",
+            "return _accepted(command, answer, event.receipt, partition, recorded.known.offset)",
+        ),
+    ),
+    "a joiner records limits of its own": _of(
+        CASTING,
+        (
+            "event = cast_of(command, answer, sign(answer.accepted_at))",
+            "event = cast_of(command, answer, sign(answer.accepted_at))\n"
+            "                if answer.joined:\n"
+            "                    import dataclasses\n"
+            "                    event = dataclasses.replace(event, max_participant=0, max_contest=0)",
+        ),
+    ),
+    "a voided vote counts as removed": _of(
+        REMOVAL, ("if contest is None or status is not VoteStatus.VOIDED", "if True")
+    ),
+    "a voided vote counts as removed once in doubt": _of(
+        REMOVAL,
+        ("UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED", "UNDECIDED = None, VoteStatus.COUNTED"),
+    ),
+    "a removal that a fence ended is done": _of(REMOVAL, ("and not is_removed(recorded)", "and False")),
+    "a pending vote needs no removal": _of(
+        REMOVAL,
+        (
+            "case NotFolded():",
+            "case NotFolded():\n                return Removed(partition, None)\n            case 0:",
+        ),
+    ),
+}
+
+MANAGERS: Final = {
+    "no fence": _of(
+        FENCING,
+        (
+            "return not state.open or is_in_the_future(state, now) or is_overdue",
+            "return is_in_the_future(state, now) or is_overdue",
+        ),
+    ),
+    "no fence for overdue reservations": _of(
+        FENCING, ("is_in_the_future(state, now) or is_overdue", "is_in_the_future(state, now)")
+    ),
+    "fenced while the fold lags": _of(
+        FENCING,
+        ("suspected_end is not None and state.position.offset >= suspected_end", "suspected_end is not None"),
+    ),
+    "a fence does not ask for the catalogue's ends": _of(
+        FENCING, ("        await self._views.need(partition, fence, wait.ends)\n", "")
+    ),
+    "marked while votes are pending": _of(CLOSING, ("return state.pending == 0 and (", "return (")),
+    "marked while older rules admit": _of(
+        CLOSING, ("(state.in_force is None or state.in_force >= contest.version)", "True")
+    ),
+    "marked behind a shut gate": _of(CLOSING, ("return state.open and (sent is", "return (sent is")),
+    "closed before the end by a partition's clock": _of(
+        CLOSING, ("(now, *(state.now for state in states))", "(now,)")
+    ),
+    "closed with another end": _of(
+        CLOSING, ("return not current.closed and current.finishes == end", "return True")
+    ),
+    "marked before a reopening is in force": _of(
+        CLOSING, ("return state.reopened < contest.reopened", "return False")
+    ),
+    "a change is folded before it is in force": _of(
+        CATALOGUE, ("                await self._raise_config(versions)\n", "                pass\n")
+    ),
+    "a change is folded where a partition is away": _of(
+        CATALOGUE,
+        (
+            "        for error in (error for errors in replies for error in errors if error is not None):\n"
+            "            raise error\n",
+            "",
+        ),
+    ),
+    "folded at whatever position": _of(
+        WORKER, ("rest = records[self.position.offset - records[0].offset :]", "rest = records")
+    ),
+    "a gap is folded over": _of(
+        WORKER,
+        ("if first > self._next and self._gaps < GAPS_TOLERATED:", "if False:"),
+        ("        check_contiguous(", "        0 and check_contiguous("),
+    ),
+    "a view that went back is not noticed": _of(
+        WORKER, ("if stored != self.position and not is_new:", "if False:")
+    ),
+    "fresh before the log's end": _of(
+        FRESHNESS, ("return at is not None and at.log_id == end.log_id and at.offset >= end.offset", "return True")
+    ),
+}
+
+SERVERS: Final = {
+    "no incarnation in the fold": _lua(("if n ~= state.fence then", "if false then")),
+    "no run id": _lua(("open = v[1] == 'open' and v[2] == run,", "open = v[1] == 'open',")),
+    "pending outlives the fence": _lua(("call('UNLINK', base .. ':pending', base .. ':due')", "")),
+    "no dedup": _lua(("if standing.records ~= '' and c:find(voter, standing, digest) then", "if false then")),
+    "no compare-and-set": _lua(
+        (
+            "if offset ~= tonumber(args[2]) or (log ~= '' and log ~= args[1]) then",
+            "if log ~= '' and log ~= args[1] then",
+        )
+    ),
+    "a joiner goes by its own limits": _lua(
+        (
+            "p[P_CONFIG], p[P_MAX_P],\n    p[P_MAX_C],",
+            "p[P_CONFIG], kind == 1 and 0 or p[P_MAX_P],\n    p[P_MAX_C],",
+        )
+    ),
+    "confirm whatever the gate": _lua(
+        (
+            "if not gate.open or gate.n ~= tonumber(incarnation) then return 0 end\n    call('HINCRBY'",
+            "call('HINCRBY'",
+        )
+    ),
+    "released under any incarnation": _lua(
+        ("if not gate.open or gate.n ~= tonumber(args[4]) then return 0 end", "if not gate.open then return 0 end")
+    ),
+    "any configuration admits": _lua(
+        ("if c.in_force ~= version then return { R_STALE, c.in_force, gate.n } end", "")
+    ),
+    "a projector's old version comes into force": _lua(("elseif in_force == UNLIMITED then", "elseif false then")),
+    "a worker's early word comes into force": _lua(
+        ("if reached < tonumber(call('HGET', base .. ':needs', place) or 0) then return -1 end", "")
+    ),
+    "a version below the floor comes into force": _lua(("or version < floor then return 0", "then return 0")),
+    "configurations outlive the fence": _lua(
+        ("call('UNLINK', base .. ':config', base .. ':floors', base .. ':needs')", "")
+    ),
+    "a voter's clock stands still": _lua(
+        ("return math.max(microseconds(), gate.clock + 1)", "return microseconds()")
+    ),
+    "a shut gate admits": _lua(
+        ("for i = 1, #requests do replies[i] = { R_SHUT } end\n      return pack(replies)", "")
+    ),
+    "fresh in any run": _lua(
+        (
+            "call('HGET', base .. ':generations', 'fresh') == run end",
+            "call('HGET', base .. ':generations', 'fresh') end",
+        )
+    ),
+    "reopened before the mark": _lua(
+        ("if reopened > 0 and c:reopened() < reopened then return { R_SHUT } end  -- a mark", "-- a mark")
+    ),
+    "removed from under its replacement": _lua(
+        ("if replaced_soon(c, standing, list, digest) then return pack({ M_PENDING }) end", "")
+    ),
+    "replaces what is being removed": _lua(("if use.by_digest[REMOVAL .. held] then return { R_SHUT } end", "")),
+    "reservations of replacements weigh nothing": _lua(
+        ("taken[place] = taken[place] or weight", "taken[place] = 0")
+    ),
+}
+
+MUTATIONS: Final = PROTOCOL | MANAGERS | SERVERS
+SEEDS: Final = {
+    "no confirmation": 16,
+    "a lost confirmation confirms": 16,
+    "a record in doubt is given up": 0,
+    "a vote that a fence ended is accepted": 3,
+    "a joiner records limits of its own": 6,
+    "a voided vote counts as removed": 9,
+    "a pending vote needs no removal": 3,
+    "a removal that a fence ended is done": 32,
+    "no fence": 0,
+    "no fence for overdue reservations": 59,
+}
+"""The first seed that notices each."""

@@ -1,0 +1,290 @@
+"""The promises, checked on logs, views and answers once everything has settled."""
+
+from collections import Counter, defaultdict
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.tally.counts import VoteSums
+from libs.tally.errors import TallyError
+from libs.tally.events import (
+    ContestClosed,
+    Event,
+    Fence,
+    VoteCast,
+    VoteRemoved,
+)
+from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.vote_commands import CastVote
+from libs.tally.voter_ledger import VoteStatus
+from libs.views.catalogue_views import CatalogueViews
+from libs.views.client import Shard
+from libs.views.hash_tags import SLOTS, slot_of
+from libs.views.vote_views import VoteViews
+from libs.voting.protocol.outcomes import Accepted
+from tests.simulation.answers import Answer, Name, Violation
+from tests.simulation.comparison import described, described_view, differing
+from tests.simulation.deployment import ACCOUNT, NAMESPACE
+from tests.simulation.naive_fold import USING, PlainCount, Sum, plainly
+from tests.simulation.world import World
+
+
+class Observer:
+    """A `Valkey` that answers at once, without faults: the eye of the checks."""
+
+    is_cluster = False
+
+    def __init__(self, world: World) -> None:
+        self._servers = world.deployment.servers
+
+    async def call(self, *command: Any) -> Any:
+        key = command[3] if command[0] in ("FCALL", "FCALL_RO") else command[1]
+        server = self._servers[slot_of(str(key).encode()) * len(self._servers) // SLOTS]
+        return server.backend.execute(command)
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [(0, SLOTS - 1)])]
+
+    def server_of(self, key: str, /) -> object:
+        return slot_of(key.encode()) * len(self._servers) // SLOTS
+
+
+def observe(world: World, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Return the result of reads by an `Observer`; no time passes."""
+    task = world.loop.start(world.operator, coroutine)
+    world.loop.run_until(task.done, world.loop.now)
+    return task.result()
+
+
+def demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Violation(otherwise)
+
+
+def unsettled_views(world: World) -> str:
+    """Return what the projectors still have to do; "" if nothing."""
+    if not all(server.is_up for server in world.deployment.servers):
+        return "a server is down"
+    return str(observe(world, _unsettled(world)))
+
+
+async def _unsettled(world: World) -> str:
+    valkey: Any = Observer(world)
+    votes, catalogue = VoteViews(valkey, NAMESPACE, world.partitions), CatalogueViews(valkey, NAMESPACE)
+    try:
+        for number in range(world.partitions):
+            state = await votes.state(number)
+            end = len(_records(world, votes_topic(NAMESPACE, world.partitions).name, number))
+            if not state.open or state.pending or state.position.offset != end:
+                return f"votes/{number} has {end} records: {state}"
+        topic = catalogue_topic(NAMESPACE)
+        for number in range(topic.partitions):
+            position = await catalogue.position(number)
+            end = len(_records(world, topic.name, number))
+            if position is None or position.offset != end:
+                return f"catalogue/{number} has {end} records: {position}"
+        due = await catalogue.due(topic.partition_of(ACCOUNT), 10)
+        if due:
+            return f"contests are due: {due}"
+    except Exception as error:
+        return f"the views cannot be read: {error!r}"
+    return ""
+
+
+def _records(world: World, topic: str, number: int) -> Any:
+    return world.deployment.brokers.partitions[topic, number].records
+
+
+@dataclass
+class Partition:
+    """One partition's log, folded by the reference and counted plainly."""
+
+    number: int
+    events: list[Event]
+    times_ms: list[int]
+    tally: PartitionTally
+    counts: dict[str, PlainCount]
+
+
+def read_partitions(world: World) -> list[Partition]:
+    topic, found = votes_topic(NAMESPACE, world.partitions), []
+    for number in range(world.partitions):
+        records = _records(world, topic.name, number)
+        events: list[Any] = [vote_codec.decode(record.value) for record in records]
+        times = [record.timestamp_ms for record in records]
+        counts = {
+            contest: plainly([event for event in events if getattr(event, "contest", contest) == contest])
+            for contest in world.kinds
+        }
+        found.append(Partition(number, events, times, folded(events, times), counts))
+    return found
+
+
+def folded(events: Iterable[Event], times_ms: Iterable[int]) -> PartitionTally:
+    tally = PartitionTally()
+    for offset, (event, at) in enumerate(zip(events, times_ms, strict=False)):
+        tally.evolve(event, offset, at)
+    return tally
+
+
+def check(world: World) -> None:
+    """Raise `Violation` for the first promise that is broken."""
+    if world.loop.errors:
+        raise Violation(f"an error that nobody retrieved: {world.loop.errors[0]}")
+    if world.deployment.crashes:
+        raise Violation(f"a process ended: {world.deployment.crashes[0]!r}") from world.deployment.crashes[0]
+    partitions = read_partitions(world)
+    votes = VoteViews(Observer(world), NAMESPACE, world.partitions)
+    for partition in partitions:
+        view = observe(world, described_view(votes, partition.number, set(world.kinds)))
+        found = differing(view, described(partition.tally))
+        demand(not found, f"votes/{partition.number}: view and fold differ: {found}")
+        for contest, count in partition.counts.items():
+            tally = partition.tally.contests.get(contest, ContestTally())
+            where = f"{contest} in votes/{partition.number}"
+            _check_fold(where, tally, count)
+            _check_voids(world, where, contest, count)
+            _check_periods(where, count)
+            _check_allowances(world, votes, partition.number, contest, count)
+            _check_close(where, contest, partition, tally)
+    _check_answers(world, partitions)
+    _check_order(world, partitions)
+    _check_patches(world, partitions)
+
+
+def _check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
+    """Removed and replaced votes left no trace, and nothing admitted was too late or too much."""
+    ids = Counter(vote.status for vote in count.votes.values())
+    demand(contest.ids == ids, f"{where}: ids {contest.ids}, counted plainly {ids}")
+    demand(not ids[VoteStatus.OVERRULED], f"{where}: a vote was overruled")
+    demand(not ids[VoteStatus.LATE], f"{where}: a vote came after the close")
+    figures = {key: its for key, its in contest.figures.items() if its != VoteSums()}
+    demand(figures == count.figures(), f"{where}: figures {figures}, counted plainly {count.figures()}")
+    ratings = {
+        name: (its.count, its.total, {sub: sums for sub, sums in its.sub_ratings.items() if sums[0]})
+        for name, its in contest.ratings.items()
+        if its.count
+    }
+    demand(ratings == count.ratings(), f"{where}: ratings {ratings}, counted plainly {count.ratings()}")
+
+
+def _check_answers(world: World, partitions: list[Partition]) -> None:
+    """What was answered 201 counts, once; what was refused is not in the log; what was removed does not count."""
+    attempts: dict[Name, list[Answer]] = defaultdict(list)
+    topic, unwanted = votes_topic(NAMESPACE, world.partitions), world.unwanted
+    for answer in world.answers:
+        if isinstance(answer.result, Exception) and not isinstance(answer.result, TallyError):
+            raise Violation(f"{answer.name} was answered with a defect: {answer.result!r}") from answer.result
+        count = partitions[topic.partition_of(answer.command.voter)].counts[answer.command.contest]
+        if answer.is_removed:
+            _check_removed(answer, count)
+        if answer.is_cast:
+            attempts[answer.name].append(answer)
+    for name, answers in attempts.items():
+        contest, voter, vote_id = name
+        vote = partitions[topic.partition_of(voter)].counts[contest].votes.get((voter, vote_id))
+        for answer in answers:
+            if isinstance(answer.result, Accepted):
+                _check_success(name, answer, vote, name in unwanted)
+        if all(answer.was_refused for answer in answers):
+            demand(vote is None or vote.cast is None, f"{name} was refused each time, and is in the log")
+
+
+def _check_success(name: tuple[str, str, str], answer: Answer, vote: Any, is_unwanted: bool) -> None:
+    if vote is None:
+        raise Violation(f"{name} was answered 201, and is not in the log")
+    command = answer.command
+    if vote.cast is not None and isinstance(command, CastVote):
+        demand(vote.cast.content == command.content, f"{name} was answered 201 for two contents")
+        demand(vote.cast.accepted_at == answer.result.accepted_at, f"{name} was accepted at two times")
+    stands = vote.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.VOIDED)
+    demand(
+        stands or (vote.status is VoteStatus.REMOVED and is_unwanted),
+        f"{name} was answered 201: {vote.status.name}",
+    )
+
+
+def _check_removed(answer: Answer, count: PlainCount) -> None:
+    """A vote that was removed does not count and will not come; a refund may wait for a reopening."""
+    _, *name = answer.name
+    vote = count.votes.get((name[0], name[1]))
+    waiting = {(late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRemoved)}
+    waits = answer.is_refund and tuple(name) in waiting
+    demand(vote is None or vote.status not in USING or waits, f"{name} was answered 204, and counts or may yet")
+    demand(vote is not None or waits, f"{name} was answered 204, and may still come")
+
+
+def _check_voids(world: World, where: str, contest: str, count: PlainCount) -> None:
+    """Only an operator voids a vote, and what was restored no late copy voids again."""
+    for (voter, vote_id), vote in count.votes.items():
+        if vote.status is VoteStatus.VOIDED:
+            void = vote.voids[-1], contest, voter, vote_id
+            demand(void in world.voided, f"{where}: {void} is voided, and nobody asked for it")
+
+
+def _check_periods(where: str, count: PlainCount) -> None:
+    """Allowance periods of a voter follow each other, in the order of acceptance."""
+    free: dict[str, list[VoteCast]] = {}
+    for vote in count.votes.values():
+        if vote.cast is not None and vote.cast.source == "c-free":
+            free.setdefault(vote.cast.voter, []).append(vote.cast)
+    for casts in free.values():
+        epoch = 0
+        for cast in sorted(casts, key=lambda cast: (cast.incarnation, cast.accepted_at, cast.epoch)):
+            demand(cast.epoch >= epoch, f"{where}: an earlier period than {epoch}: {cast}")
+            epoch = cast.epoch
+
+
+def _check_allowances(world: World, votes: VoteViews, number: int, contest: str, count: PlainCount) -> None:
+    """The ledger holds against a voter what the log holds: no reservation leaks."""
+    held: Counter[Sum] = Counter()
+    used: Counter[Sum] = Counter()
+    for voter in count.anonymous:
+        for row in observe(world, votes.allowance(number, contest, voter)).used:
+            held[voter, row.source, row.epoch, row.participant] += row.votes
+    for (voter, source, epoch, participant), its in count.used().items():
+        # the sums of periods that are over are one
+        kept = 0 if source == "c-free" and epoch < count.latest_epoch(voter) - 1 else epoch
+        used[voter, source, kept, participant] += its
+    demand(+held == +used, f"{contest} in votes/{number}: used up {+held}, in the log {+used}")
+
+
+def _check_close(where: str, contest: str, partition: Partition, tally: ContestTally) -> None:
+    """Nothing after the close marker in force has changed a count."""
+    if tally.closed > 0:
+        mark = partition.events.index(ContestClosed(contest, tally.closed))
+        then = folded(partition.events[:mark], partition.times_ms).contests.get(contest, ContestTally())
+        same = then.figures == tally.figures and then.ids == tally.ids
+        demand(same, f"{where}: the result changed after the close")
+
+
+def _check_order(world: World, partitions: list[Partition]) -> None:
+    """Fences of a partition rise."""
+    for partition in partitions:
+        fence = 0
+        for event in partition.events:
+            if isinstance(event, Fence) and event.incarnation > fence and event.after in (None, fence):
+                fence = event.incarnation
+        demand(
+            fence == partition.tally.fence, f"votes/{partition.number}: fence {partition.tally.fence}, not {fence}"
+        )
+
+
+def _check_patches(world: World, partitions: list[Partition]) -> None:
+    """After the answer to a change no vote is decided by the rules before it."""
+    first: dict[Name, float] = {}
+    for answer in world.answers:
+        first[answer.name] = min(first.get(answer.name, answer.began_at), answer.began_at)
+    for partition in partitions:
+        for event in partition.events:
+            if not isinstance(event, VoteCast):
+                continue
+            name = event.contest, event.voter, event.vote_id
+            for at, contest, version in world.changes:
+                if contest == event.contest and first.get(name, 0.0) > at:
+                    demand(
+                        event.config >= version,
+                        f"{name} was decided by {event.config}, after {version} was answered",
+                    )

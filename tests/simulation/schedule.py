@@ -1,0 +1,147 @@
+"""Runs one schedule from its seed."""
+
+import gc
+import logging
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from libs.catalogue import commands
+from libs.projection import fencing, freshness_checker, view_checker
+from libs.tally.errors import TallyError
+from services.projector import closing_manager
+from tests.simulation.answers import Answer, Violation
+from tests.simulation.faults import Streams
+from tests.simulation.memory_valkey import Backend, MemoryValkey
+from tests.simulation.mutate import Mutation, altered
+from tests.simulation.promises import check, unsettled_views
+from tests.simulation.virtual_loop import VirtualLoop, virtual_time
+from tests.simulation.world import World
+
+MOST_SHARDS = 2
+COLLECT_EVERY = 50
+"""Schedules between two runs of the garbage collector: a schedule leaves cycles behind, but few."""
+
+INTERVALS = (
+    (fencing, "POLL_S", 0.5),
+    (freshness_checker, "POLL_S", 1.0),
+    (freshness_checker, "FOLDING_POLL_S", 0.1),
+    (view_checker, "CHECK_S", 3.0),
+    (closing_manager, "POLL_S", 1.0),
+    (commands, "POLL_S", 0.05),
+)
+"""Intervals of polls in a simulation, longer than those of the service: most of its calls find nothing new. No
+promise depends on an interval."""
+
+BackendFactory = Callable[[], Backend]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a schedule: the broken promise, or None."""
+
+    seed: int
+    violation: str | None
+    history: list[str]
+    answers: list[Answer]
+    items: list[str]
+
+    def page(self) -> str:
+        """Return who did what in which order, and the promise that broke."""
+        return "\n".join([f"seed {self.seed}", *self.history, "", f"BROKEN: {self.violation}"])
+
+
+class _Defects(logging.Handler):
+    """Notes exceptions that the service logs, since no code expected them."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self.first: str | None = None
+        self._note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        error = record.exc_info and record.exc_info[1]
+        self._note(f"logs: {text} {error!r}")
+        if isinstance(error, Exception) and not isinstance(error, TallyError):
+            self.first = self.first or f"a defect was logged: {text}: {error!r}"
+
+
+class Runner:
+    """Runs schedules one after another, on the same backends."""
+
+    def __init__(self, new_backend: BackendFactory | None = None, mutation: Mutation | None = None) -> None:
+        self._mutation = mutation
+        changes = () if mutation is None else mutation.lua
+        make: Callable[[], Any] = new_backend or (lambda: MemoryValkey(changes))
+        self._backends = [make() for _ in range(MOST_SHARDS)]
+        self._runs = 0
+
+    def run(self, seed: int, without: Collection[str] = ()) -> Result:
+        """Run the schedule of a seed, but for the items of its plan named in `without`."""
+        self._runs += 1
+        if self._runs % COLLECT_EVERY == 0:
+            gc.collect()
+        enabled, level = gc.isenabled(), logging.root.manager.disable
+        gc.disable()
+        logging.disable(logging.WARNING)
+        try:
+            with altered(self._mutation), _intervals():
+                return self._run(seed, frozenset(without))
+        finally:
+            logging.disable(level)
+            if enabled:
+                gc.enable()
+
+    def _run(self, seed: int, without: frozenset[str]) -> Result:
+        streams = Streams(seed)
+        loop = VirtualLoop(streams["order of processes"])  # type: ignore[abstract]
+        with virtual_time(loop, streams["secrets"]):
+            world = World(loop, streams, self._backends, without)
+            violation, defects = None, _Defects(world.note)
+            logging.root.addHandler(defects)
+            try:
+                world.begin()
+                world.settle(unsettled_views)
+                check(world)
+                violation = defects.first
+            except Violation as broken:
+                violation = str(broken)
+            except Exception as error:
+                violation = f"a defect: {error!r}"
+            finally:
+                logging.root.removeHandler(defects)
+                logging.disable(logging.CRITICAL)
+                loop.close()
+        return Result(seed, violation, world.history, world.answers, [item.name for item in world.plan])
+
+
+@contextmanager
+def _intervals() -> Iterator[None]:
+    former = [(module, name, getattr(module, name)) for module, name, _ in INTERVALS]
+    for module, name, value in INTERVALS:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in former:
+            setattr(module, name, value)
+
+
+def shortest(runner: Runner, seed: int) -> Result:
+    """Leave out as much of a failing schedule as possible, as long as it fails."""
+    found = runner.run(seed)
+    assert found.violation is not None, f"seed {seed} does not fail"
+    without: set[str] = set()
+    size = max(1, len(found.items) // 2)
+    while size:
+        for at in range(0, len(found.items), size):
+            attempt = without | set(found.items[at : at + size])
+            result = runner.run(seed, attempt)
+            if result.violation is not None and attempt != without:
+                without, found = attempt, result
+                break
+        else:
+            size //= 2
+    return found

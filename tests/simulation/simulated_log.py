@@ -1,0 +1,491 @@
+"""A simulated log: its brokers, the writer and the reader of a process, and the groups of its consumers.
+
+An append is acknowledged, refused or unknown; a record whose outcome is unknown is in the log, never will be, or
+comes late; some are there twice. Leaders change: then batches in flight are in doubt and others wait. What is
+acknowledged stays. A record can be read once it is replicated, a little after it was appended.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aiokafka import TopicPartition
+
+from libs.contracts.codec import vote_codec
+from libs.contracts.log_records import Appended, LogRecord
+from libs.contracts.topics import Placement, Topic
+from libs.kafka.errors import NO_ANSWER
+from libs.kafka.reader import Extent
+from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
+from libs.tally.events import LogCreated
+from tests.simulation.faults import Streams
+from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
+
+if TYPE_CHECKING:
+    from tests.simulation.deployment import Deployment
+
+SESSION_S: Final = 6.0
+"""Silence after which a group's member is expelled."""
+
+
+class Partition:
+    """Records of one partition. Those from `visible` on cannot be read yet."""
+
+    def __init__(self) -> None:
+        self.records: list[LogRecord] = []
+        self.visible = 0
+        self.leaderless_until = -1.0
+        self.readers: list[Callable[[], None]] = []
+
+
+class Brokers:
+    """The log: partitions by topic and number, as Kafka has them."""
+
+    def __init__(self, loop: VirtualLoop, streams: Streams, note: Callable[[str], None]) -> None:
+        self.loop = loop
+        self.partitions: dict[tuple[str, int], Partition] = {}
+        self.groups: dict[str, Group] = {}
+        self.clock_ahead_s = 0.0
+        self._delays = streams["log: replication"]
+        self._note = note
+
+    def create(self, topic: Topic) -> None:
+        """Create a topic; each partition begins with its id."""
+        for number in range(topic.partitions):
+            partition = self.partitions[topic.name, number] = Partition()
+            self.append((topic.name, number), vote_codec.encode(LogCreated(f"{topic.name}-{number}")), None)
+            partition.visible = 1
+
+    def append(self, place: tuple[str, int], value: bytes, key: bytes | None) -> int:
+        """Append a record; it can be read after a moment. Return its offset."""
+        partition = self.partitions[place]
+        offset = len(partition.records)
+        at_ms = int((BEGIN_S + self.loop.now + self.clock_ahead_s) * 1000)
+        partition.records.append(LogRecord(offset, at_ms, value, key))
+        with self.loop.acting(self.loop.network):
+            self.loop.call_later(self._delays.uniform(0.0, 0.003), self._show, partition, offset + 1)
+        return offset
+
+    def _show(self, partition: Partition, end: int) -> None:
+        partition.visible = max(partition.visible, end)
+        for notify in list(partition.readers):
+            notify()
+
+    def group(self, name: str) -> "Group":
+        found = self.groups.get(name)
+        if found is None:
+            found = self.groups[name] = Group(self.loop, name)
+        return found
+
+
+class _Waiting:
+    __slots__ = ("deadline", "key", "reply", "value")
+
+    def __init__(self, value: bytes, key: bytes | None, deadline: float, reply: Callable[[Any], object]) -> None:
+        self.value = value
+        self.key = key
+        self.deadline = deadline
+        self.reply: Callable[[Any], object] | None = reply
+
+    def answer(self, outcome: Appended | LogUnavailable) -> None:
+        reply, self.reply = self.reply, None
+        if reply is not None:
+            reply(outcome)
+
+
+class _Queue:
+    def __init__(self, place: tuple[str, int], number: int) -> None:
+        self.place = place
+        self.number = number
+        """Of the partition in its log, which may have several topics."""
+        self.records: deque[_Waiting] = deque()
+        self.in_flight: list[_Waiting] | None = None
+
+
+class AppendFaults(NamedTuple):
+    """Probability of each outcome of a batch, other than its acknowledgement."""
+
+    refused: float = 0.0
+    unknown_lost: float = 0.0
+    unknown_appended: float = 0.0
+    unknown_late: float = 0.0
+    doubled: float = 0.0
+
+
+class SimulatedWriter:
+    """The writer of a process: has the methods of `LogWriter` that the services use."""
+
+    def __init__(
+        self,
+        process: SimulatedProcess,
+        world: "Deployment",
+        place: Placement,
+    ) -> None:
+        brokers, streams = world.brokers, world.streams
+        self._world = world
+        self._process = process
+        self._brokers = brokers
+        self._loop = brokers.loop
+        self._place = place
+        self._rng = streams[f"{process.name}: appends"]
+        self._delays = streams[f"{process.name}: way to the log"]
+        self._deadline_s = world.settings.produce_deadline_ms / 1000
+        self._queues: dict[tuple[str, int], _Queue] = {}
+
+    async def start(self) -> None: ...
+    async def stop(self, timeout_s: float = 0.0) -> None: ...
+    async def check(self) -> None: ...
+
+    async def append(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None = None,
+        *,
+        deadline_s: float | None = None,
+    ) -> Appended:
+        answer: asyncio.Future[Appended | LogUnavailable] = self._loop.create_future()
+
+        def reply(outcome: Appended | LogUnavailable) -> None:
+            if not answer.done():
+                answer.set_result(outcome)
+
+        self._append(topic, partition, value, key, reply, deadline_s)
+        outcome = await answer
+        if isinstance(outcome, LogUnavailable):
+            raise outcome
+        return outcome
+
+    def append_then(
+        self, topic: str, partition: int, value: bytes, key: bytes | None, reply: Callable[[Any], object]
+    ) -> None:
+        self._append(topic, partition, value, key, reply, None)
+
+    def _append(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        key: bytes | None,
+        reply: Callable[[Any], object],
+        deadline_s: float | None,
+    ) -> None:
+        queue = self._queues.get((topic, partition))
+        if queue is None:
+            queue = self._queues[topic, partition] = _Queue(self._place(topic, partition), partition)
+        deadline = self._loop.now + (deadline_s or self._deadline_s)
+        queue.records.append(_Waiting(value, key, deadline, reply))
+        if len(queue.records) == 1:
+            self._loop.call_soon(self._send, queue)
+
+    def _send(self, queue: _Queue) -> None:
+        """Send what waits as one batch, unless one is in flight or there is no leader."""
+        while queue.records and queue.records[0].deadline <= self._loop.now:
+            queue.records.popleft().answer(NotAppended("too late", retry_after_s=1))
+        if queue.in_flight is not None or not queue.records:
+            return
+        leaderless_until = self._brokers.partitions[queue.place].leaderless_until
+        if leaderless_until > self._loop.now:
+            until = min(leaderless_until, queue.records[0].deadline)
+            self._loop.call_at(until + 0.001, self._send, queue)
+            return
+        batch, queue.records = list(queue.records), deque()
+        fault = self._fault()
+        if fault == "refused":
+            self._loop.call_later(self._delay(), _refuse, batch)
+            return
+        queue.in_flight = batch
+        self._loop.call_at(batch[0].deadline, self._give_up, queue, batch)
+        if fault == "unknown_lost":
+            return
+        delay = self._rng.uniform(0.1, 12.0) if fault == "unknown_late" else self._delay()
+        self._loop.call_soon(
+            lambda: self._brokers.loop.deliver(self._loop.network, delay, self._arrive, queue, batch, fault)
+        )
+
+    def _fault(self) -> str:
+        drawn, faults = self._rng.random(), self._world.faults.appends
+        for name, probability in zip(faults._fields, faults, strict=True):
+            if drawn < probability:
+                return name
+            drawn -= probability
+        return ""
+
+    def _arrive(self, queue: _Queue, batch: list[_Waiting], fault: str) -> None:
+        """Append at the leader, and acknowledge."""
+        partition = self._brokers.partitions[queue.place]
+        if partition.leaderless_until > self._loop.now:
+            # in doubt: the former leader may have replicated it, and the producer sends it again
+            if self._rng.random() < 0.3:
+                return
+            wait = partition.leaderless_until - self._loop.now + self._delay()
+            self._loop.deliver(self._loop.network, wait, self._arrive, queue, batch, fault)
+            return
+        first = len(partition.records)
+        self._world.moment("append", self._process)
+        for waiting in batch:
+            self._brokers.append(queue.place, waiting.value, waiting.key)
+        if fault == "doubled":
+            for waiting in batch:
+                self._brokers.append(queue.place, waiting.value, waiting.key)
+        if not fault or fault == "doubled":
+            # replicated by then, so it can be read
+            delay = 0.003 + self._delay()
+            self._loop.deliver(self._process, delay, self._acknowledge, queue, batch, first, not fault)
+
+    def _acknowledge(self, queue: _Queue, batch: list[_Waiting], first: int, exact: bool) -> None:
+        if queue.in_flight is not batch:
+            return
+        queue.in_flight = None
+        for at, waiting in enumerate(batch):
+            waiting.answer(Appended(queue.number, first + at, exact))
+        self._send(queue)
+
+    def _give_up(self, queue: _Queue, batch: list[_Waiting]) -> None:
+        if queue.in_flight is not batch:
+            return
+        queue.in_flight = None
+        for waiting in batch:
+            waiting.answer(AppendUnknown("It is not yet known whether the record was written.", retry_after_s=1))
+        self._send(queue)
+
+    def _delay(self) -> float:
+        rng = self._delays
+        return rng.uniform(0.0005, self._world.faults.slowest_s)
+
+
+def _refuse(batch: list[_Waiting]) -> None:
+    for waiting in batch:
+        waiting.answer(NotAppended(NO_ANSWER, retry_after_s=1))
+
+
+class SimulatedReader:
+    """The reader of a process: has the methods of `LogReader` that the services use."""
+
+    def __init__(self, process: SimulatedProcess, world: "Deployment", place: Placement) -> None:
+        brokers, streams = world.brokers, world.streams
+        self._world = world
+        self._brokers = brokers
+        self._place = place
+        self._rng = streams[f"{process.name}: reads of the log"]
+
+    async def close(self) -> None: ...
+
+    async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
+        return {number: Extent(0, end) for number, end in (await self.end_offsets(topic, partitions)).items()}
+
+    async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        await self._way()
+        found = {number: self._partition(topic, number).visible for number in partitions}
+        await self._way()
+        return found
+
+    async def log_ids(self, topic: str, partitions: Collection[int]) -> dict[int, str]:
+        return {number: first.log_id for number, first in (await self.first_records(topic, partitions)).items()}
+
+    async def first_records(self, topic: str, partitions: Collection[int]) -> dict[int, LogCreated]:
+        await self._way()
+        found = {}
+        for number in partitions:
+            first = vote_codec.decode(self._partition(topic, number).records[0].value)
+            assert isinstance(first, LogCreated)
+            found[number] = first
+        return found
+
+    async def record(self, topic: str, partition: int, offset: int, wait_s: float = 10.0) -> LogRecord:
+        await self._way()
+        records = self._partition(topic, partition).records
+        if offset >= len(records):
+            raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause="no such record")
+        return records[offset]
+
+    async def records(
+        self, topic: str, ranges: Mapping[int, Extent], *, fetch_bytes: int = 0
+    ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
+        for number, extent in ranges.items():
+            at = extent.beginning
+            while at < extent.end:
+                await self._way()
+                end = min(extent.end, at + self._rng.randint(1, 40), self._partition(topic, number).visible)
+                if end > at:
+                    yield number, self._partition(topic, number).records[at:end]
+                at = max(at, end)
+
+    def _partition(self, topic: str, number: int) -> Partition:
+        return self._brokers.partitions[self._place(topic, number)]
+
+    async def _way(self) -> None:
+        await asyncio.sleep(self._rng.uniform(0.0003, 0.004))
+        if self._rng.random() < self._world.faults.message_loss:
+            raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause="no answer")
+
+
+class FetchedRecord(NamedTuple):
+    """Members of aiokafka's `ConsumerRecord` that the projector reads."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes
+    headers: tuple[Any, ...] = ()
+
+
+class Group:
+    """A consumer group: distributes a topic's partitions among the members that respond."""
+
+    def __init__(self, loop: VirtualLoop, name: str) -> None:
+        self.name = name
+        self._loop = loop
+        self._members: list[SimulatedConsumer] = []
+        self._expelled: list[SimulatedConsumer] = []
+        self._is_due = False
+
+    def join(self, member: "SimulatedConsumer") -> None:
+        self._members.append(member)
+        self._rebalance_soon(0.02)
+
+    def leave(self, member: "SimulatedConsumer") -> None:
+        if member in self._members:
+            self._members.remove(member)
+            self._rebalance_soon(0.02)
+
+    def silent(self, process: SimulatedProcess) -> None:
+        """Note that a process was killed or frozen: its member is expelled after its session's timeout."""
+        with self._loop.acting(self._loop.network):
+            for member in self._members:
+                if member.process is process:
+                    self._loop.call_later(SESSION_S, self._expel, member)
+
+    def back(self, process: SimulatedProcess) -> None:
+        """Note that a process responds again: its member joins again if it was expelled."""
+        with self._loop.acting(self._loop.network):
+            for member in list(self._expelled):
+                if member.process is process:
+                    self._expelled.remove(member)
+                    self.join(member)
+
+    def _expel(self, member: "SimulatedConsumer") -> None:
+        if member in self._members and (member.process.is_dead or member.process.is_frozen):
+            self._members.remove(member)
+            if not member.process.is_dead:
+                self._expelled.append(member)
+            self._rebalance_soon(0.02)
+
+    def _rebalance_soon(self, delay_s: float) -> None:
+        if not self._is_due:
+            self._is_due = True
+            with self._loop.acting(self._loop.network):
+                self._loop.call_later(delay_s, self._rebalance)
+
+    def _rebalance(self) -> None:
+        self._is_due = False
+        for at, member in enumerate(self._members):
+            its = [n for n in range(member.topic.partitions) if n % len(self._members) == at]
+            self._loop.deliver(member.process, 0.003, member.rebalanced, its)
+
+
+class SimulatedConsumer:
+    """A group's member, in place of FastStream and aiokafka: feeds one `ConsumerSession`.
+
+    Batches mix partitions; a record that was fetched before a seek may be delivered after it.
+    """
+
+    def __init__(self, session: Any, process: SimulatedProcess, brokers: Brokers, rng: Any) -> None:
+        self.session = session
+        self.process = process
+        [self.topic] = session.membership.projection.topic.topics
+        self.group = brokers.group(session.membership.group)
+        self.client: SimulatedConsumer | None = None
+        self._brokers = brokers
+        self._rng = rng
+        self._positions: dict[int, int] = {}
+        self._paused: set[int] = set()
+        self._news = asyncio.Event()
+        self._polling: asyncio.Task[None] | None = None
+        self._notify_delay = rng.choice([0.002, 0.01, 0.05])
+        self._is_told = False
+
+    async def start(self) -> None:
+        await asyncio.sleep(0.005)
+        self.client = self
+        for number in range(self.topic.partitions):
+            self._brokers.partitions[self.topic.name, number].readers.append(self._tell)
+        self.group.join(self)
+        self._polling = asyncio.get_running_loop().create_task(self._poll())
+
+    async def stop(self) -> None:
+        self.group.leave(self)
+        for number in range(self.topic.partitions):
+            readers = self._brokers.partitions[self.topic.name, number].readers
+            if self._tell in readers:
+                readers.remove(self._tell)
+        if self._polling is not None:
+            self._polling.cancel()
+
+    def rebalanced(self, partitions: list[int]) -> None:
+        if self._polling is None or self._polling.done():
+            return
+        tps = {TopicPartition(self.topic.name, number) for number in self._positions}
+        self._positions.clear()
+        self.session.on_partitions_revoked(tps)
+        self._positions = dict.fromkeys(partitions, 0)
+        self._paused.clear()
+        self.session.on_partitions_assigned({TopicPartition(self.topic.name, number) for number in partitions})
+        self._news.set()
+
+    # the methods of aiokafka's consumer
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        if tp.partition in self._positions:
+            self._positions[tp.partition] = offset
+            self._news.set()
+
+    def pause(self, tp: TopicPartition) -> None:
+        self._paused.add(tp.partition)
+
+    def resume(self, tp: TopicPartition) -> None:
+        self._paused.discard(tp.partition)
+        self._news.set()
+
+    async def commit(self, offsets: Any) -> None: ...
+
+    async def getmany(self, *partitions: Any) -> dict[Any, Any]:
+        return {}
+
+    def _tell(self) -> None:
+        if not self._is_told and not self.process.is_dead:
+            self._is_told = True
+            self._brokers.loop.deliver(self.process, self._notify_delay * self._rng.random(), self._told)
+
+    def _told(self) -> None:
+        self._is_told = False
+        self._news.set()
+
+    async def _poll(self) -> None:
+        while True:
+            batch = self._fetch()
+            if batch:
+                # a seek of meanwhile comes too late for these
+                if self._rng.random() < 0.3:
+                    await asyncio.sleep(self._rng.uniform(0, 0.02))
+                await self.session.handle(tuple(batch))
+            else:
+                self._news.clear()
+                await self._news.wait()
+
+    def _fetch(self) -> list[FetchedRecord]:
+        batch = []
+        for number, position in self._positions.items():
+            partition = self._brokers.partitions[self.topic.name, number]
+            if number in self._paused or position >= partition.visible:
+                continue
+            end = min(partition.visible, position + self._rng.randint(1, 50))
+            for record in partition.records[position:end]:
+                its = record.offset, record.timestamp_ms, record.key, record.value
+                batch.append(FetchedRecord(self.topic.name, number, *its))
+            self._positions[number] = end
+        return batch

@@ -1,0 +1,261 @@
+"""An event loop of virtual time: several simulated processes in one thread, without sockets.
+
+Time stands still while callbacks run, and jumps to the next timer when none is ready. Each callback belongs to the
+process that scheduled it. Callbacks of one process keep their order, as in a loop of its own; the seed decides
+which process runs next. A frozen process runs nothing until it thaws, a killed one nothing any more.
+"""
+
+import asyncio
+import heapq
+import itertools
+import random
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from random import Random
+from typing import Any, Final
+
+BEGIN_S: Final = 4_103_999_990.0
+"""Wall clock (s since 1970) at the begin of a schedule: ten seconds before a midnight (UTC), and far off."""
+
+
+class SimulatedProcess:
+    """A process: its callbacks, its tasks, and its wall clock, which may differ from the others'."""
+
+    def __init__(self, name: str, clock_ahead_s: float = 0.0) -> None:
+        self.name = name
+        self.clock_ahead_s = clock_ahead_s
+        self.ready: deque[asyncio.Handle] = deque()
+        self.is_frozen = False
+        self.is_dead = False
+        self.is_woken = False
+        self.tasks: list[asyncio.Task[Any]] = []
+        """All tasks ever: those of a killed process are not collected, since that would run their `finally`."""
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ("process",)
+    process: SimulatedProcess
+
+
+class Stuck(AssertionError):
+    """Nothing is left to run, or too much ran."""
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """Implements what asyncio's tasks, futures, locks and timeouts need."""
+
+    def __init__(self, rng: Random) -> None:
+        self.now = 0.0
+        self.network = SimulatedProcess("network")
+        """Callbacks of servers and faults."""
+        self.current = self.network
+        self.errors: list[dict[str, Any]] = []
+        """Exceptions that no code retrieved."""
+        self.steps = 0
+        self._rng = rng
+        self.processes = [self.network]
+        """All that were not killed."""
+        self._all = [self.network]
+        self._woken: list[SimulatedProcess] = []
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._numbers = itertools.count()
+        self._is_closed = False
+
+    # for the simulation
+
+    def process(self, name: str, clock_ahead_s: float = 0.0) -> SimulatedProcess:
+        made = SimulatedProcess(name, clock_ahead_s)
+        self.processes.append(made)
+        self._all.append(made)
+        return made
+
+    def start(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Start a task of `process`."""
+        with self.acting(process):
+            return self.create_task(coroutine)
+
+    @contextmanager
+    def acting(self, process: SimulatedProcess) -> Iterator[None]:
+        """What is scheduled within belongs to `process`."""
+        former, self.current = self.current, process
+        try:
+            yield
+        finally:
+            self.current = former
+
+    def deliver(self, process: SimulatedProcess, delay_s: float, callback: Callable[..., Any], *args: Any) -> None:
+        """Call back in `process` after a delay: the way of messages into it."""
+        if not process.is_dead:
+            former, self.current = self.current, process
+            self.call_at(self.now + delay_s, callback, *args)
+            self.current = former
+
+    def kill(self, process: SimulatedProcess) -> None:
+        """End a process at once: none of its code runs any more."""
+        process.is_dead = True
+        process.ready.clear()
+        if process in self.processes:
+            self.processes.remove(process)
+
+    def run_until(self, is_done: Callable[[], bool], deadline: float, most_steps: int = 2_000_000) -> bool:
+        """Run until `is_done()` or the deadline (loop time); return whether it is done."""
+        asyncio._set_running_loop(self)
+        try:
+            while not is_done():
+                if self._woken:
+                    at = int(self._rng.random() * len(self._woken)) if len(self._woken) > 1 else 0
+                    process = self._woken.pop(at)
+                    process.is_woken = False
+                    if not process.is_frozen:
+                        self._run_tick(process)
+                    if self.steps > most_steps:
+                        raise Stuck(f"{self.steps} callbacks ran until {self.now:.3f} s")
+                elif not self._advance(deadline):
+                    return is_done()
+            return True
+        finally:
+            asyncio._set_running_loop(None)
+
+    def _run_tick(self, process: SimulatedProcess) -> None:
+        """Run what is ready in one process, as one turn of its own loop would."""
+        self.current = process
+        ready = process.ready
+        for _ in range(len(ready)):
+            if not ready:
+                break  # it was killed
+            handle = ready.popleft()
+            if not handle._cancelled:
+                self.steps += 1
+                handle._run()
+        self.current = self.network
+        if ready:
+            self._wake(process)
+
+    def _wake(self, process: SimulatedProcess) -> None:
+        if not process.is_woken:
+            process.is_woken = True
+            self._woken.append(process)
+
+    def thaw(self, process: SimulatedProcess) -> None:
+        """Let a frozen process go on."""
+        process.is_frozen = False
+        self._wake(process)
+
+    def _advance(self, deadline: float) -> bool:
+        """Jump to the next timers, and make them ready; False if there are none before the deadline."""
+        timers = self._timers
+        while timers and (timers[0][2]._cancelled or timers[0][2].process.is_dead):
+            heapq.heappop(timers)
+        if not timers or timers[0][0] > deadline:
+            self.now = max(self.now, deadline)
+            return False
+        self.now = max(self.now, timers[0][0])
+        while timers and timers[0][0] <= self.now:
+            timer = heapq.heappop(timers)[2]
+            if not timer._cancelled and not timer.process.is_dead:
+                timer.process.ready.append(timer)
+                self._wake(timer.process)
+        return True
+
+    def close(self) -> None:
+        """Drop everything: no `finally` of what still runs has an effect any more."""
+        self._is_closed = True
+        self._timers.clear()
+        asyncio._set_running_loop(self)
+        for process in self._all:
+            process.ready.clear()
+            for task in process.tasks:
+                if not task.done():
+                    with suppress(BaseException):
+                        task.get_coro().close()
+            process.tasks.clear()
+        asyncio._set_running_loop(None)
+
+    # for asyncio
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        process = self.current
+        if not process.is_dead and not self._is_closed:
+            process.ready.append(handle)
+            if not process.is_woken:
+                process.is_woken = True
+                self._woken.append(process)
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = _Timer(when, callback, args, self, context)
+        timer.process = self.current
+        if not self._is_closed and not self.current.is_dead:
+            heapq.heappush(self._timers, (when, next(self._numbers), timer))
+        return timer
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> Any:
+        if self._is_closed:
+            coro.close()
+            return self.create_future()
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.current.tasks.append(task)
+        return task
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return not self._is_closed
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self._is_closed:
+            self.errors.append(context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Do nothing: cancelled timers are dropped when they are due."""
+
+
+@contextmanager
+def virtual_time(loop: VirtualLoop, rng: Random) -> Iterator[None]:
+    """Within, the clocks of the `time` module are those of the running process, and random secrets are seeded."""
+
+    def wall() -> float:
+        return BEGIN_S + loop.now + loop.current.clock_ahead_s
+
+    replaced = [
+        (time, "time", wall),
+        (time, "time_ns", lambda: round(wall() * 1e6) * 1000),
+        (time, "monotonic", lambda: loop.now),
+        (time, "perf_counter", lambda: loop.now),
+        (secrets, "token_bytes", lambda size=32: rng.randbytes(size)),
+        (secrets, "token_hex", lambda size=32: rng.randbytes(size).hex()),
+        (random, "shuffle", rng.shuffle),
+    ]
+    former = [(module, name, getattr(module, name)) for module, name, _ in replaced]
+    try:
+        for module, name, function in replaced:
+            setattr(module, name, function)
+        yield
+    finally:
+        for module, name, function in former:
+            setattr(module, name, function)

@@ -1,0 +1,167 @@
+"""One schedule: a deployment, what its clients do and what goes wrong, all from one seed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+from libs.catalogue.commands import WriteRequest
+from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
+from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
+from libs.tally.errors import TallyError
+from tests.simulation.answers import Answer, Name, Violation
+from tests.simulation.contests import CONTESTS, PARTICIPANTS, participant_key, some_contest
+from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorProcess, Service
+from tests.simulation.faults import Streams
+from tests.simulation.memory_valkey import Backend
+from tests.simulation.plan import ACTIVE_S, Item, plan
+from tests.simulation.simulated_valkey import SimulatedServer
+from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop
+
+SETTLE_S: Final = 60.0
+"""Time after the faults by which all has settled."""
+PATIENCE_S: Final = 12.0
+"""Time after which a client gives up a request."""
+
+
+class World:
+    """A deployment in use."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        streams: Streams,
+        backends: Sequence[Backend],
+        without: frozenset[str] = frozenset(),
+    ) -> None:
+        """A cluster uses all `backends`; `without` names items of the plan that are left out."""
+        self.streams = streams
+        self.loop = loop
+        self.history: list[str] = []
+        shape = streams["shape"]
+        self.partitions = shape.choice([1, 2])
+        used = backends[: 1 if shape.random() < 0.7 else len(backends)]
+        self.deployment = Deployment(loop, streams, used, self.note, self.partitions, has_purchases=False)
+        self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(shape.choice([1, 2, 2]))]
+        self.projectors = [ProjectorProcess(self.deployment, f"projector{n}") for n in range(shape.choice([1, 2]))]
+        self.operator = loop.process("operator")
+        self.kinds: dict[str, str] = {}
+        """The type of each contest."""
+        self.answers: list[Answer] = []
+        self.voided: set[tuple[str, str, str, str]] = set()
+        """Operation, and name of the vote that it voids."""
+        self.changes: list[tuple[float, str, int]] = []
+        """Time, contest and version of each change that was answered."""
+        self.open_requests = 0
+        self.plan: list[Item] = [item for item in plan(self) if item.name not in without]
+
+    def note(self, text: str) -> None:
+        self.history.append(f"{self.loop.now:8.3f} {self.loop.current.name:14} {text}")
+
+    @property
+    def unwanted(self) -> set[Name]:
+        """Votes whose removal or refund was asked for."""
+        return {answer.name for answer in self.answers if not answer.is_cast}
+
+    def begin(self) -> None:
+        """Create the contests, and wait until votes are taken. Then the plan begins."""
+        task = self.loop.start(self.operator, self._create())
+        if not self.loop.run_until(task.done, 30.0):
+            raise Violation(f"the contests could not be created: {self.deployment.crashes}")
+        task.result()
+        self.began_at = self.loop.now
+        self.note("---- begins")
+        for item in self.plan:
+            self.loop.call_at(self.began_at + item.at, self._do, item)
+
+    def _do(self, item: Item) -> None:
+        self.note(f"[{item.name}]")
+        item.do()
+
+    async def _create(self) -> None:
+        for number, contest in enumerate(CONTESTS[: self.streams["shape"].choice([1, 1, 2])]):
+            rng = self.streams[f"contest {contest}"]
+            end_s = rng.choice([None, rng.uniform(1.5, ACTIVE_S)]) if number == 0 else None
+            document = some_contest(rng, end_s)
+            self.kinds[contest] = document["contest_type"]
+            await self._write(contest, document)
+            for name in PARTICIPANTS:
+                await self._write(participant_key(contest, name), {"status": "approved"}, parent=contest)
+
+    async def _write(self, key: str, document: dict[str, Any], parent: str = "") -> None:
+        """Have a gateway write a record, until it could."""
+
+        async def work(at: Gateway) -> Any:
+            if parent:
+                return await at.records.put(PARTICIPANT_ROW, ACCOUNT, key, document, parent=parent)
+            return await at.records.create(CONTEST_ROW, ACCOUNT, document, WriteRequest.once(), key=key)
+
+        while True:
+            result = await self.ask(self.operator, self.streams["operator"].choice(self.gateways), work)
+            if isinstance(result, Exception) and not isinstance(result, TallyError):
+                raise result
+            if result is not None and getattr(result, "code", "version_conflict") == "version_conflict":
+                return
+            await asyncio.sleep(0.1)
+
+    # for the plan
+
+    def some_contest(self, rng: Random) -> str:
+        return rng.choice(list(self.kinds))
+
+    async def ask(
+        self, client: SimulatedProcess, gateway: Gateway, work: Callable[[Gateway], Awaitable[Any]]
+    ) -> Any:
+        """Return the result of a request, its error, or None after the client's patience."""
+        answer: asyncio.Future[Any] = self.loop.create_future()
+
+        def answered(result: Any) -> None:
+            if not answer.done():
+                answer.set_result(result)
+
+        gateway.request(client, work, answered)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await answer
+        except TimeoutError:
+            return None
+
+    def restart_later(self, victim: Service, delay_s: float) -> None:
+        if not victim.process.is_dead:
+            self.deployment.kill(victim.process)
+            self.loop.call_later(delay_s, victim.start)
+
+    def freeze(self, process: SimulatedProcess, length_s: float) -> None:
+        if not process.is_dead and not process.is_frozen:
+            self.deployment.freeze(process)
+            self.loop.call_later(length_s, self.deployment.thaw, process)
+
+    @property
+    def services(self) -> list[Service]:
+        return [*self.gateways, *self.projectors]
+
+    def service_of(self, process: SimulatedProcess) -> Service | None:
+        """Return the gateway or projector that runs in a process."""
+        return next((each for each in self.services if each.process is process), None)
+
+    def fail(self, server: SimulatedServer, kind: str, data: Any, back_s: float) -> None:
+        """Stop a server of the views; it is back later, with older `data` unless that is None."""
+        if server.is_up:
+            self.note(f"{server.name} stops: {kind}")
+            server.stop()
+            is_other, is_empty = kind != "restart", kind == "empty"
+            self.loop.call_later(back_s, lambda: server.restart(data, is_other=is_other, is_empty=is_empty))
+
+    # the end
+
+    def settle(self, unsettled: Callable[["World"], str]) -> None:
+        """End all faults, and wait until there is nothing left to do, as `unsettled` says."""
+        self.loop.run_until(lambda: False, self.began_at + ACTIVE_S + 2.0)
+        self.note("---- faults end")
+        self.deployment.end_faults()
+        deadline = self.loop.now + SETTLE_S
+        while left := f"{self.open_requests} requests are open" if self.open_requests else unsettled(self):
+            if self.loop.now >= deadline:
+                raise Violation(f"not settled after {SETTLE_S} s: {left}")
+            self.loop.run_until(lambda: False, self.loop.now + 0.5)
+        self.note("---- settled")
