@@ -31,7 +31,9 @@ INEXPRESSIBLE: Final = {
 }
 """Rules that JSON Schema cannot say, by what the refusal says."""
 FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
-IN_TEXTS: Final = r"^/?\w+[./]|must be JSON text|valid (dictionary|list)|must be (a list of|an object with)"
+IN_TEXTS: Final = (
+    r"^/?\w+[./]|must be JSON text|valid (dictionary|list)|must be (a list of|an object with)|leave the part out"
+)
 """Faults of JSON within a form's text: `contentSchema` describes it, and generators do not apply that."""
 OF_THE_FORM: Final = ("malformed_json", "method_not_allowed", "unsupported_media_type", "validation_failed")
 
