@@ -1,12 +1,13 @@
-"""Exports the logs to a directory, up to the end offsets at the start of the export."""
+"""Exports the logs to a directory, up to the end offsets at the start of the export, with secrets and files."""
 
 import fcntl
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
 from pathlib import Path
+from typing import Final
 
-from libs.backup import secrets
+from libs.backup import objects, secrets
 from libs.backup.errors import ExportRefused
 from libs.backup.exported_topics import logs_by_kind
 from libs.backup.manifest import ExportedPartition, Manifest, Request, read_manifest
@@ -17,6 +18,9 @@ from libs.kafka.reader import Extent, LogReader
 from libs.storage.private_files import own_directory
 from libs.tally.time_conversion import timestamp
 from libs.telemetry.progress import Progress
+
+OBJECTS_A_MANIFEST: Final = 1_000
+"""Objects after which the manifest lists them as written, for a call that resumes."""
 
 
 async def export_logs(deployment: Deployment, directory: Path, request: Request) -> Manifest:
@@ -40,6 +44,7 @@ async def export_logs(deployment: Deployment, directory: Path, request: Request)
         deployment.progress.begin("Exporting", sum(part.end - part.start for part in manifest.parts))
         for part in manifest.parts:
             await _write(part, topics[part.kind], reader, directory, deployment.progress)
+        await _write_objects(manifest, deployment, directory)
         manifest.ended, manifest.complete = _now(), True
         manifest.write(directory)
     return manifest
@@ -100,6 +105,7 @@ async def _plan(deployment: Deployment, topics: dict[str, Log], request: Request
         began=_now(),
         parts=parts,
         secrets=await secrets.hashes_of(deployment.store, names),
+        objects=await objects.list_objects(deployment.store, deployment.namespace) if request.files else [],
     )
 
 
@@ -134,6 +140,19 @@ async def _write(
                 file.write(records)
                 progress.advance(len(records))
         part.sha256, part.records = file.finish(), file.records
+
+
+async def _write_objects(manifest: Manifest, deployment: Deployment, directory: Path) -> None:
+    """Write the objects that an interrupted call has not; one that was deleted meanwhile is left out."""
+    missing = [each for each in manifest.objects if each.sha256 is None]
+    deployment.progress.begin("Exporting files", len(missing))
+    for number, exported in enumerate(missing, 1):
+        if not await objects.write_object(deployment.store, deployment.namespace, directory, exported):
+            manifest.objects.remove(exported)
+            (directory / exported.file).unlink()
+        if number % OBJECTS_A_MANIFEST == 0:
+            manifest.write(directory)
+        deployment.progress.advance(1)
 
 
 def _now() -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from libs.backup import secrets
+from libs.backup import objects, secrets
 from libs.backup.errors import ImportRefused
 from libs.backup.exported_topics import logs_by_kind
 from libs.backup.integrity import open_export, records_of
@@ -19,11 +19,12 @@ from libs.views.function_loading import load_functions
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Result of an import or check; `present` records and `secrets_present` secrets existed before."""
+    """Result of an import or check: `present` records, and secrets and files of these numbers, existed before."""
 
     manifest: Manifest
     present: int
     secrets_present: int
+    files_present: int
 
 
 async def import_logs(deployment: Deployment, directory: Path, execute: bool) -> Imported:
@@ -43,6 +44,7 @@ async def import_logs(deployment: Deployment, directory: Path, execute: bool) ->
         if part.kind in secrets.CATALOGUES:
             of_catalogue |= secrets.names_of(records_of(directory, part))
     secrets.check_names(manifest.secrets, of_catalogue)
+    objects.check_names(manifest.objects)
     missing = await secrets.missing_secrets(store, manifest.secrets)
     exported = secrets.read_secrets(directory, manifest.secrets) if manifest.request.secrets else {}
     if missing and not exported:
@@ -55,10 +57,18 @@ async def import_logs(deployment: Deployment, directory: Path, execute: bool) ->
     if sum(present.values()) < manifest.records:
         await load_functions(deployment.valkey)
         await check_views(deployment, topics, manifest)
+    files = await objects.missing_objects(store, deployment.namespace, manifest.objects)
     if execute:
         await secrets.put_secrets(store, exported)
+        for each in files:
+            await objects.put_object(store, deployment.namespace, directory, each)
         await _append(deployment, topics, directory, manifest, present)
-    return Imported(manifest, sum(present.values()), len(manifest.secrets) - len(missing))
+    return Imported(
+        manifest,
+        present=sum(present.values()),
+        secrets_present=len(manifest.secrets) - len(missing),
+        files_present=len(manifest.objects) - len(files),
+    )
 
 
 async def _append(

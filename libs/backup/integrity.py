@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from libs.backup.errors import ImportRefused
-from libs.backup.manifest import MANIFEST, ExportedPartition, Manifest, read_manifest
+from libs.backup.manifest import MANIFEST, ExportedObject, ExportedPartition, Manifest, read_manifest
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line
 from libs.storage.private_files import sha256_of
@@ -23,7 +23,8 @@ def open_export(directory: Path) -> Manifest:
         raise ImportRefused(f"{directory} is no export: it has no {MANIFEST}.")
     if not manifest.complete:
         raise ImportRefused(f"The export in {directory} was interrupted: run `tally export` on it again first.")
-    for part in manifest.parts:
+    files: list[ExportedPartition | ExportedObject] = [*manifest.parts, *manifest.objects]
+    for part in files:
         try:
             found = sha256_of(directory / part.file)
         except OSError as error:

@@ -11,6 +11,7 @@ from libs.storage.private_files import write_private
 
 MANIFEST: Final = "manifest.json"
 Kind = Literal["purchases", "votes", "catalogue", "test-catalogue"]
+ObjectsOf = Literal["production", "test"]
 
 
 class _Model(BaseModel):
@@ -21,6 +22,7 @@ class Request(_Model):
     """Options of an export."""
 
     secrets: bool = True
+    files: bool = True
 
 
 class ExportedPartition(_Model):
@@ -36,6 +38,19 @@ class ExportedPartition(_Model):
     end: int = Field(ge=0)
     file: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*\.ndjson$")]
     records: int | None = Field(None, ge=0)
+    sha256: str | None = None
+
+
+class ExportedObject(_Model):
+    """An uploaded file or picture, by its name below its environment's prefix in the object store.
+
+    `sha256` is None until it is written. The file lies beside the manifest.
+    """
+
+    of: ObjectsOf
+    name: str
+    size: int = Field(ge=0)
+    file: Annotated[str, StringConstraints(pattern=r"^object-[0-9]{8,}$")]
     sha256: str | None = None
 
 
@@ -55,6 +70,7 @@ class Manifest(_Model):
     complete: bool = False
     parts: list[ExportedPartition]
     secrets: dict[str, str]
+    objects: list[ExportedObject]
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -63,7 +79,8 @@ class Manifest(_Model):
             if first != end:
                 raise ValueError(f"a topic of the votes begins with partition {first}, not {end}")
             end += partitions
-        for values in ([part.file for part in self.parts], [(part.kind, part.partition) for part in self.parts]):
+        files = [part.file for part in self.parts] + [each.file for each in self.objects]
+        for values in (files, [(part.kind, part.partition) for part in self.parts]):
             if len(set(values)) < len(values):
                 raise ValueError("two parts have the same file or partition")
         return self

@@ -115,8 +115,13 @@ class Store:
 
     async def names(self, prefix: str) -> list[str]:
         """Return the sorted names of all objects below `prefix`. Raises `StorageUnavailable`."""
+        return list(await self.sizes(prefix))
+
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the sizes of all objects below `prefix` by their names, sorted. Raises `StorageUnavailable`."""
         async with _answering():
-            return sorted([row["path"] async for rows in obstore.list(self._backend, prefix) for row in rows])
+            rows = [row async for rows in obstore.list(self._backend, prefix) for row in rows]
+        return {row["path"]: row["size"] for row in sorted(rows, key=lambda row: row["path"])}
 
     async def delete(self, name: str) -> None:
         """Delete the object if it exists. Raises `StorageUnavailable`."""

@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import orjson
 
+from libs.backup.errors import ImportRefused
+from libs.backup.importer import import_logs
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.catalogue_events import KeyRules
@@ -14,6 +18,7 @@ from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.deployment.identity import create_deployment
+from libs.local_stack.errors import Exit, StackError
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.function_loading import load_functions
 
@@ -50,6 +55,42 @@ async def prepare(
             if error.retry_after_s is None or asyncio.get_running_loop().time() > deadline:
                 raise
             await asyncio.sleep(error.retry_after_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """Imports a complete export before a deployment's services start for the first time."""
+
+    export: Path
+
+    async def prepare(
+        self,
+        kafka: str,
+        valkey: str,
+        namespace: str,
+        partitions: int,
+        storage_url: str,
+        kafka_settings: Mapping[str, int] = NO_SETTINGS,
+    ) -> None:
+        """Raises `StackError` if the export is not whole, or the deployment has other records already."""
+        place = kafka, valkey, namespace, partitions, storage_url
+        try:
+            async with Deployment(DeploymentAddresses(*place, {"kafka_settings": kafka_settings})) as deployment:
+                await import_logs(deployment, self.export, execute=True)
+        except ImportRefused as error:
+            raise StackError(error.code, error.message, Exit.BAD_USAGE) from None
+        await prepare(*place, kafka_settings)
+
+    @staticmethod
+    async def development_credentials(
+        kafka: str,
+        valkey: str,
+        namespace: str,
+        partitions: int,
+        storage_url: str,
+        kafka_settings: Mapping[str, int] = NO_SETTINGS,
+    ) -> dict[str, str]:
+        return await development_credentials(kafka, valkey, namespace, partitions, storage_url, kafka_settings)
 
 
 async def _prepare(addresses: DeploymentAddresses) -> None:

@@ -191,5 +191,5 @@ def test_every_command_of_a_guide_exists_with_its_options(page: Path) -> None:
 
 
 def test_every_guide_is_one_page_long() -> None:
-    assert {page.stem for page in GUIDES.glob("*.md")} == {"developer", "producer", "operator"}
+    assert {page.stem for page in GUIDES.glob("*.md")} == {"developer", "producer", "operator", "restore"}
     assert all(len(page.read_text().splitlines()) <= 140 for page in GUIDES.glob("*.md"))

@@ -15,7 +15,7 @@ from services.cli.render import Block
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Numbers of the export's records and secrets, and of those that the namespace had before."""
+    """Numbers of the export's records, secrets and files, and of those that the namespace had before."""
 
     executed: bool
     namespace: str
@@ -25,13 +25,17 @@ class Imported:
     present: int
     secrets: int
     secrets_present: int
+    files: int
+    files_present: int
 
 
 def _text(result: Imported) -> Iterator[Block]:
     yield f"The export of {result.exported_namespace}, written at {result.exported_at}, is complete and unchanged."
     secrets = result.secrets - result.secrets_present
-    missing = f"{result.records - result.present:,} records and {secrets:,} secrets"
-    before = f"{result.present:,} records and {result.secrets_present:,} secrets existed before"
+    files = result.files - result.files_present
+    missing = f"{result.records - result.present:,} records, {secrets:,} secrets and {files:,} files"
+    present = f"{result.present:,} records, {result.secrets_present:,} secrets and {result.files_present:,} files"
+    before = f"{present} existed before"
     if result.executed:
         yield f"Imported {missing} into {result.namespace}; {before}."
         yield f"Services started with TALLY_NAMESPACE={result.namespace} serve it."
@@ -68,4 +72,6 @@ async def import_export(
         present=result.present,
         secrets=len(manifest.secrets),
         secrets_present=result.secrets_present,
+        files=len(manifest.objects),
+        files_present=result.files_present,
     )

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from libs.backup.manifest import Manifest, read_manifest
 from libs.local_stack import foreground
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
-from libs.local_stack.supervisor import Supervisor
+from libs.local_stack.supervisor import Preparation, Supervisor
 from services.cli import bootstrap
 from services.cli.exit_codes import check_environment
 
@@ -53,6 +54,14 @@ def up(
     projectors: Annotated[
         int, typer.Option(envvar="TALLY_PROJECTORS", min=1, help="Projectors, which share the partitions.")
     ] = 1,
+    restore: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Directory of a complete export, which a new data directory starts with.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print stack.json's contents as one line when ready.")
     ] = False,
@@ -72,8 +81,22 @@ def up(
         gateways=gateways,
         projectors=projectors,
     )
-    supervisor = Supervisor(settings, bootstrap, port=port, any_port=any_port, fresh=fresh, report=report)
+    preparation: Preparation = bootstrap
+    if restore is not None:
+        preparation, exported = bootstrap.Restoration(restore), _manifest(restore)
+        settings = settings.model_copy(update={"partitions": exported.partitions, "namespace": exported.namespace})
+    supervisor = Supervisor(settings, preparation, port=port, any_port=any_port, fresh=fresh, report=report)
     raise typer.Exit(asyncio.run(_run(supervisor, report, as_json=as_json, opens_browser=is_interactive)))
+
+
+def _manifest(export: Path) -> Manifest:
+    try:
+        found = read_manifest(export)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--restore") from None
+    if found is None:
+        raise typer.BadParameter(f"{export} is no export.", param_hint="--restore")
+    return found
 
 
 async def _run(supervisor: Supervisor, report: Report, *, as_json: bool, opens_browser: bool) -> int:

@@ -16,7 +16,7 @@ from libs.contracts.catalogue_events import CatalogueEvent, KeyIssued, RecordCre
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchase_events import PurchaseEvent, PurchaseRefunded, purchases_codec
-from libs.contracts.topics import catalogue_topic
+from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.reader import LogReader
@@ -77,6 +77,9 @@ class Site:
         for secret in (contest_secret(self.store, "final"), account_secret(self.store, "a1")):
             await secret
         await server_secret(self.store, "receipts")
+        await self.store.replace(f"worlds/{self.stack.namespace}/images/a1/i/0f/original", b"a picture")
+        await self.store.replace(f"worlds/{legacy_test_namespace(self.stack.namespace)}/files/a1/f/empty", b"")
+        await self.store.replace("worlds/another/files/a1/f/0", b"of another namespace")
 
     async def records(self) -> dict[str, list[LogRecord]]:
         """By topic and partition, all of them."""

@@ -69,12 +69,14 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
         "present": 0,
         "secrets": 4,
         "secrets_present": 0,
+        "files": 2,
+        "files_present": 0,
     }
     assert await target.records() == await filled.records()
     assert await contest_secret(target.store, "final") == await contest_secret(filled.store, "final")
     assert await find_store_id(target.store) == await find_store_id(filled.store)
     again = json.loads((await target.tally("import", "--from", out, "--json")).stdout)
-    assert (again["present"], again["secrets_present"]) == (36, 4)
+    assert (again["present"], again["secrets_present"], again["files_present"]) == (36, 4, 2)
     where = target.stack.kafka, target.stack.valkey, target.stack.namespace
     async with open_catalogue(*where) as catalogue, catalogue.folding():
         assert await eventually(lambda: catalogue.views.find_owner("contests", "final")) == "a1"
@@ -87,7 +89,7 @@ async def test_every_record_lies_where_it_lay_and_what_follows_bears_the_brokers
 async def test_a_preview_changes_nothing(target: Site, out: Path) -> None:
     result = await target.tally("import", "--from", out)
     assert result.exit_code == 0, result.output
-    assert "Run again with --execute to import 36 records and 4 secrets" in result.stdout
+    assert "Run again with --execute to import 36 records, 4 secrets and 2 files" in result.stdout
     assert not await exists(target)
 
 

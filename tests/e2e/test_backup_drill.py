@@ -1,0 +1,103 @@
+"""From an empty machine to a verified service, by `deploy/guides/restore.md` alone."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.local_stack.servers import Servers
+from tests.e2e.test_guides import GUIDES, blocks
+from tests.support.commands import tally_json
+from tests.support.deployments import FEW_PARTITIONS
+from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+from tests.support.own_stack import open_own_stack
+from tests.support.pictures import picture
+from tests.support.voting import Api
+
+pytestmark = [pytest.mark.slow, pytest.mark.stack]
+UP, CHECKS, IMPORT = blocks(GUIDES / "restore.md")
+
+
+def bare(**settings: str) -> dict[str, str]:
+    """Return the environment of a machine that has no settings."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_")}
+    return own | {"PATH": f"{Path(sys.executable).parent}:{own['PATH']}"} | settings
+
+
+async def shell(script: str, directory: Path, environment: dict[str, str]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *("bash", "-e", "-o", "pipefail", "-c", script), cwd=directory, env=environment,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+
+
+async def output_of(script: str, directory: Path, environment: dict[str, str]) -> str:
+    process = await shell(script, directory, environment)
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
+
+
+@asynccontextmanager
+async def restored(directory: Path, backup: Path) -> AsyncIterator[dict[str, Any]]:
+    """Run the page's first command; yield the description of what it started."""
+    site = directory / "site"
+    environment = bare(SITE=str(site), BACKUP=str(backup), TALLY_PORT="0")
+    process = await shell(f"exec {UP}", directory, environment)
+    description = site / "stack.json"
+    try:
+        assert await eventually(lambda: description.exists() or process.returncode is not None)
+        if process.returncode is not None:
+            pytest.fail((await process.communicate())[0].decode())
+        yield json.loads(await asyncio.to_thread(description.read_text))
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            await process.communicate()
+
+
+async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: Servers, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    async with open_own_stack(servers, tmp_path / "old", FEW_PARTITIONS) as old:
+        headers = {"Authorization": f"Bearer {old.stack['api_key']}"}
+        async with http_client(base_url=old.base_url, headers=headers, timeout=30) as client:
+            contest = await Api(client).contest(participants=2)
+            votes = {voter: (await contest.vote(0, voter, vote_id=voter)).json() for voter in ("ada", "bo", "cy")}
+            made = await client.post("/images", files={"file": ("stage.jpg", picture("jpg", 1200, 600))})
+            assert made.status_code == 201, made.text
+            image = f"/media/image/{made.json()['key']}"
+            shown = (await client.get(image)).content
+            assert shown
+        await tally_json(old, "export", "--to", backup)
+        manifest = json.loads((backup / "manifest.json").read_text())
+    async with (
+        restored(tmp_path, backup) as new,
+        http_client(base_url=new["base_url"], headers=headers, timeout=30) as client,
+    ):
+        checks = await output_of(CHECKS, tmp_path, bare(TALLY_DATA_DIR=str(tmp_path / "site")))
+        assert "The views equal the log." in checks
+        assert (await client.get(image)).content == shown, "the picture, with a key of the old service"
+        again = await client.post(
+            f"/contests/{contest.key}/votes",
+            json={"participant_key": contest.participants[0], "voter_id": "ada", "vote_id": "ada"},
+        )
+        assert again.status_code == 200, again.text
+        assert again.json()["receipt"] == votes["ada"]["receipt"]
+    empty = bare(
+        BACKUP=str(backup),
+        TALLY_KAFKA_BOOTSTRAP_SERVERS=servers.addresses.kafka,
+        TALLY_VALKEY_URL=servers.addresses.valkey,
+        TALLY_STORAGE_URL=(tmp_path / "objects").as_uri(),
+        TALLY_NAMESPACE=f"{manifest['namespace']}b",
+        TALLY_PARTITIONS=str(manifest["partitions"]),
+    )
+    imported = await output_of(IMPORT, tmp_path, empty)
+    assert f"Imported {sum(part['records'] for part in manifest['parts'])} records" in imported
