@@ -45,8 +45,7 @@ from services.catalogue.file_routes import file_content_router, file_router
 from services.catalogue.files import Files, UploadUrls
 from services.catalogue.image_routes import image_router
 from services.catalogue.images import Images, ImageUrls
-from services.catalogue.key_routes import key_router
-from services.catalogue.keys import AccountKeys
+from services.catalogue.keys import AccountKeys, key_router
 from services.catalogue.media_routes import MediaEnvironment, media_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings

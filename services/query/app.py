@@ -24,13 +24,10 @@ from libs.web.auth import Authenticator
 from libs.web.server.http_service import HttpModule
 from libs.web.sessions import Sessions
 from services.query.certificate_endpoint import CertificateDownload
-from services.query.historical_counts import PastCounts
-from services.query.historical_read_limits import PastReads
-from services.query.participant_counts import ParticipantCounts
+from services.query.historical_counts import PastCounts, PastReads
 from services.query.position_wait import PositionWatch
 from services.query.public_contest import PublicContests
-from services.query.public_results import PublicResults
-from services.query.receipts import Receipts
+from services.query.public_results import PublicResults, Receipts
 from services.query.routes import (
     certificate_route,
     count_route,
@@ -42,13 +39,17 @@ from services.query.settings import Settings
 from services.query.snapshot_cache import SnapshotCache
 from services.query.streams.change_detector import ChangeDetector
 from services.query.streams.counting_lag import LagMeter
-from services.query.streams.endpoints import CountStream, PublicStream
 from services.query.streams.hub import StreamHub
-from services.query.streams.keyless_quota import KeylessQuota
-from services.query.streams.routes import count_stream_route, public_stream_route
+from services.query.streams.routes import (
+    CountStream,
+    KeylessQuota,
+    PublicStream,
+    count_stream_route,
+    public_stream_route,
+)
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import ContestTimeline
-from services.query.vote_updates import VoteUpdates
+from services.query.vote_updates import ParticipantCounts, VoteUpdates
 
 NO_VOTES = 0
 """Partitions of the test environment's votes topic, which does not exist."""

@@ -1,5 +1,5 @@
-"""Response models for the OpenAPI document; `vote_count_record.py`, `public_results_record.py` and
-`timeline_record.py` build the responses."""
+"""Response models for the OpenAPI document; `vote_updates.py`, `public_results.py` and
+`timeline_endpoint.py` build the responses."""
 
 from typing import Any, Literal
 

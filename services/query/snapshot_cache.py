@@ -16,8 +16,7 @@ from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import NotFound
 from libs.views.partition_reads import Mark
-from services.query.contest_sums import NO_POSITIONS, ContestSums, CountViews
-from services.query.counts_snapshot import Snapshot
+from services.query.counts_snapshot import NO_POSITIONS, ContestSums, CountViews, Snapshot
 from services.query.position_wait import PositionWatch
 
 MOST_CONTESTS: Final = 1_000

@@ -13,8 +13,7 @@ from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.reply_types import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, ChangesPage, PastRow, TimelineChange
 from services.query.counts_snapshot import Snapshot
-from services.query.historical_counts import participants_of, rows_of
-from services.query.historical_read_limits import PastReads
+from services.query.historical_counts import PastReads, participants_of, rows_of
 
 MOST_CHANGES: Final = 1_000_000
 """Changes cached in a process: some 250 bytes each."""

@@ -3,27 +3,122 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
+from libs.catalogue.pagination import Ranked
 from libs.contracts.position_token import BROKEN, PositionTokens, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
+from libs.results.contest_results import updated, vote_count
+from libs.tally.counts import VoteSums
+from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.timeline import MINUTE_MS
 from libs.web.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.etags import not_modified
 from libs.web.query_parameters import cached_by_query
 from libs.web.server.direct_routes import DirectCycle
-from services.query.contest_sums import NO_POSITIONS
-from services.query.counts_snapshot import Snapshot
-from services.query.encoded_response import Header
+from services.query.counts_snapshot import NO_POSITIONS, Render, Snapshot
+from services.query.encoded_response import EncodedResponse, Header, encoded
 from services.query.errors import ResultsHidden
 from services.query.historical_counts import PastCounts
+from services.query.result_details import with_details, with_held
 from services.query.snapshot_cache import SnapshotCache, covers, now
-from services.query.vote_count_record import ANSWERS
+
+
+class ParticipantCounts:
+    """Enricher of participants: sets `vote_count` and `rater_count` for keys that may see them."""
+
+    def __init__(self, snapshots: SnapshotCache) -> None:
+        self._snapshots = snapshots
+
+    async def __call__(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
+        """Enrich participants of one contest; skipped if it was deleted meanwhile. Raises `ViewsUnavailable`."""
+        if not participants or "results:read" not in key.permissions:
+            return
+        try:
+            snapshot = await self._snapshots.get(key.account, participants[0]["contest_key"])
+        except NotFound:
+            return
+        totals = snapshot.totals(key.permissions, now())
+        if totals is None:
+            return
+        for participant in participants:
+            figures = totals.get(participant["key"], VoteSums())
+            participant |= {"vote_count": figures.count, "rater_count": figures.unique}
+
+    async def by_votes(self, key: ApiKey, contest: str) -> Sequence[Ranked]:
+        """Return all participants of a contest by votes.
+
+        Raises `Forbidden`, `NotFound`, `ResultsHidden` and `ViewsUnavailable`.
+        """
+        require(key, "results:read")
+        snapshot = await self._snapshots.get(key.account, contest)
+        if snapshot.totals(key.permissions, now()) is None:
+            raise ResultsHidden(snapshot.visibility)
+        return snapshot.ranked
+
+
+FINALITY: Final = {False: "provisional", True: "final"}
+
+
+def count_answer(snapshot: Snapshot) -> EncodedResponse:
+    """Build the response without the breakdown by source."""
+    return answer_of(snapshot, record(snapshot, sources=False))
+
+
+def count_answer_by_source(snapshot: Snapshot) -> EncodedResponse:
+    return answer_of(snapshot, record(snapshot, sources=True))
+
+
+def held_answer_by_source(snapshot: Snapshot) -> EncodedResponse:
+    """Build the response by source with held external counts."""
+    return answer_of(snapshot, with_held(record(snapshot, sources=True), snapshot))
+
+
+def detailed_answer(snapshot: Snapshot) -> EncodedResponse:
+    """Build the response with details, without the breakdown by source."""
+    return answer_of(snapshot, with_details(record(snapshot, sources=False), snapshot))
+
+
+def detailed_answer_by_source(snapshot: Snapshot) -> EncodedResponse:
+    return answer_of(snapshot, with_details(with_held(record(snapshot, sources=True), snapshot), snapshot))
+
+
+ANSWERS: Final[dict[tuple[bool, bool], Render]] = {
+    (False, False): count_answer,
+    (True, False): count_answer_by_source,
+    (False, True): detailed_answer,
+    (True, True): detailed_answer_by_source,
+}
+"""Responses by the flags `sources` and `details`."""
+
+
+def record(snapshot: Snapshot, sources: bool) -> dict[str, Any]:
+    created = snapshot.stored.created
+    return vote_count(snapshot.contest, created, snapshot.counts, snapshot.results, sources=sources)
+
+
+def last_update(snapshot: Snapshot) -> str | None:
+    return updated(snapshot.stored.created, snapshot.counts)
+
+
+def answer_of(snapshot: Snapshot, record: dict[str, Any]) -> EncodedResponse:
+    """Encode the response for keys that may see the counts; `Tally-Position` is added when it is sent."""
+    finality = FINALITY[snapshot.results.final]
+    return encoded(
+        record,
+        [snapshot.phase, snapshot.visibility, finality],
+        [
+            (b"cache-control", b"private, max-age=1"),
+            (b"tally-final", finality.encode()),
+        ],
+        snapshot.counts.positions,
+    )
+
 
 LASTING: Final = b"private, max-age=60"
 """`Cache-Control` of a complete minute; participants and mappings may still change."""

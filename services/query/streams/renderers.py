@@ -13,8 +13,8 @@ from services.query.result_details import details_answer
 from services.query.streams import sse_events as events
 from services.query.streams.counting_lag import CountingLag
 from services.query.streams.sse_events import PhaseState
-from services.query.streams.subscriber_updates import GONE, Seen, Update
-from services.query.vote_count_record import count_answer, count_answer_by_source, held_answer_by_source
+from services.query.streams.subscriber import GONE, Seen, Update
+from services.query.vote_updates import count_answer, count_answer_by_source, held_answer_by_source
 
 COUNTS: Final[dict[tuple[bool, bool], Render]] = {
     (False, False): count_answer,

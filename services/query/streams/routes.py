@@ -1,16 +1,97 @@
 """Routes of the streams with their OpenAPI descriptions."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 from fastapi import Header
 from fastapi.sse import EventSourceResponse
 from pydantic import WithJsonSchema
+from starlette.types import Receive, Scope, Send
 
+from libs.tally.errors import Overloaded
+from libs.telemetry.metrics import HTTP_REFUSALS
+from libs.web.auth import Authenticator, require
+from libs.web.client_address import Proxies
 from libs.web.openapi import COMPONENT, Schema, answers, needs, problems
+from libs.web.query_parameters import refuse_unknown_parameters
 from libs.web.server.asgi_routes import StreamRoute
+from services.query.public_results import PublicResults, receipt_of
 from services.query.routes import DetailsFlag, ReceiptOfVote, SourcesFlag
-from services.query.streams.endpoints import CountStream, PublicStream
+from services.query.snapshot_cache import SnapshotCache
+from services.query.streams.hub import StreamHub
+from services.query.streams.renderers import KeyView, PublicView
+from services.query.vote_updates import flags
+
+TRY_AGAIN_S = 10
+REFUSED = HTTP_REFUSALS.labels("streams")
+
+
+class KeylessQuota:
+    """Counts the public streams of one process."""
+
+    def __init__(self, most: int, most_per_address: int, proxies: Proxies) -> None:
+        self._most = most
+        self._most_per_address = most_per_address
+        self._proxies = proxies
+        self._taken: Counter[str] = Counter()
+        self._total = 0
+
+    @contextmanager
+    def taken(self, scope: Scope) -> Iterator[None]:
+        """Count a stream while the context is open. Raises `Overloaded` if a limit is reached."""
+        address = self._proxies.network(scope)
+        if self._taken[address] >= self._most_per_address:
+            REFUSED.inc()
+            raise Overloaded("This address has too many streams open.", retry_after_s=TRY_AGAIN_S)
+        if self._total >= self._most:
+            REFUSED.inc()
+            raise Overloaded("Too many streams are open.", retry_after_s=TRY_AGAIN_S)
+        self._taken[address] += 1
+        self._total += 1
+        try:
+            yield
+        finally:
+            self._taken[address] -= 1
+            self._total -= 1
+            if not self._taken[address]:
+                del self._taken[address]
+
+
+class CountStream:
+    """Streams the vote count record to callers with a key. While they may not see it, only phases are sent."""
+
+    def __init__(self, auth: Authenticator, snapshots: SnapshotCache, streams: StreamHub) -> None:
+        self._auth = auth
+        self._snapshots = snapshots
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        key = self._auth.known(scope) or await self._auth.authenticate(scope)
+        require(key, "results:read")
+        by_source, details = flags(scope["query_string"])
+        view = KeyView(by_source, details, "results:read_hidden" in key.permissions)
+        snapshot = await self._snapshots.get(key.account, scope["path_params"]["contest_key"])
+        await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=True)
+
+
+class PublicStream:
+    """Streams the public results, without a key."""
+
+    def __init__(self, results: PublicResults, streams: StreamHub, quota: KeylessQuota) -> None:
+        self._quota = quota
+        self._results = results
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refuse_unknown_parameters(scope)
+        contest, receipt = scope["path_params"]["contest_key"], receipt_of(scope["query_string"])
+        snapshot = await self._results.published(contest)
+        view = PublicView(receipt is not None and await self._results.admits(contest, receipt))
+        with self._quota.taken(scope):
+            await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=False)
+
 
 LastEventId = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from libs.storage.object_store import Store
 from libs.storage.secret_rings import AHEAD_S, SecretRing, rotate
 from libs.web.sessions import COOKIE, Sessions
 from services.catalogue.files import WRITE, UploadUrls
-from services.query.receipts import Receipts
+from services.query.public_results import Receipts
 from tests.libs.backup.filled_deployment import Site
 
 SESSIONS, RECEIPTS, UPLOADS = "sessions", "receipts", "upload addresses"

@@ -11,7 +11,7 @@ from libs.views import watched_reads
 from libs.views.function_loading import load_functions, open_valkey
 from libs.views.reply_types import FoldInput
 from libs.views.vote_views import VoteViews
-from services.query.contest_sums import ContestSums
+from services.query.counts_snapshot import ContestSums
 from tests.support.builders import a_cast
 
 PARTITIONS = 4

@@ -15,8 +15,7 @@ from libs.tally.time_conversion import timestamp
 from libs.views.reply_types import ContestCounts, SourceCounts
 from libs.views.timeline import MINUTE_MS, Timeline
 from libs.web.errors import RateLimited
-from services.query.historical_counts import PastCounts, rows_of
-from services.query.historical_read_limits import PastReads
+from services.query.historical_counts import PastCounts, PastReads, rows_of
 from services.query.position_wait import PositionWatch
 from services.query.snapshot_cache import SnapshotCache
 from tests.services.query.query_environment import PARTITIONS, START_MS, QueryEnvironment, closed_contest, contest

@@ -18,8 +18,8 @@ from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
 from libs.views.reply_types import SourceCounts
 from services.query.counts_snapshot import Snapshot
-from services.query.public_results_record import hidden
-from services.query.vote_count_record import count_answer, record
+from services.query.public_results import hidden
+from services.query.vote_updates import count_answer, record
 from tests.support.builders import NOW, a_contest
 
 STATUSES = {"a": "approved", "b": "approved", "c": "rejected", "d": "pending"}

@@ -22,13 +22,12 @@ from libs.views.function_loading import load_functions
 from libs.views.settings import ValkeySettings
 from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
 from libs.views.vote_views import VoteViews
-from services.query import vote_count_record
-from services.query.historical_counts import PastCounts
-from services.query.historical_read_limits import PastReads
+from services.query import vote_updates
+from services.query.historical_counts import PastCounts, PastReads
 from services.query.position_wait import PositionWatch
 from services.query.snapshot_cache import SnapshotCache
 from services.query.timeline_cache import TimelineCache
-from services.query.timeline_record import TimelinePage, TimeSpan
+from services.query.timeline_endpoint import TimelinePage, TimeSpan
 from tests.libs.views.random_logs import logs
 from tests.libs.views.test_votes_timeline import stretched
 from tests.services.query.query_environment import PARTITIONS, Catalogue, QueryEnvironment, contest
@@ -189,8 +188,8 @@ class Shown:
         sums = added_up(record)
         for step in range(0, len(sums), max(1, len(sums) // 8)):
             then = await self._past.as_of(present, (span.steps[step] + 1) * minutes - 1)
-            assert sums[step] == said(vote_count_record.record(then, sources=True)), step
-        assert sums[-1] == said(vote_count_record.record(present, sources=True))
+            assert sums[step] == said(vote_updates.record(then, sources=True)), step
+        assert sums[-1] == said(vote_updates.record(present, sources=True))
 
 
 async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(env: QueryEnvironment) -> None:

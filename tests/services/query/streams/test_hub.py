@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.query.streams import fan_out
+from services.query.streams import hub
 from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest
 from tests.services.query.streams.stream_clients import (
     COUNTS,
@@ -295,7 +295,7 @@ async def test_all_subscribers_receive_an_update(service: Service) -> None:
 async def test_while_nothing_happens_a_ping_keeps_the_connection(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fan_out, "PING_US", 200_000)
+    monkeypatch.setattr(hub, "PING_US", 200_000)
     key = await song(service.env)
     async with service.listen(STREAM, key) as stream:
         await stream.next("counts")
