@@ -5,6 +5,7 @@ import ssl
 from contextlib import suppress
 from typing import Any, Final
 
+from libs.kafka.metadata_requests import never_create_topics
 from libs.kafka.settings import KafkaSettings
 
 _connections: Final = logging.getLogger("aiokafka.conn")
@@ -13,9 +14,10 @@ _connections: Final = logging.getLogger("aiokafka.conn")
 def connection(settings: KafkaSettings) -> dict[str, Any]:
     """Return the common arguments of aiokafka clients: addresses, request timeout, TLS and SASL.
 
-    Reads the certificate files at each call, so that a new client uses renewed ones. Raises `OSError` and
-    `ssl.SSLError` for unusable files.
+    From then on no client of this process creates a topic by asking for it. Reads the certificate files at each
+    call, so that a new client uses renewed ones. Raises `OSError` and `ssl.SSLError` for unusable files.
     """
+    never_create_topics()
     arguments: dict[str, Any] = {
         "bootstrap_servers": settings.kafka_bootstrap_servers,
         "request_timeout_ms": settings.kafka_request_timeout_ms,
