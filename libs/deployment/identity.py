@@ -12,7 +12,15 @@ from libs.contracts.votes_log import VotesLog
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import Examination, Sample, append_first, begin_logs, create_missing, examine_topics
+from libs.kafka.topics import (
+    Examination,
+    Sample,
+    append_first,
+    begin_logs,
+    create_missing,
+    examine_topics,
+    raise_permanent,
+)
 from libs.storage.object_store import Store
 from libs.storage.store_id import find_store_id, make_store_id
 from libs.tally.errors import TallyError
@@ -52,9 +60,7 @@ async def create_deployment(settings: KafkaSettings, namespace: str, partitions:
 
 async def check_deployment(settings: KafkaSettings, namespace: str, partitions: int, store: Store) -> None:
     """Raise the first problem found by `examine_deployment` that retries do not solve."""
-    for problem in (await examine_deployment(settings, namespace, partitions, store)).problems:
-        if problem.retry_after_s is None:
-            raise problem
+    raise_permanent((await examine_deployment(settings, namespace, partitions, store)).problems)
 
 
 async def examine_deployment(

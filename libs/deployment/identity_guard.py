@@ -12,7 +12,7 @@ from libs.deployment.identity import examine_deployment
 from libs.deployment.settings import DeploymentSettings
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.append_guard import LogGuard
-from libs.kafka.errors import LogChanged
+from libs.kafka.errors import LogChanged, TopicMissing
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, wrong_partitions
 from libs.storage.object_store import StorageUnavailable, Store, open_store
@@ -117,6 +117,8 @@ class DeploymentGuard:
         """Return the error for clients while nothing may be served, else None."""
         if self._problem is None:
             return None
+        if self._is_not_begun:
+            return LogUnavailable(_NOT_CHECKED.message, retry_after_s=1, cause=self._problem)
         message = "The service's configuration does not match its stored data; an operator has to correct it."
         return LogUnavailable(message, retry_after_s=5, cause=self._problem)
 
@@ -173,6 +175,11 @@ class DeploymentGuard:
             await self._run_check()
 
     @property
+    def _is_not_begun(self) -> bool:
+        """Return whether the topics have been missing since this process started."""
+        return not self._verified and isinstance(self._problem, TopicMissing)
+
+    @property
     def _is_ok(self) -> bool:
         return self._problem is None and self._unavailable is None and not self._suspected
 
@@ -220,7 +227,11 @@ class DeploymentGuard:
             self._suspected = True
         else:
             if self._problem is None or self._problem.message != problems[0].message:
-                logger.critical("nothing is served: %s", "; ".join(problem.message for problem in problems))
+                reasons = "; ".join(problem.message for problem in problems)
+                if not self._verified and all(isinstance(problem, TopicMissing) for problem in problems):
+                    logger.warning("waiting: %s: run `tally topics create`", reasons)
+                else:
+                    logger.critical("nothing is served: %s", reasons)
             self._problem = problems[0]
 
     def _set_degraded(self, error: TallyError | None) -> None:

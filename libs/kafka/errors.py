@@ -14,6 +14,10 @@ class WrongTopic(TallyError):
     code = "wrong_topic"
 
 
+class TopicMissing(WrongTopic):
+    """A topic does not exist yet, or has no first records: `tally topics create` has not run, or has not ended."""
+
+
 class ReplicasAway(LogUnavailable):
     """A partition has too few in-sync replicas (`min.insync.replicas`); until they are back it takes no record."""
 

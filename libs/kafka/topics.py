@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_co
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
-from libs.kafka.errors import NO_ANSWER, LogChanged, ReplicasAway, WrongTopic
+from libs.kafka.errors import NO_ANSWER, LogChanged, ReplicasAway, TopicMissing, WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -153,17 +153,23 @@ class Examination(NamedTuple):
 
 async def check_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> None:
     """Raise the first permanent problem that `examine_topics` finds."""
-    for problem in (await examine_topics(settings, topics)).problems:
-        if problem.retry_after_s is None:
-            raise problem
+    raise_permanent((await examine_topics(settings, topics)).problems)
+
+
+def raise_permanent(problems: Sequence[TallyError]) -> None:
+    """Raise the first problem that retries do not solve, missing topics last: those may be on their way."""
+    permanent = [problem for problem in problems if problem.retry_after_s is None]
+    for problem in sorted(permanent, key=lambda problem: isinstance(problem, TopicMissing)):
+        raise problem
 
 
 async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic], sample: Sample = range) -> Examination:
     """Return all problems; each names its topic, the setting, the actual and the required value.
 
     First records are read only of the partitions that `sample` returns for a topic of so many.
-    `WrongTopic`; `LogChanged` if a partition does not start with LogCreated; `ReplicasAway` if fewer replicas than
-    `min.insync.replicas` are in sync. Raises `LogUnavailable` if Kafka does not respond.
+    `WrongTopic`, of which `TopicMissing` for one without first records; `LogChanged` if a partition does not start
+    with LogCreated; `ReplicasAway` if fewer replicas than `min.insync.replicas` are in sync. Raises
+    `LogUnavailable` if Kafka does not respond.
     """
     wanted = required_settings(settings.kafka_replication_factor)
     found = Examination([], {})
@@ -172,7 +178,7 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic], sampl
         for topic in topics:
             partitions = described.get(topic.name)
             if partitions is None:
-                found.problems.append(WrongTopic(f"topic {topic.name} does not exist", topic=topic.name))
+                found.problems.append(TopicMissing(f"topic {topic.name} does not exist", topic=topic.name))
             elif len(partitions) != topic.partitions:
                 found.problems.append(wrong_partitions(topic, len(partitions)))
         for name, values in (await _settings_of(admin, list(described), {*wanted, MIN_IN_SYNC})).items():
@@ -201,7 +207,7 @@ async def _examine_begin(
     except LogChanged as error:
         return [error]
     if len(found.first_records[topic]) < len(partitions):
-        return [WrongTopic(f"topic {topic}: a partition is empty, without LogCreated", topic=topic)]
+        return [TopicMissing(f"topic {topic}: a partition is empty, without LogCreated", topic=topic)]
     return []
 
 

@@ -1,10 +1,12 @@
 """Wires up the service that casts and removes votes in a process."""
 
+from contextlib import suppress
+
 from libs.catalogue.contests.contest_mapper import load_contest
 from libs.contracts.votes_log import VotesLog
 from libs.kafka.reader import LogReader
 from libs.kafka.writer import LogWriter
-from libs.storage.object_store import Store
+from libs.storage.object_store import StorageUnavailable, Store
 from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import contest_secret
 from libs.tally.contest import Contest
@@ -31,7 +33,7 @@ async def create_voting_service(
     store: Store,
     tracing: Tracing | None = None,
 ) -> VotingService:
-    """Build it on connections that the caller opens and closes. Raises `StorageUnavailable`."""
+    """Build it on connections that the caller opens and closes."""
     views = VoteViews(valkey, namespace, votes)
     catalogue = CatalogueViews(valkey, namespace)
 
@@ -47,6 +49,7 @@ async def create_voting_service(
 
     contests = ContestCache(load, load_version, load_secret)
     receipts = SecretRing(store, "receipts")
-    await receipts.load()
+    with suppress(StorageUnavailable):  # each vote reads them again
+        await receipts.load()
     addresses, read = AddressCounters(valkey, namespace), cast_reader(reader, votes)
     return VotingService(votes, contests, Driver(votes, views, addresses, contests, log, read, tracing), receipts)

@@ -173,7 +173,7 @@ async def _open_guarded(
         await first_success(map(production.views.position, range(CATALOGUE_PARTITIONS)))
 
     try:
-        with suppress(ViewsUnavailable):
+        with suppress(ViewsUnavailable):  # then they are loaded when the first one is called
             await load_functions(valkey)
         with suppress(StorageUnavailable):
             await urls.load()

@@ -1,10 +1,9 @@
 """Composition root of the projector: the projections of all topics, and fencing, in one process."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from libs.catalogue.commands import CommandWriter
 from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
@@ -24,9 +23,8 @@ from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes_projection import VotesProjection
 from libs.projection.votes_projector import VotesProjector
 from libs.purchases.encryption import AccountCiphers
-from libs.storage.object_store import StorageUnavailable, open_store
+from libs.storage.object_store import open_store
 from libs.storage.secrets import account_secret
-from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
 from libs.views.address_counters import AddressCounters
 from libs.views.catalogue_views import CatalogueViews
@@ -41,38 +39,43 @@ from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_steps import Steps
 from services.projector.readiness import readiness_checks
 from services.projector.settings import Settings
-from services.projector.supervision import Run, Supervisor
+from services.projector.supervision import Run, Startup, Supervisor
 from services.projector.uncounted_purchases import CountingManager
 
-RETRY_S = 0.5
 WRITER_STOP_S = 2.0
 """Seconds to wait for pending appends at the end; another projector resolves unknown ones."""
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 
 async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     """Fold all topics until cancelled; then drain, leave the groups and close.
 
-    Waits for Kafka and Valkey. Each part fails independently (`supervision.py`). Raises `WrongTopic`, `WrongStore`
-    or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be processed any more: an operator must
-    decide, and a restart does not help.
+    Waits for Kafka, its topics, Valkey and the object store. Each part fails independently (`supervision.py`).
+    Raises `WrongTopic`, `WrongStore` or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be processed
+    any more: an operator must decide, and a restart does not help.
     """
     servers = Servers(settings)
     projectors = open_projectors(settings, servers, tracing)
     folds: dict[str, Run] = {f"projection of {each.topic.name}": each.run for each in projectors}
     managers = manager_runs(settings, servers, projectors)
     supervisor = Supervisor(folds | managers, needed=frozenset(folds))
-    checks = readiness_checks(
+    startup = Startup()
+    needed = readiness_checks(
         servers.guard, servers.writer, servers.vote_views, servers.votes, projectors, supervisor
     )
+    checks = {**needed, "start": startup.check}
     try:
         async with served(settings, servers.valkey, servers.store, servers.votes, checks):
             place = settings.namespace, settings.partitions, servers.store
+<<<<<<< HEAD
             await when_there(lambda: check_deployment(settings, *place))
             await when_there(lambda: load_functions(servers.valkey))
+=======
+            await startup.until_done(lambda: check_deployment(settings, *place))
+            await startup.until_done(lambda: load_functions(servers.valkey))
+            startup.end()
+>>>>>>> cccdbac8 (services: wait for servers and topics that are missing at the start)
             await servers.writer.start()
             logger.info("processing %s", ", ".join(each.topic.name for each in projectors))
             async with servers.guard.watching():
@@ -185,9 +188,13 @@ def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -
 async def manage_purchases(
     settings: Settings, servers: Servers, projector: Projector, progress: CatalogueProgress
 ) -> None:
-    """Cast purchased votes, once the servers that this needs respond."""
+    """Cast purchased votes."""
     place = settings.namespace, servers.votes, servers.valkey, servers.writer, servers.reader, servers.store
+<<<<<<< HEAD
     voting = await when_there(lambda: create_voting_service(*place))
+=======
+    voting = await create_voting_service(*place)
+>>>>>>> cccdbac8 (services: wait for servers and topics that are missing at the start)
     steps = Steps(voting, AccountCiphers(partial(account_secret, servers.store)), progress.has_folded_account)
     manager = PurchaseManager(
         servers.purchases, servers.purchase_views, servers.writer, steps.take, lambda: projector.assigned
@@ -204,6 +211,7 @@ def end_of(reader: LogReader, topic: Log) -> Callable[[int], Awaitable[int]]:
         return (await reader.end_offsets(topic.name, [partition]))[partition]
 
     return end
+<<<<<<< HEAD
 
 
 async def when_there(step: Callable[[], Awaitable[T]]) -> T:
@@ -217,3 +225,5 @@ async def when_there(step: Callable[[], Awaitable[T]]) -> T:
                 logger.warning("waiting: %s", error)
             is_logged = True
             await asyncio.sleep(RETRY_S)
+=======
+>>>>>>> cccdbac8 (services: wait for servers and topics that are missing at the start)

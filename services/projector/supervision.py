@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from libs.deployment.identity import WrongStore
-from libs.kafka.errors import LogChanged, WrongTopic
-from libs.tally.errors import TallyError
+from libs.kafka.errors import LogChanged, TopicMissing, WrongTopic
+from libs.storage.object_store import StorageUnavailable
+from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.telemetry.metrics import PROJECTOR_PART_FAILURES, PROJECTOR_PART_UP
 
+RETRY_S: Final = 0.5
 FIRST_BACKOFF_S: Final = 0.5
 LONGEST_BACKOFF_S: Final = 30.0
 UNSERVABLE: Final = LogChanged, WrongTopic, WrongStore
@@ -24,6 +26,33 @@ Run = Callable[[], Awaitable[None]]
 
 class PartFailed(TallyError):
     """A part does not run now; the message has the reason, and whether it is restarted."""
+
+
+class Startup:
+    """Waits for the servers and topics that the process needs, and reports for what."""
+
+    def __init__(self) -> None:
+        self._waits_for: TallyError | None = PartFailed("it begins")
+
+    async def check(self) -> None:
+        """Raise what is waited for; for health checks."""
+        if self._waits_for is not None:
+            raise self._waits_for
+
+    async def until_done(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Repeat `step` until servers and topics are there; its other errors are raised."""
+        while True:
+            try:
+                return await step()
+            except (LogUnavailable, StorageUnavailable, ViewsUnavailable, TopicMissing) as error:
+                if str(error) != str(self._waits_for):
+                    hint = ": run `tally topics create`" if isinstance(error, TopicMissing) else ""
+                    logger.warning("waiting: %s%s", error, hint)
+                self._waits_for = error
+                await asyncio.sleep(RETRY_S)
+
+    def end(self) -> None:
+        self._waits_for = None
 
 
 class Supervisor:

@@ -1,7 +1,7 @@
 """The composition root of the query service: creates all objects and passes them down."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKeyCache
@@ -14,6 +14,7 @@ from libs.kafka.reader import LogReader
 from libs.legacy.contest_reads import LegacyReads, contest_reads_router
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
+from libs.tally.errors import ViewsUnavailable
 from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.function_loading import load_functions, open_valkey
@@ -116,7 +117,8 @@ async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterato
         await first_success(map(views.live.any_mark, views.live.groups(guard.votes.numbers)))
 
     try:
-        await load_functions(valkey)
+        with suppress(ViewsUnavailable):  # then they are loaded when the first one is called
+            await load_functions(valkey)
         async with rings[0].refreshing(), rings[1].refreshing(), streams.running():
             yield HttpModule(
                 rate_counts=RateCounters(valkey, settings.namespace, SecretRing(store, "rates")),

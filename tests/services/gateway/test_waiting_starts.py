@@ -1,0 +1,125 @@
+"""A gateway and a projector that start before all others wait, and work once what they wait for is there."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from libs.deployment.identity import create_deployment
+from libs.kafka.settings import KafkaSettings
+from libs.local_stack.ports import free_ports
+from libs.local_stack.servers import Addresses, Servers
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Silence
+from libs.storage.object_store import open_store
+from services.cli import bootstrap
+from tests.support.eventually import eventually
+from tests.support.http_clients import http_client
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+
+PARTITIONS = 2
+
+
+class Process:
+    """A service in a process of its own, asked at its port for operators."""
+
+    def __init__(self, name: str, port: int, log: Path, environment: dict[str, str]) -> None:
+        self.name = name
+        self._log = log
+        self._url = f"http://127.0.0.1:{port}"
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", f"services.{name}"],
+                env=os.environ | environment,
+                stdout=output,
+                stderr=output,
+            )
+
+    def said(self) -> str:
+        return self._log.read_text()
+
+    async def status(self, path: str) -> tuple[int, dict[str, str]]:
+        assert self._process.poll() is None, self.said()
+        try:
+            async with http_client(base_url=self._url) as client:
+                answer = await client.get(path)
+        except httpx.TransportError:
+            return 0, {}
+        return answer.status_code, answer.json().get("dependencies", {})
+
+    async def is_alive_and_not_ready(self) -> bool:
+        return (await self.status("/livez"))[0] == 200 and (await self.status("/readyz"))[0] == 503
+
+    async def is_ready(self) -> bool:
+        return (await self.status("/readyz"))[0] == 200
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@asynccontextmanager
+async def both(tmp_path: Path, addresses: Addresses) -> AsyncIterator[list[Process]]:
+    port, operations_port, metrics_port = free_ports(3)
+    environment = {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": addresses.kafka,
+        "TALLY_VALKEY_URL": addresses.valkey,
+        "TALLY_NAMESPACE": "waiting",
+        "TALLY_PARTITIONS": str(PARTITIONS),
+        "TALLY_STORAGE_URL": str(tmp_path / "objects"),
+        "TALLY_PORT": str(port),
+        "TALLY_OPERATIONS_PORT": str(operations_port),
+        "TALLY_METRICS_PORT": str(metrics_port),
+        "TALLY_LOG_FORMAT": "text",
+    }
+    processes = [
+        Process("gateway", operations_port, tmp_path / "gateway.log", environment),
+        Process("projector", metrics_port, tmp_path / "projector.log", environment),
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.end()
+
+
+def servers_in(tmp_path: Path) -> Servers:
+    settings = StackSettings(
+        data_dir=tmp_path / "data",
+        stack="native",
+        valkey_fsync="no",
+        kafka_bootstrap_servers=None,
+        valkey_url=None,
+    )
+    return Servers(settings, report=Silence())
+
+
+async def test_both_wait_for_servers_and_topics_and_say_for_what(tmp_path: Path) -> None:
+    async with servers_in(tmp_path) as servers:
+        addresses = servers.addresses
+    async with both(tmp_path, addresses) as processes:
+        for process in processes:
+            await eventually(process.is_alive_and_not_ready)
+            await eventually(lambda process=process: "waiting: The log cannot be reached" in process.said())
+        async with servers_in(tmp_path) as servers:
+            assert servers.addresses == addresses
+            for process in processes:
+                topic = "waiting: topic waiting.votes does not exist"
+                await eventually(lambda process=process, topic=topic: topic in process.said())
+                assert "run `tally topics create`" in process.said()
+                assert await process.is_alive_and_not_ready()
+            settings = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
+            await create_deployment(settings, "waiting", PARTITIONS, open_store(str(tmp_path / "objects")))
+            for process in processes:
+                await eventually(process.is_ready)
+                assert "Traceback" not in process.said()
+            issued = await bootstrap.development_credentials(
+                addresses.kafka, addresses.valkey, "waiting", PARTITIONS, str(tmp_path / "objects")
+            )
+            assert issued["api_key"].startswith("tk_")
