@@ -68,14 +68,9 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     try:
         async with served(settings, servers.valkey, servers.store, servers.votes, checks):
             place = settings.namespace, settings.partitions, servers.store
-<<<<<<< HEAD
-            await when_there(lambda: check_deployment(settings, *place))
-            await when_there(lambda: load_functions(servers.valkey))
-=======
             await startup.until_done(lambda: check_deployment(settings, *place))
             await startup.until_done(lambda: load_functions(servers.valkey))
             startup.end()
->>>>>>> cccdbac8 (services: wait for servers and topics that are missing at the start)
             await servers.writer.start()
             logger.info("processing %s", ", ".join(each.topic.name for each in projectors))
             async with servers.guard.watching():
@@ -190,11 +185,7 @@ async def manage_purchases(
 ) -> None:
     """Cast purchased votes."""
     place = settings.namespace, servers.votes, servers.valkey, servers.writer, servers.reader, servers.store
-<<<<<<< HEAD
-    voting = await when_there(lambda: create_voting_service(*place))
-=======
     voting = await create_voting_service(*place)
->>>>>>> cccdbac8 (services: wait for servers and topics that are missing at the start)
     steps = Steps(voting, AccountCiphers(partial(account_secret, servers.store)), progress.has_folded_account)
     manager = PurchaseManager(
         servers.purchases, servers.purchase_views, servers.writer, steps.take, lambda: projector.assigned
@@ -211,19 +202,3 @@ def end_of(reader: LogReader, topic: Log) -> Callable[[int], Awaitable[int]]:
         return (await reader.end_offsets(topic.name, [partition]))[partition]
 
     return end
-<<<<<<< HEAD
-
-
-async def when_there(step: Callable[[], Awaitable[T]]) -> T:
-    """Retry `step` until Kafka, Valkey and the object store respond."""
-    is_logged = False
-    while True:
-        try:
-            return await step()
-        except (LogUnavailable, StorageUnavailable, ViewsUnavailable) as error:
-            if not is_logged:
-                logger.warning("waiting: %s", error)
-            is_logged = True
-            await asyncio.sleep(RETRY_S)
-=======
->>>>>>> cccdbac8 (services: wait for servers and topics that are missing at the start)

@@ -20,9 +20,9 @@ from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 from libs.voting.service import VotingService
 from libs.voting.service_factory import create_voting_service
-from services.projector.app import Servers, manager_runs, open_projectors, when_there
+from services.projector.app import Servers, manager_runs, open_projectors
 from services.projector.settings import Settings
-from services.projector.supervision import Supervisor
+from services.projector.supervision import Startup, Supervisor
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend
 from tests.simulation.simulated_log import (
@@ -180,7 +180,7 @@ class ProjectorProcess(Service):
         folds = {f"projection of {each.topic.name}": each.run for each in used}
         managers = manager_runs(world.settings, its, projectors)
         kept = {name: run for name, run in managers.items() if name in world.managers}
-        await when_there(lambda: load_functions(its.valkey))
+        await Startup().until_done(lambda: load_functions(its.valkey))
         await Supervisor(folds | kept, frozenset(folds)).run()
 
 

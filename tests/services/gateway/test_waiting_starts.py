@@ -44,6 +44,9 @@ class Process:
     def said(self) -> str:
         return self._log.read_text()
 
+    async def says(self, text: str) -> None:
+        await eventually(lambda: text in self.said())
+
     async def status(self, path: str) -> tuple[int, dict[str, str]]:
         assert self._process.poll() is None, self.said()
         try:
@@ -106,13 +109,12 @@ async def test_both_wait_for_servers_and_topics_and_say_for_what(tmp_path: Path)
     async with both(tmp_path, addresses) as processes:
         for process in processes:
             await eventually(process.is_alive_and_not_ready)
-            await eventually(lambda process=process: "waiting: The log cannot be reached" in process.said())
+            await process.says("waiting: The log cannot be reached")
         async with servers_in(tmp_path) as servers:
             assert servers.addresses == addresses
             for process in processes:
-                topic = "waiting: topic waiting.votes does not exist"
-                await eventually(lambda process=process, topic=topic: topic in process.said())
-                assert "run `tally topics create`" in process.said()
+                await process.says("waiting: topic waiting.votes does not exist")
+                await process.says("run `tally topics create`")
                 assert await process.is_alive_and_not_ready()
             settings = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
             await create_deployment(settings, "waiting", PARTITIONS, open_store(str(tmp_path / "objects")))
