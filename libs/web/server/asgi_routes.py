@@ -52,4 +52,4 @@ class DirectRoute(AsgiRoute):
         **options: Any,
     ) -> None:
         super().__init__(path, documented, serve, **options)
-        self.direct: Final = DirectEndpoint(path, frozenset(self.methods or ()), start, most_bytes)
+        self.direct: Final = DirectEndpoint(path, frozenset(self.methods or ()), start, most_bytes, self)

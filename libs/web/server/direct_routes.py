@@ -42,10 +42,15 @@ MOST_PATH_BYTES: Final = 256
 
 
 class DirectEndpoint:
-    """The direct part of a route: `start` serves a complete request, with up to `most_bytes` of body."""
+    """The direct part of a route: `start` serves a complete request, with up to `most_bytes` of body.
 
-    def __init__(self, path: str, methods: frozenset[str], start: Start, most_bytes: int) -> None:
-        self.path_format: Final = path
+    `route` is the route as ASGI's scope names it, with the template and the parameters that requests may have.
+    """
+
+    def __init__(
+        self, path: str, methods: frozenset[str], start: Start, most_bytes: int, route: object = None
+    ) -> None:
+        self.route: Final = route
         self.start = start
         self.most_bytes: Final = most_bytes
         self.methods: Final = frozenset(method.encode() for method in methods)
@@ -140,7 +145,7 @@ class DirectCycle(RequestResponseCycle):
     ) -> None:
         scope: Any = protocol.scope
         scope["path_params"] = path_params
-        scope["route"] = route
+        scope["route"] = route.route
         self.scope = scope
         self.route = route
         self.body = bytearray()
