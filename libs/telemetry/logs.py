@@ -75,6 +75,7 @@ def add_context(record: logging.LogRecord) -> bool:
     span = trace.get_current_span().get_span_context()
     if span.is_valid:
         record.trace_id = trace.format_trace_id(span.trace_id)
+        record.span_id = trace.format_span_id(span.span_id)
     return True
 
 

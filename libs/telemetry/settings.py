@@ -24,7 +24,8 @@ class TelemetrySettings(EnvironmentSettings):
     log_level: Level = Field("info", description="Minimum log level: debug, info, warning, error, critical.")
     traces_url: Annotated[SecretUrl, AfterValidator(_is_http)] = Field(
         SecretUrl(""),
-        description="URL for traces (OTLP over HTTP), such as http://collector:4318/v1/traces; empty: none.",
+        description="URL for traces (OTLP over HTTP), such as http://collector:4318/v1/traces; empty: "
+        "OpenTelemetry's own variables decide (OTEL_EXPORTER_OTLP_ENDPOINT, ...), or none.",
     )
     traces_ratio: float = Field(
         0.01,

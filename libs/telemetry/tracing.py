@@ -4,6 +4,7 @@ If tracing is off, `Tracing` is None. A request that is not sampled creates no s
 and their fold is not traced.
 """
 
+import os
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,6 +27,7 @@ TRACEPARENT: Final = "traceparent"
 NO_HEADERS: Final[Headers] = []
 MOST_LINKS: Final = 128
 """Maximum traces linked to the fold of a batch: OpenTelemetry's limit of a span's links."""
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 STOP_S: Final = 3.0
 """Seconds to send the last spans when a process ends."""
 
@@ -140,31 +142,39 @@ def appending(tracing: Tracing | None, topic: str, records: int) -> AbstractCont
 def open_tracing(settings: TelemetrySettings, service: str) -> Iterator[Tracing | None]:
     """Send spans in the background while the context is open; undeliverable ones are dropped.
 
-    Yields None if tracing is off. Exits with instructions if the exporter is not installed.
+    Yields None if tracing is off. Exits with instructions if the exporter is not installed. OpenTelemetry's own
+    variables hold where ours say nothing: the exporter's address, the names, the sampler, and OTEL_SDK_DISABLED.
     """
-    if not (endpoint := settings.traces_url.get_secret_value()):
+    endpoint = settings.traces_url.get_secret_value() or None
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or not (endpoint or any(map(_is_set, ENDPOINTS))):
         yield None
         return
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError:
         raise SystemExit(
-            "TALLY_TRACES_URL is set, but the trace exporter is not installed: "
+            "An address for traces is set, but the trace exporter is not installed: "
             "install tallykeeper[traces] (`uv sync --extra traces`), or unset it."
         ) from None
     names = {"service.name": f"tallykeeper-{service}", "service.version": version("tallykeeper")}
-    provider = TracerProvider(resource=Resource.create(names), shutdown_on_exit=False)
+    resource = Resource.create({**names, **OTELResourceDetector().detect().attributes})
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
     try:
-        yield Tracing(provider.get_tracer("tallykeeper"), settings.traces_ratio)
+        is_sampled_there = _is_set("OTEL_TRACES_SAMPLER") and "traces_ratio" not in settings.model_fields_set
+        yield Tracing(provider.get_tracer("tallykeeper"), 1.0 if is_sampled_there else settings.traces_ratio)
     finally:
         # an unavailable collector would delay the exit by half a minute
         stopping = Thread(target=provider.shutdown, daemon=True)
         stopping.start()
         stopping.join(STOP_S)
+
+
+def _is_set(variable: str) -> bool:
+    return bool(os.environ.get(variable))
 
 
 def is_traced() -> bool:

@@ -1,6 +1,8 @@
 """OpenTelemetry spans for sampled requests."""
 
-from typing import Any
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 from opentelemetry.trace import StatusCode
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -8,6 +10,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from libs.telemetry.tracing import Tracing
 from libs.web.client_address import Proxies
 from libs.web.request_ids import request_id
+
+PUBLIC: Final = re.compile(r"{(\w+_key|source)(?::\w+)?}")
+"""Path parameters that name records. Ids of votes, voters and API keys stay out of spans."""
+
+
+def _path(route: str, values: Mapping[str, Any]) -> str:
+    """Return the path with the keys of its records: `/contests/abc/votes/{vote_id}`."""
+    return PUBLIC.sub(lambda found: str(values.get(found[1], found[0])), route)
 
 
 class Traced:
@@ -44,8 +54,14 @@ class Traced:
             span.set_attribute("http.request.method", scope["method"])
             span.set_attribute("http.response.status_code", status)
             span.set_attribute("tally.request_id", request_id(scope))
+            span.set_attribute("url.scheme", scope.get("scheme", "http"))
+            if server := scope.get("server"):
+                span.set_attribute("server.address", str(server[0]))
+                if server[1] is not None:
+                    span.set_attribute("server.port", server[1])
             if route:
                 span.set_attribute("http.route", route)
+                span.set_attribute("url.path", _path(route, scope.get("path_params", {})))
             if status >= 500:
                 span.set_attribute("error.type", str(status))
                 span.set_status(StatusCode.ERROR)

@@ -94,6 +94,8 @@ async def test_a_vote_s_trace_begins_with_its_caller_s_and_ends_with_its_fold(
     assert (post.service, post.kind, post.parent) == ("tallykeeper-gateway", "server", "1" * 16)
     assert post.attributes["http.response.status_code"] == "201"
     assert post.attributes["tally.request_id"] == "order-7"
+    assert (post.attributes["url.path"], post.attributes["url.scheme"]) == (f"{contest.path}/votes", "http")
+    assert post.attributes["server.address"] == "127.0.0.1"
     assert {spans[name].parent for name in ("reserve", f"append {topic}", "confirm")} == {post.id}
     assert post.began <= spans["reserve"].began <= append.began <= spans["confirm"].began <= post.ended
     assert (append.kind, append.attributes["messaging.operation.type"]) == ("producer", "send")
@@ -112,6 +114,18 @@ async def test_a_vote_s_trace_begins_with_its_caller_s_and_ends_with_its_fold(
     exported = repr(collector.spans)
     assert "somebody" not in exported
     assert vote.json()["vote_id"] not in exported
+
+
+async def test_a_span_s_path_has_the_keys_of_records_and_no_id_of_a_vote_or_voter(
+    client: httpx.AsyncClient, collector: Collector
+) -> None:
+    contest = await Api(client).contest()
+    trace, header = traceparent()
+    await client.get(f"{contest.path}/votes/of-somebody", headers=header)
+    name = "GET /contests/{contest_key}/votes/{vote_id}"
+    span = await eventually(lambda: collector.of_trace(trace).get(name))
+    assert span is not None
+    assert span.attributes["url.path"] == f"{contest.path}/votes/{{vote_id}}"
 
 
 async def test_a_batch_s_votes_share_a_trace_and_a_write_of_the_catalogue_has_one(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 from pydantic import TypeAdapter, ValidationError
 
 from libs.telemetry.logs import REQUEST_ID, JsonLine, TextLine, add_context
@@ -36,6 +37,15 @@ def log() -> Iterator[tuple[logging.Logger, Lines, Lines]]:
     logger.handlers, logger.propagate = [lines, text], False
     yield logger, lines, text
     logger.handlers, logger.propagate = [], True
+
+
+def test_a_line_names_the_span_in_which_it_was_written(log: tuple[logging.Logger, Lines, Lines]) -> None:
+    logger, lines, _ = log
+    with TracerProvider().get_tracer("tests").start_as_current_span("request") as span:
+        logger.warning("late")
+    context = span.get_span_context()
+    said = json.loads(lines.lines[0])
+    assert (said["trace_id"], said["span_id"]) == (f"{context.trace_id:032x}", f"{context.span_id:016x}")
 
 
 def test_a_line_is_json_with_what_belongs_to_the_event_as_members(

@@ -90,6 +90,24 @@ def test_the_last_spans_are_sent_before_the_end() -> None:
     assert (span.service, span.kind) == ("tallykeeper-gateway", "server")
 
 
+def test_opentelemetry_s_own_variables_hold_where_ours_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_collector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url.removesuffix("/v1/traces"))
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "votes-of-the-show")
+        monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_on")
+        with open_tracing(TelemetrySettings(), "gateway") as tracing:
+            assert tracing is not None
+            parent = tracing.sampled([])
+            assert parent is not None
+            with tracing.request(parent):
+                pass
+        monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+        with open_tracing(TelemetrySettings(traces_url=collector.url), "gateway") as tracing:
+            assert tracing is None
+        [span] = collector.spans
+    assert (span.service, span.kind) == ("votes-of-the-show", "server")
+
+
 def test_a_collector_that_is_away_holds_nothing_up() -> None:
     began = time.monotonic()
     with open_tracing(TelemetrySettings(traces_url="http://127.0.0.1:9/v1/traces"), "gateway") as tracing:
