@@ -298,6 +298,10 @@ class AddressBatcher:
         reply(AddressTaken(tuple(held), used))
 
 
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
 class StartBatcher(Generic[T]):
     """Collects votes until a group is complete, and starts them together.
 
@@ -306,7 +310,7 @@ class StartBatcher(Generic[T]):
     their way: each call then serves few of them, and the fewer clients a process has, the more a vote costs.
     """
 
-    def __init__(self, start: Callable[[T], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, start: Callable[[T], None], clock: Callable[[], float] = _loop_time) -> None:
         self._start = start
         self._clock = clock
         self._waiting: list[T] = []
