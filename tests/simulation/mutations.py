@@ -124,8 +124,8 @@ MANAGERS: Final = {
     "a change is folded where a partition is away": _of(
         CATALOGUE,
         (
-            "        for error in (error for errors in replies for error in errors if error is not None):\n"
-            "            raise error\n",
+            "            for error in (error for errors in replies for error in errors if error is not None):\n"
+            "                raise error\n",
             "",
         ),
     ),

@@ -11,8 +11,10 @@ from libs.tally.counts import VoteSums
 from libs.tally.errors import TallyError
 from libs.tally.events import (
     ContestClosed,
+    ContestReopened,
     Event,
     Fence,
+    SourceReported,
     VoteCast,
     VoteRemoved,
 )
@@ -115,11 +117,14 @@ def read_partitions(world: World) -> list[Partition]:
         events: list[Any] = [vote_codec.decode(record.value) for record in records]
         times = [record.timestamp_ms for record in records]
         counts = {
-            contest: plainly([event for event in events if getattr(event, "contest", contest) == contest])
-            for contest in world.kinds
+            contest: plainly([event for event in events if _is_of(event, contest)]) for contest in world.kinds
         }
         found.append(Partition(number, events, times, folded(events, times), counts))
     return found
+
+
+def _is_of(event: Event, contest: str) -> bool:
+    return getattr(event, "contest", contest) == contest
 
 
 def folded(events: Iterable[Event], times_ms: Iterable[int]) -> PartitionTally:
@@ -144,7 +149,8 @@ def check(world: World) -> None:
         for contest, count in partition.counts.items():
             tally = partition.tally.contests.get(contest, ContestTally())
             where = f"{contest} in votes/{partition.number}"
-            _check_fold(where, tally, count)
+            check_fold(where, tally, count)
+            check_sources(tally, [event for event in partition.events if _is_of(event, contest)])
             _check_voids(world, where, contest, count)
             _check_periods(where, count)
             _check_allowances(world, votes, partition.number, contest, count)
@@ -154,7 +160,7 @@ def check(world: World) -> None:
     _check_patches(world, partitions)
 
 
-def _check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
+def check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
     """Removed and replaced votes left no trace, and nothing admitted was too late or too much."""
     ids = Counter(vote.status for vote in count.votes.values())
     demand(contest.ids == ids, f"{where}: ids {contest.ids}, counted plainly {ids}")
@@ -168,6 +174,34 @@ def _check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
         if its.count
     }
     demand(ratings == count.ratings(), f"{where}: ratings {ratings}, counted plainly {count.ratings()}")
+
+
+def check_sources(contest: ContestTally, log: list[Event]) -> None:
+    """A source's latest report of an id is counted or held, and a report id counts once."""
+    latest: dict[tuple[str, str], int] = {}
+    seen: set[tuple[str, str]] = set()
+    closed: dict[str, int] = {}
+    reopened = 0
+    plain = PlainCount()
+    for event in log:
+        plain.take(event)
+        match event:
+            case ContestClosed(source=str() as source) if event.seq > reopened:
+                closed[source] = max(closed.get(source, 0), event.seq)
+            case ContestReopened() if plain.reopened > reopened:
+                reopened = plain.reopened
+                closed = {source: seq for source, seq in closed.items() if seq > reopened}
+            case SourceReported() if (event.source, event.report_id) not in seen:
+                seen.add((event.source, event.report_id))
+                for mapped, count, _, _ in event.counts if event.source not in closed else ():
+                    before = latest.get((event.source, mapped), 0) if event.mode == "delta" else 0
+                    latest[event.source, mapped] = before + count
+    reported = {
+        (source, mapped): (kept.held.get(mapped) or kept.figures[mapped]).count
+        for source, kept in contest.sources.items()
+        for mapped in kept.figures
+    }
+    demand(reported == latest, f"reported {latest}, held {reported}")
 
 
 def _check_answers(world: World, partitions: list[Partition]) -> None:

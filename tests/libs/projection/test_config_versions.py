@@ -19,8 +19,8 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import ValkeyClient
 from libs.views.function_loading import load_functions, open_valkey
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua_ledger import request_of
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.lua_ledger import request_of
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
 from tests.support.freshness import make_fresh
 

@@ -24,8 +24,8 @@ from libs.views.partition_reads import Group
 from libs.views.reply_types import Doubt, PartitionState
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua_ledger import request_of
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.lua_ledger import request_of
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
 

@@ -1,15 +1,17 @@
 """The real Valkey, and a partition of the vote views on it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from libs.views.client import Coalescer, ValkeyClient, connect
 from libs.views.function_loading import load_functions, open_valkey
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.lua_ledger import LuaLedger, load
+from tests.libs.views.partition import Partition
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +31,13 @@ async def partition(valkey_address: str, namespace: str) -> AsyncIterator[Partit
     await partition.fence()
     yield partition
     await valkey.close()
+
+
+@pytest.fixture
+def ledger(valkey_address: str, namespace: str) -> Iterator[LuaLedger]:
+    """A partition for a shortest schedule."""
+    with Redis.from_url(valkey_address) as redis:
+        load(redis)
+        lua = LuaLedger(redis, namespace)
+        yield lua
+        lua.clear()

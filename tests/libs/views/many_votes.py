@@ -23,8 +23,8 @@ from libs.views.reply_types import FoldInput, Refund, SourceCounts
 from libs.views.timeline import Timeline
 from libs.views.vote_views import APPLY_ITEMS, RAISES, VoteViews
 from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CONFIRMED_PARTITIONS
+from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.measured import Measured
-from tests.libs.views.simulation.lua_ledger import request_of
 from tests.support.builders import a_cast, a_contest, a_removal, a_report, a_void, a_vote, content_hash, pseudonym
 from tests.support.purchases_log import NOW_US
 

@@ -10,7 +10,7 @@ from libs.views.connection import NotExecuted
 from libs.views.function_libraries import libraries, version
 from libs.views.function_loading import load_functions, loaded_libraries, open_valkey
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.support.eventually import eventually
 from tests.support.own_valkey import own_valkey
 from tests.support.versions import functions_of_another_version

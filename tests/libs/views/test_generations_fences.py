@@ -13,7 +13,7 @@ from libs.views.generations import Generations
 from libs.views.reply_types import FoldInput
 from libs.views.swap_result import FENCES_DIFFER, Swap
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
 
 

@@ -18,7 +18,7 @@ from libs.views.function_loading import load_functions, open_valkey
 from libs.views.generations import Generations, State
 from libs.views.reply_types import FoldInput
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua_ledger import request_of
+from tests.libs.views.lua_ledger import request_of
 from tests.support.builders import a_contest, a_vote, pseudonym
 from tests.support.own_valkey import own_valkey
 from tests.support.versions import functions_of_another_version

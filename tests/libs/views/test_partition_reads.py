@@ -19,7 +19,7 @@ from libs.views.purchase_views import PurchaseViews
 from libs.views.reply_types import FoldInput
 from libs.views.vote_views import RAISES, VoteViews
 from tests.libs.views.counted_client import CountedClient, counted_client
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
 from tests.support.freshness import make_fresh
 

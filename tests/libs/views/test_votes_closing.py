@@ -13,8 +13,7 @@ from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views import closing_reads
 from libs.views.reply_types import ContestCounts
-from tests.libs.views.simulation.client_requests import Removing
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition, removal_event
 from tests.support.builders import a_cast, a_contest, a_report, a_vote, content_hash, pseudonym
 
 CLOSED, REOPENED = ContestClosed("contest", 1), ContestReopened("contest", 1)
@@ -149,7 +148,7 @@ async def test_an_attempt_of_before_the_close_is_answered_by_what_was_folded(par
     granted = await partition.cast(a_vote())
     removal = RemoveVote("contest", pseudonym("voter"), "vote")
     asked = await partition.ask_removal(removal)
-    event = Removing(removal).event(asked)
+    event = removal_event(removal, asked)
     await partition.fold(event, CLOSED, event, replace(a_cast(), incarnation=granted.incarnation))
     assert await partition.status() is VoteStatus.REMOVED
     assert await partition.figures() == VoteSums()

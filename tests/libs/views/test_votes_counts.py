@@ -19,10 +19,10 @@ from libs.tally.fold import PartitionTally
 from libs.views.reply_types import ContestCounts, FoldInput
 from libs.views.vote_reads import CHANGES_PAGE
 from libs.views.vote_views import VoteViews
+from tests.libs.views.lua_ledger import Direct, load, unload
+from tests.libs.views.partition import Partition
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.recorded_replies import CountCalls
-from tests.libs.views.simulation.lua_ledger import Direct, load, unload
-from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_report, pseudonym
 from tests.support.hypothesis_examples import examples
 

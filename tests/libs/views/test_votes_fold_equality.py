@@ -25,8 +25,8 @@ from libs.views.reply_types import FoldInput
 from libs.views.serialization import digest, text
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
+from tests.libs.views.lua_ledger import SMALL, SMALL_PREFIX, load
 from tests.libs.views.random_logs import folded, is_poison, logs
-from tests.libs.views.simulation.lua_ledger import SMALL, SMALL_PREFIX, load
 from tests.simulation.comparison import described, described_view, differing
 from tests.support.builders import a_cast
 from tests.support.hypothesis_examples import examples

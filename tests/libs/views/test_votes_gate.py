@@ -14,8 +14,8 @@ from libs.views.function_loading import load_functions
 from libs.views.hash_tags import key_base
 from libs.views.settings import ValkeySettings
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.lua_ledger import request_of
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.lua_ledger import request_of
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
 
 ONE = a_contest(free=Limits(1, -1))

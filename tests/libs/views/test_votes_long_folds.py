@@ -14,7 +14,7 @@ from libs.views.client import Coalescer
 from libs.views.serialization import unpack
 from libs.views.vote_views import APPLY_ITEMS, VoteViews
 from libs.views.votes_apply_items import fold_item
-from tests.libs.views.simulation.lua_ledger import load
+from tests.libs.views.lua_ledger import load
 from tests.support.builders import a_cast, a_report
 from tests.support.intercepted_valkey import InterceptedValkey
 

@@ -23,8 +23,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.simulation.client_requests import Removing
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition, removal_event
 from tests.support.builders import a_contest, a_rating, a_vote, content_hash, pseudonym
 
 ONE = a_contest(free=Limits(1, 1))
@@ -52,7 +51,7 @@ async def test_the_allowance_is_back_when_the_removal_is_folded(partition: Parti
     await partition.cast(a_vote(), ONE)
     granted = await partition.ask_removal(REMOVAL, ONE)
     assert isinstance(await partition.reserve(a_vote(vote_id="2"), ONE), OverLimit)
-    await partition.fold(Removing(REMOVAL).event(granted))
+    await partition.fold(removal_event(REMOVAL, granted))
     assert (await partition.cast(a_vote(vote_id="2"), ONE)).remaining_contest == 0
 
 
@@ -138,7 +137,7 @@ async def test_a_removal_that_was_fenced_off_changes_nothing_and_may_be_asked_fo
     old = await partition.ask_removal(REMOVAL, ONE)
     await partition.fence()
     assert (await partition.views.state(0)).pending == 0
-    await partition.fold(Removing(REMOVAL).event(old))
+    await partition.fold(removal_event(REMOVAL, old))
     assert await partition.status() is VoteStatus.COUNTED
     await partition.grant(a_vote(voter="other"), ONE)  # puts the configuration in force
     await partition.remove(REMOVAL, ONE)
@@ -159,7 +158,7 @@ async def test_a_refund_takes_a_paid_vote_back_at_any_time(partition: Partition)
     granted = await partition.ask_removal(PAID)
     assert isinstance(granted, RemovalGranted)
     assert (granted.source, granted.content, granted.offset) == ("c-paid", PAID.content, partition.end - 1)
-    await partition.fold(Removing(PAID).event(granted))
+    await partition.fold(removal_event(PAID, granted))
     assert await partition.status("purchase") is VoteStatus.REMOVED
     assert await partition.figures("a", "") == VoteSums()
 
@@ -168,7 +167,7 @@ async def test_a_refund_of_what_never_came_uses_the_id_up(partition: Partition) 
     granted = await partition.ask_removal(PAID)
     assert isinstance(granted, RemovalGranted)
     assert granted.offset is None
-    await partition.fold(Removing(PAID).event(granted))
+    await partition.fold(removal_event(PAID, granted))
     late = await partition.reserve(PAID)
     assert isinstance(late, Duplicate)
     assert late.status is VoteStatus.REMOVED
@@ -186,7 +185,7 @@ async def test_a_refund_waits_for_its_vote_while_that_is_on_its_way(partition: P
 async def test_a_vote_that_lands_behind_the_refund_of_its_id_does_not_count(partition: Partition) -> None:
     granted = await partition.ask_removal(PAID)
     cast = await partition.grant(PAID)
-    await partition.fold(Removing(PAID).event(granted))
+    await partition.fold(removal_event(PAID, granted))
     await partition.record(PAID, cast)
     assert await partition.status("purchase") is VoteStatus.REMOVED
     assert (await partition.views.state(0)).duplicates == 1
@@ -199,7 +198,7 @@ async def test_the_close_waits_for_a_pending_removal(partition: Partition, paid:
     removal = vote if paid else REMOVAL
     granted = await partition.ask_removal(removal)
     assert (await partition.views.closing(0, "contest")).pending == 1
-    await partition.fold(Removing(removal).event(granted))
+    await partition.fold(removal_event(removal, granted))
     assert (await partition.views.closing(0, "contest")).pending == 0
 
 

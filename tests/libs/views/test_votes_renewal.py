@@ -8,7 +8,7 @@ from libs.tally.contest import DAY_US, Limits, Renewal
 from libs.tally.counts import VoteSums
 from libs.tally.reservations import Answer, Granted, OverLimit
 from libs.tally.vote_commands import RemoveVote
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_rating, a_vote, pseudonym
 
 SECOND = 1_000_000

@@ -9,7 +9,7 @@ from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.reservations import Duplicate, Granted, OverLimit
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_ballot, a_contest, a_rating, pseudonym
 
 MILLION = 1_000_000

@@ -7,8 +7,8 @@ from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.views.counts_replies import source_row
 from libs.views.reply_types import ContestCounts, SourceCounts, SourceSize
 from libs.views.serialization import unpack
+from tests.libs.views.partition import Partition
 from tests.libs.views.recorded_replies import CountCalls
-from tests.libs.views.simulation.lua_partition import Partition
 from tests.support.builders import a_cast, a_report
 
 IDS = [f"id {number}" for number in range(300)]

@@ -21,7 +21,7 @@ from libs.views.reply_types import Doubt
 from libs.views.vote_views import VoteViews
 from libs.views.watched_reads import IN_TURN_PER_S, ChangedPartitions, WatchedMarks
 from tests.libs.views.counted_client import CountedClient, counted_client
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
 from tests.support.freshness import make_fresh
 

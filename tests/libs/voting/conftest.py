@@ -23,7 +23,7 @@ from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver
 from libs.voting.service import VotingService
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.support.intercepted_valkey import CountedValkey
 
 

@@ -9,7 +9,7 @@ from libs.tally.events import VoteCast
 from libs.voting import protocol_driver
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
 from tests.support.builders import a_ballot, a_contest, a_vote
 from tests.support.eventually import eventually

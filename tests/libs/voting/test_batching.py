@@ -25,8 +25,8 @@ from libs.voting.batching import (
     ReservationBatcher,
     Reserved,
 )
-from tests.libs.views.simulation.lua_ledger import request_of
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.lua_ledger import request_of
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
 

@@ -16,7 +16,7 @@ from libs.voting.batching import CALL_REQUESTS, LEAST_GROUP
 from libs.voting.protocol.outcomes import Accepted
 from libs.voting.protocol_driver import Run
 from libs.voting.service import VotingService
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
 from tests.support.builders import a_contest, a_vote, content_hash
 from tests.support.eventually import eventually

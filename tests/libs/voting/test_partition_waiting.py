@@ -11,7 +11,7 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.vote_views import VoteViews
 from libs.voting.partition_waiting import LOOKUPS, POLL_S, PartitionWaiting, Undecided
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted
 from tests.support.builders import a_cast, a_void, pseudonym
 from tests.support.eventually import eventually

@@ -10,7 +10,7 @@ from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.vote_commands import RemoveVote
 from libs.voting import protocol_driver
 from libs.voting.service import VotingService
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
 from tests.support.builders import a_contest, a_vote, pseudonym
 from tests.support.eventually import eventually

@@ -10,7 +10,7 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.voting.cast_reader import CastCache
 from services.ingestion.voter_pseudonyms import voter_pseudonym
 from services.ingestion.voter_reads import VoterReads
-from tests.libs.views.simulation.lua_partition import Partition
+from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, log, partition, service_of, valkey
 from tests.support.builders import a_contest, a_vote
 from tests.support.positions import HeldSecrets

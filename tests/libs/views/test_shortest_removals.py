@@ -15,14 +15,13 @@ from libs.tally.reservations import (
 )
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.removal import is_removed
-from tests.libs.views.simulation.client_requests import Removing
-from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.promise_checks import folded
-from tests.libs.views.simulation.scheduled_log import RATED, Log, a_removal
+from tests.libs.views.lua_ledger import LuaLedger, folded
+from tests.libs.views.partition import removal_event
+from tests.libs.views.scheduled_log import RATED, Log, a_removal
 from tests.support.builders import a_contest, a_rating, a_restore, a_void, a_vote
 
 
-def test_a_vote_is_not_removed_from_under_the_one_that_replaces_it(ledger: Ledger) -> None:
+def test_a_vote_is_not_removed_from_under_the_one_that_replaces_it(ledger: LuaLedger) -> None:
     """Else that one would use the allowance of its own period, which another vote may have."""
     log = Log(ledger)
     log.fence()
@@ -37,9 +36,8 @@ def test_a_vote_is_not_removed_from_under_the_one_that_replaces_it(ledger: Ledge
     assert isinstance(ledger.remove(RATED, a_removal("first")), NotCounted)
 
 
-def test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace(ledger: Ledger) -> None:
+def test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace(ledger: LuaLedger) -> None:
     log, command = Log(ledger), a_removal("first")
-    removing = Removing(command)
     log.fence()
     log.cast(RATED, a_rating("a", vote_id="first"))
     ledger.tick(turns=5)
@@ -47,13 +45,13 @@ def test_a_vote_waits_for_the_removal_of_the_one_that_it_would_replace(ledger: L
     assert isinstance(removal, RemovalGranted)
     replacing = a_rating("a", vote_id="replacing")
     assert log.ask(RATED, replacing) == GateClosed()
-    log.append(removing.event(removal))
+    log.append(removal_event(command, removal))
     log.fold()
     log.reserve(RATED, replacing)
     assert isinstance(log.ask(RATED, a_rating("b", vote_id="other")), OverLimit)
 
 
-def test_a_voter_does_not_join_a_refund(ledger: Ledger) -> None:
+def test_a_voter_does_not_join_a_refund(ledger: LuaLedger) -> None:
     """The answer would be that the vote is removed, while the refund waits after the contest's close."""
     log, vote = Log(ledger), a_vote(source="c-paid")
     log.fence()
@@ -67,7 +65,7 @@ def a_removed(log: Log, vote_id: str) -> Any:
     return log.ledger.remove(a_contest(), a_removal(vote_id))
 
 
-def test_a_late_copy_of_a_voiding_does_not_void_what_was_restored(ledger: Ledger) -> None:
+def test_a_late_copy_of_a_voiding_does_not_void_what_was_restored(ledger: LuaLedger) -> None:
     log, vote = Log(ledger), a_vote()
     log.fence()
     log.cast(a_contest(), vote)
@@ -77,7 +75,7 @@ def test_a_late_copy_of_a_voiding_does_not_void_what_was_restored(ledger: Ledger
     assert ledger.differences(folded(log)) == []
 
 
-def test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_voided(ledger: Ledger) -> None:
+def test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_voided(ledger: LuaLedger) -> None:
     log, vote = Log(ledger), a_vote()
     log.fence()
     log.cast(a_contest(), vote)
@@ -87,20 +85,20 @@ def test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_void
     assert ledger.differences(folded(log)) == []
 
 
-def test_what_was_removed_while_it_was_voided_is_not_restored(ledger: Ledger) -> None:
+def test_what_was_removed_while_it_was_voided_is_not_restored(ledger: LuaLedger) -> None:
     log, vote = Log(ledger), a_vote(source="c-paid")
     log.fence()
     log.cast(a_contest(paid=Limits(-1, -1)), vote)
     log += [a_void()]
     log.fold()
     granted = ledger.refund(vote)
-    log += [Removing(vote).event(granted), a_restore()]
+    log += [removal_event(vote, granted), a_restore()]
     log.fold()
     assert log.status("vote") is VoteStatus.REMOVED
     assert ledger.differences(folded(log)) == []
 
 
-def test_no_contest_is_closed_while_a_removal_is_pending(ledger: Ledger) -> None:
+def test_no_contest_is_closed_while_a_removal_is_pending(ledger: LuaLedger) -> None:
     log, vote = Log(ledger), a_vote()
     log.fence()
     log.cast(a_contest(), vote)
@@ -109,7 +107,7 @@ def test_no_contest_is_closed_while_a_removal_is_pending(ledger: Ledger) -> None
     assert ledger.closing("contest").pending == 1
 
 
-def test_of_voidings_and_restorings_behind_the_close_none_is_lost(ledger: Ledger) -> None:
+def test_of_voidings_and_restorings_behind_the_close_none_is_lost(ledger: LuaLedger) -> None:
     """Else the operation that voids it in the end could not be undone."""
     log, vote = Log(ledger), a_vote()
     log.fence()
@@ -129,7 +127,7 @@ def test_of_voidings_and_restorings_behind_the_close_none_is_lost(ledger: Ledger
     assert ledger.differences(folded(log)) == []
 
 
-def test_a_voter_takes_back_no_voided_vote_and_joins_a_removal_that_came_before(ledger: Ledger) -> None:
+def test_a_voter_takes_back_no_voided_vote_and_joins_a_removal_that_came_before(ledger: LuaLedger) -> None:
     """A removal answered with 204 must not count again once it is restored."""
     log, vote = Log(ledger), a_vote()
     log.fence()
@@ -141,6 +139,6 @@ def test_a_voter_takes_back_no_voided_vote_and_joins_a_removal_that_came_before(
     log.fence()
     assert a_removed(log, "vote") == NotCounted(VoteStatus.VOIDED, 2)
     assert not is_removed(ledger.lookup(vote))
-    log += [Removing(a_removal("vote")).event(first), a_restore()]
+    log += [removal_event(a_removal("vote"), first), a_restore()]
     log.fold()
     assert log.status("vote") is VoteStatus.COUNTED

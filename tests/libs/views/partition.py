@@ -1,17 +1,24 @@
 """One partition of real views under a test's control: log, gate, clock, and short calls for reservations."""
 
+from typing import Any
+
 from libs.contracts.log_records import Position
 from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
-from libs.tally.events import Event, LogCreated, VoteCast
+from libs.tally.events import Event, LogCreated, VoteCast, VoteRemoved
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.reply_types import FoldInput, Refund
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.client_requests import Removing
-from tests.libs.views.simulation.lua_ledger import request_of
+from libs.voting.protocol.removal import event_of
+from tests.libs.views.lua_ledger import request_of
 from tests.support.builders import a_contest, pseudonym
+
+
+def removal_event(command: CastVote | RemoveVote, granted: Any) -> VoteRemoved:
+    """Return the record of a granted removal."""
+    return event_of(command, granted, None, None)
 
 
 class Partition:
@@ -72,7 +79,7 @@ class Partition:
     async def remove(self, command: RemoveVote | CastVote, contest: Contest | None = None) -> None:
         """Reserve and fold."""
         granted = await self.ask_removal(command, contest)
-        await self.fold(Removing(command).event(granted))
+        await self.fold(removal_event(command, granted))
 
     async def status(self, vote_id: str = "vote", voter: str = "voter") -> VoteStatus | None:
         return (await self.views.lookup(0, "contest", pseudonym(voter), vote_id)).status

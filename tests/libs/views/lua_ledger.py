@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from redis import Redis
 
@@ -13,7 +13,7 @@ from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.vote_states import VoteState
 from libs.tally.admission import Selection, judge
-from libs.tally.contest import Contest
+from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence
 from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer, Request
@@ -23,11 +23,14 @@ from libs.views.function_libraries import libraries
 from libs.views.hash_tags import key_base
 from libs.views.reply_types import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
 from libs.views.vote_views import VoteViews
-from tests.libs.views.simulation.ledger import BEGIN_MS
-from tests.libs.views.simulation.model_gate import APPEND_MS
 from tests.simulation.comparison import described, described_view, differing
 
 T = TypeVar("T")
+
+BEGIN_MS: Final = 47_500 * DAY_US // 1000 - 200
+"""Start of the simulated clock: shortly before a midnight that is far off; Valkey's own must not overtake it."""
+APPEND_MS: Final = 10
+"""Time between two records of a log."""
 
 CONTESTS = {"contest"}
 SMALL = [
@@ -218,3 +221,11 @@ class LuaLedger:
 
     def differences(self, tally: PartitionTally) -> list[str]:
         return differing(at_once(described_view(self._views, 0, CONTESTS)), described(tally))
+
+
+def folded(log: Sequence[Event]) -> PartitionTally:
+    """Return the reference fold of a log."""
+    tally = PartitionTally()
+    for offset, event in enumerate(log):
+        tally.evolve(event, offset, offset * APPEND_MS)
+    return tally

@@ -14,13 +14,12 @@ from libs.tally.reservations import (
     cast_of,
 )
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.promise_checks import folded
-from tests.libs.views.simulation.scheduled_log import RATED, Log
+from tests.libs.views.lua_ledger import LuaLedger, folded
+from tests.libs.views.scheduled_log import RATED, Log
 from tests.support.builders import a_contest, a_rating, a_restore, a_void, a_vote, content_hash
 
 
-def test_a_retry_by_a_worker_with_lower_limits_records_what_was_admitted(ledger: Ledger) -> None:
+def test_a_retry_by_a_worker_with_lower_limits_records_what_was_admitted(ledger: LuaLedger) -> None:
     log, vote = Log(ledger), a_vote(count=5)
     log.fence()
     log.reserve(a_contest(free=Limits(5, -1)), vote)
@@ -33,7 +32,7 @@ def test_a_retry_by_a_worker_with_lower_limits_records_what_was_admitted(ledger:
     assert ledger.lookup(vote).status is VoteStatus.COUNTED
 
 
-def test_an_id_that_another_request_took_after_a_fence_is_not_taken_for_ones_own(ledger: Ledger) -> None:
+def test_an_id_that_another_request_took_after_a_fence_is_not_taken_for_ones_own(ledger: LuaLedger) -> None:
     log, mine, other = Log(ledger), a_vote("a"), a_vote("b", content=content_hash("b"))
     log.fence()
     log.reserve(a_contest(), mine)
@@ -45,7 +44,7 @@ def test_an_id_that_another_request_took_after_a_fence_is_not_taken_for_ones_own
     assert seen.content == other.content != mine.content
 
 
-def test_a_fence_of_a_forgotten_past_does_not_fence_off_a_confirmed_vote(ledger: Ledger) -> None:
+def test_a_fence_of_a_forgotten_past_does_not_fence_off_a_confirmed_vote(ledger: LuaLedger) -> None:
     log, vote = Log(ledger), a_vote()
     first, before = log.fence(), ledger.snapshot()
     forgotten = Fence(first.incarnation + 100_000, first.incarnation, first.run)
@@ -59,7 +58,7 @@ def test_a_fence_of_a_forgotten_past_does_not_fence_off_a_confirmed_vote(ledger:
     assert ledger.lookup(vote).status is VoteStatus.COUNTED
 
 
-def test_a_fence_with_the_number_that_is_asked_for_opens_only_in_the_run_that_asked(ledger: Ledger) -> None:
+def test_a_fence_with_the_number_that_is_asked_for_opens_only_in_the_run_that_asked(ledger: LuaLedger) -> None:
     """Else votes after that fence, not yet folded, would not bind the voter."""
     log = Log(ledger)
     before = ledger.snapshot()
@@ -75,7 +74,7 @@ def test_a_fence_with_the_number_that_is_asked_for_opens_only_in_the_run_that_as
 
 
 @pytest.mark.parametrize("late_first", [True, False])
-def test_a_projector_that_slept_puts_no_old_configuration_in_force(ledger: Ledger, late_first: bool) -> None:
+def test_a_projector_that_slept_puts_no_old_configuration_in_force(ledger: LuaLedger, late_first: bool) -> None:
     log = Log(ledger)
     log.fence()
     old, new = a_contest(version=2, free=Limits(9, -1)), a_contest(version=3, free=Limits(1, -1))
@@ -89,7 +88,7 @@ def test_a_projector_that_slept_puts_no_old_configuration_in_force(ledger: Ledge
     assert isinstance(ledger.reserve(new, a_vote(count=5)), OverLimit)
 
 
-def test_a_release_under_an_old_incarnation_leaves_anothers_reservation_alone(ledger: Ledger) -> None:
+def test_a_release_under_an_old_incarnation_leaves_anothers_reservation_alone(ledger: LuaLedger) -> None:
     log, vote = Log(ledger), a_vote()
     log.fence()
     old = log.reserve(a_contest(), vote)
@@ -100,7 +99,7 @@ def test_a_release_under_an_old_incarnation_leaves_anothers_reservation_alone(le
     assert isinstance(ledger.reserve(a_contest(), a_vote(vote_id="second")), OverLimit)
 
 
-def test_an_acknowledged_vote_behind_an_unfolded_fence_is_not_confirmed(ledger: Ledger) -> None:
+def test_an_acknowledged_vote_behind_an_unfolded_fence_is_not_confirmed(ledger: LuaLedger) -> None:
     log, vote = Log(ledger), a_vote()
     log.fence()
     granted = log.reserve(a_contest(), vote)
@@ -113,7 +112,7 @@ def test_an_acknowledged_vote_behind_an_unfolded_fence_is_not_confirmed(ledger: 
     assert log.reserve(a_contest(), vote).incarnation == fence.incarnation
 
 
-def test_a_vote_does_not_rely_on_a_pending_one_of_larger_limits(ledger: Ledger) -> None:
+def test_a_vote_does_not_rely_on_a_pending_one_of_larger_limits(ledger: LuaLedger) -> None:
     """That one may never come."""
     log, contest = Log(ledger), replace(RATED, renewal=Renewal())
     log.fence()
@@ -126,7 +125,7 @@ def test_a_vote_does_not_rely_on_a_pending_one_of_larger_limits(ledger: Ledger) 
     assert (answer.scope, answer.used) == (LimitScope.CONTEST, 1)
 
 
-def test_a_replacement_takes_its_allowance_once_what_came_before_it_is_given_up(ledger: Ledger) -> None:
+def test_a_replacement_takes_its_allowance_once_what_came_before_it_is_given_up(ledger: LuaLedger) -> None:
     log = Log(ledger)
     log.fence()
     first = a_rating("a", vote_id="first")
@@ -136,7 +135,7 @@ def test_a_replacement_takes_its_allowance_once_what_came_before_it_is_given_up(
     assert isinstance(log.ask(RATED, a_rating("b", vote_id="other")), OverLimit)
 
 
-def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: Ledger) -> None:
+def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: LuaLedger) -> None:
     """A mark of the closing may still be on its way."""
     log, vote, reopened = Log(ledger), a_vote(), a_contest(reopened=1)
     log.fence()
@@ -149,7 +148,7 @@ def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: Ledger) ->
     assert log.status(vote.vote_id) is VoteStatus.COUNTED
 
 
-def test_a_reopening_in_parts_is_a_closing_until_the_last(ledger: Ledger) -> None:
+def test_a_reopening_in_parts_is_a_closing_until_the_last(ledger: LuaLedger) -> None:
     """Waiting events take effect in the order of the log; a late mark of the closing does not undo that."""
     log, free = Log(ledger), Limits(-1, -1)
     log.fence()
@@ -176,7 +175,7 @@ def test_a_reopening_in_parts_is_a_closing_until_the_last(ledger: Ledger) -> Non
     assert ledger.differences(folded(log)) == []
 
 
-def test_what_was_cast_between_two_renewals_is_the_latest_vote_too(ledger: Ledger) -> None:
+def test_what_was_cast_between_two_renewals_is_the_latest_vote_too(ledger: LuaLedger) -> None:
     log, contest = Log(ledger), a_contest(free=Limits(-1, 1), renewal=Renewal(cooldown_us=5_000))
     log.fence()
     log.cast(contest, a_vote(vote_id="1"))
@@ -192,7 +191,7 @@ def test_what_was_cast_between_two_renewals_is_the_latest_vote_too(ledger: Ledge
     assert log.reserve(again, a_vote(vote_id="3")).epoch == 1
 
 
-def test_no_period_begins_while_a_vote_of_the_last_but_one_is_pending(ledger: Ledger) -> None:
+def test_no_period_begins_while_a_vote_of_the_last_but_one_is_pending(ledger: LuaLedger) -> None:
     """That one would come to sums that are merged, and be overruled, though its voter was answered 201."""
     log, contest = Log(ledger), a_contest(free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
     log.fence()
@@ -208,7 +207,7 @@ def test_no_period_begins_while_a_vote_of_the_last_but_one_is_pending(ledger: Le
     assert log.reserve(contest, third).epoch == 2
 
 
-def test_a_vote_of_the_former_period_that_lands_late_is_judged_by_its_own_sum(ledger: Ledger) -> None:
+def test_a_vote_of_the_former_period_that_lands_late_is_judged_by_its_own_sum(ledger: LuaLedger) -> None:
     log, contest = Log(ledger), a_contest(free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
     log.fence()
     log.cast(contest, a_vote(vote_id="0"))

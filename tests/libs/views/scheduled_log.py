@@ -12,7 +12,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.simulation.ledger import Ledger
+from tests.libs.views.lua_ledger import LuaLedger
 from tests.support.builders import a_contest, pseudonym
 
 RATED = a_contest(contest_type="rating", free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
@@ -22,13 +22,14 @@ RATED = a_contest(contest_type="rating", free=Limits(1, 1), renewal=Renewal(cool
 class Log(list[Event]):
     """The partition's log, folded into `ledger` on demand."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: LuaLedger) -> None:
         super().__init__([LogCreated("log")])
         self.ledger = ledger
 
-    def fold(self) -> None:
+    def fold(self, most: int = 10**6) -> None:
         at = self.ledger.state().position.offset
-        self.ledger.apply(Position("log", at), self[at:], len(self))
+        end = min(len(self), at + most)
+        self.ledger.apply(Position("log", at), self[at:end], end)
 
     def fence(self) -> Fence:
         """Shut the gate, and open it again by a fence."""

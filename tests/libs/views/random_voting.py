@@ -1,14 +1,15 @@
-"""Random voters, contests and operations without faults, run against the functions and the model."""
+"""Random voters, contests and operations without faults, run against the functions."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
 
+from libs.tally.admission import Selection
 from libs.tally.contest import Contest, Limits, RatingScale, Renewal
 from libs.tally.counts import VoteSums
+from libs.tally.errors import ContestNotRunning, LimitReached, TallyError
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -17,18 +18,20 @@ from libs.tally.events import (
     VoteRestored,
     VoteVoided,
 )
-from libs.tally.fold import ContestTally
-from libs.tally.reservations import Granted, RemovalGranted, Stale
+from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.reservations import Granted, NotRunning, OverLimit, RefusedByCaller, RemovalGranted, Stale, cast_of
 from libs.tally.vote_commands import CastVote, RemoveVote
-from tests.libs.views.simulation.client_requests import Casting, Errand, Removing
-from tests.libs.views.simulation.ledger import Ledger
-from tests.libs.views.simulation.lua_ledger import LuaLedger, at_once
-from tests.libs.views.simulation.model_and_lua import Both
-from tests.libs.views.simulation.promise_checks import check_fold, check_sources, folded
+from libs.tally.voter_ledger import VoterLedger
+from tests.libs.views.lua_ledger import LuaLedger, at_once, folded
+from tests.libs.views.partition import removal_event
+from tests.libs.views.scheduled_log import Log
 from tests.simulation.naive_fold import plainly
+from tests.simulation.promises import check_fold, check_sources
 from tests.support.builders import a_ballot, a_contest, a_rating, a_report, a_vote, content_hash
+from tests.support.reference_admission import decide
 
 STEPS = 150
+Decided = Granted | OverLimit | NotRunning | RefusedByCaller
 MILLION = 1_000_000
 SOURCES = "c-free", "c-paid"
 VOTERS = ("anna", False), ("bert", True)
@@ -78,16 +81,18 @@ class Voting:
 
     def __init__(self, lua: LuaLedger, seed: int) -> None:
         self.rng = rng = Random(seed)
-        self.both = Both(lua)
+        self.ledger = lua
+        self.log = Log(lua)
         kind = rng.choice(["voteonly", "rating", "rating", "ordering"])
         # of every fourth contest allowances renew all the time, so that voters come to many periods
         self.always = {"renewal": Renewal(5_000)} if seed % 4 == 3 else {}
         # another fourth is closed and reopened again and again
         self.reopens = int(seed % 4 == 1)
         self.contest = a_contest(contest_type=kind, positions=POSITIONS, **self._some_configuration())
-        self.granted: list[tuple[Errand, list[Any]]] = []
+        self.granted: list[tuple[CastVote | RemoveVote, Any]] = []
+        """Requests and what they were granted; a `CastVote` with a `RemovalGranted` is a refund."""
         self.marks: list[ContestClosed] = []
-        self.both.fence()
+        self.log.fence()
 
     def run(self) -> None:
         steps = {
@@ -109,7 +114,7 @@ class Voting:
         }
         for step in self.rng.choices(list(steps), list(steps.values()), k=STEPS):
             step()
-        self.both.fold()
+        self.log.fold()
         self.check()
 
     def some_vote(self) -> CastVote:
@@ -117,34 +122,60 @@ class Voting:
         return replace(vote, vote_id=f"new{self.rng.random()}") if self.rng.random() < 0.3 else vote
 
     def cast(self) -> None:
-        vote = self.some_vote()
-        self._request(Casting(vote), lambda ledger: ledger.reserve(self.contest, vote))
+        vote, state = self.some_vote(), self.ledger.state()
+        answer = self._request(vote, lambda ledger: ledger.reserve(self.contest, vote))
+        if not state.pending and isinstance(answer, Granted | OverLimit | NotRunning | RefusedByCaller):
+            self.compare(vote, answer, folded(self.log[: state.position.offset]))
+
+    def compare(self, vote: CastVote, answer: Decided, tally: PartitionTally) -> None:
+        """Where nothing is pending, the ledger admits as the reference does."""
+        standing = tally.contests.get("contest", ContestTally()).voters.get(vote.voter, VoterLedger())
+        renews = self.contest.renewal.after(standing.latest)
+        if vote.source == "c-free" and renews is not None and not standing.latest and standing.votes:
+            return  # allowances began to renew after the voter's first votes
+        now = answer.accepted_at if isinstance(answer, Granted) else answer.now
+        epoch = 0
+        if vote.source == "c-free":
+            renewed = renews is not None and standing.latest and now >= renews
+            epoch = standing.epoch + 1 if renewed else standing.epoch
+
+        def used(participant: str) -> int:
+            sums = standing.used.get((participant, vote.source, epoch))
+            return 0 if sums is None else sums.votes
+
+        expected = decide(self.contest, vote, used, now, lambda slot: (slot, vote.source) in standing.slots)
+        found = {Granted: Selection, OverLimit: LimitReached, NotRunning: ContestNotRunning}.get(type(answer))
+        if found is None:
+            assert isinstance(expected, TallyError), f"{vote} is refused, the reference admits it as {expected}"
+            assert not isinstance(expected, LimitReached | ContestNotRunning)
+        else:
+            assert isinstance(expected, found), f"{vote} is decided as {answer}, by the reference as {expected}"
 
     def remove(self) -> None:
         """Most often a vote in the log."""
-        cast: list[CastVote | VoteCast] = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
+        cast: list[CastVote | VoteCast] = [event for event in self.log if isinstance(event, VoteCast)]
         vote = self.rng.choice([self.some_vote(), *cast])
         command = RemoveVote("contest", vote.voter, vote.vote_id)
-        self._request(Removing(command), lambda ledger: ledger.remove(self.contest, command))
+        self._request(command, lambda ledger: ledger.remove(self.contest, command))
 
     def refund(self) -> None:
         """Of a purchase, whether or not it was cast."""
         paid = [vote for vote in VOTES[self.contest.contest_type] if vote.source == "c-paid"]
         vote = replace(self.rng.choice(paid), content=content_hash("purchase"))
-        self._request(Removing(vote), lambda ledger: ledger.refund(vote))
+        self._request(vote, lambda ledger: ledger.refund(vote))
 
-    def _request(self, errand: Errand, question: Callable[[Ledger], Any]) -> None:
-        answers = self.both.ask(question)
-        if isinstance(answers[0], Stale):
-            for ledger, answer in zip(self.both.ledgers, answers, strict=True):
-                ledger.put_in_force(self.contest, answer.incarnation)
-            answers = self.both.ask(question)
-            assert not isinstance(answers[0], Stale)
-        if isinstance(answers[0], Granted | RemovalGranted):
-            self.granted.append((errand, answers))
+    def _request(self, command: CastVote | RemoveVote, question: Callable[[LuaLedger], Any]) -> Any:
+        answer = question(self.ledger)
+        if isinstance(answer, Stale):
+            self.ledger.put_in_force(self.contest, answer.incarnation)
+            answer = question(self.ledger)
+            assert not isinstance(answer, Stale)
+        if isinstance(answer, Granted | RemovalGranted):
+            self.granted.append((command, answer))
             if self.rng.random() < 0.6:
                 self._record(len(self.granted) - 1)
-                self.both.fold()
+                self.log.fold()
+        return answer
 
     def record(self) -> None:
         """Something that was granted comes into the log."""
@@ -153,38 +184,43 @@ class Voting:
 
     def _record(self, at: int) -> None:
         """Sometimes another copy of it will come."""
-        errand, answers = self.granted[at]
+        command, granted = self.granted[at]
         if self.rng.random() < 0.8:
             del self.granted[at]
-        self.both.append(*(errand.event(answer) for answer in answers))
+        if isinstance(granted, Granted):
+            assert isinstance(command, CastVote)
+            self.log.append(cast_of(command, granted, "receipt"))
+        else:
+            self.log.append(removal_event(command, granted))
 
     def give_up(self) -> None:
         """The log has definitely refused an attempt, the only one."""
         if self.granted:
-            errand, answers = self.rng.choice(self.granted)
-            attempts = [its for its, _ in self.granted if its == errand]
-            if len(attempts) == 1 and not self._is_on_its_way(errand):
-                self.granted.remove((errand, answers))
-                for ledger, answer in zip(self.both.ledgers, answers, strict=True):
-                    errand.release(ledger, answer.incarnation)
+            attempt = self.rng.choice(self.granted)
+            command, granted = attempt
+            attempts = [each for each in self.granted if each[0] == command and type(each[1]) is type(granted)]
+            if len(attempts) == 1 and not self._is_on_its_way(command):
+                self.granted.remove(attempt)
+                if isinstance(granted, RemovalGranted):
+                    self.ledger.release_removal(command, granted.incarnation)
+                else:
+                    assert isinstance(command, CastVote)
+                    self.ledger.release(command, granted.incarnation)
 
-    def _is_on_its_way(self, errand: Errand) -> bool:
-        log, at = self.both.logs[1], self.both.ledgers[1].state().position.offset
-        name = errand.command.voter, errand.command.vote_id
-        return any(
-            (event.voter, event.vote_id) == name for event in log[at:] if isinstance(event, VoteCast | VoteRemoved)
-        )
+    def _is_on_its_way(self, command: CastVote | RemoveVote) -> bool:
+        name, at = (command.voter, command.vote_id), self.ledger.state().position.offset
+        events = (event for event in self.log[at:] if isinstance(event, VoteCast | VoteRemoved))
+        return any((event.voter, event.vote_id) == name for event in events)
 
     def fold(self) -> None:
-        self.both.fold(self.rng.choice([1, 3, 1_000]))
+        self.log.fold(self.rng.choice([1, 3, 1_000]))
 
     def wait(self) -> None:
         turns = self.rng.choice([1, 9, 10, 30, 300])
-        for ledger in self.both.ledgers:
-            ledger.tick(turns)
+        self.ledger.tick(turns)
 
     def end_doubt(self) -> None:
-        self.both.fence()
+        self.log.fence()
 
     def change(self) -> None:
         self._put_in_force(replace(self.contest, **self._some_configuration()))
@@ -199,60 +235,47 @@ class Voting:
 
     def _put_in_force(self, contest: Contest) -> None:
         self.contest = replace(contest, version=self.contest.version + 1)
-        for ledger in self.both.ledgers:
-            ledger.raise_config("contest", self.contest.version)
+        self.ledger.raise_config("contest", self.contest.version)
 
     def mark(self) -> None:
         """A mark that is due now, or a former one, late or once more."""
-        if self.contest.closed and not self.both.ask(lambda ledger: ledger.closing("contest"))[0].pending:
+        if self.contest.closed and not self.ledger.closing("contest").pending:
             source = self.rng.choice([None, None, "sms", "tv"])
             self.marks.append(ContestClosed("contest", self.contest.closed, source))
         if self.marks:
-            self.both.append(self.rng.choice([self.marks[-1], *self.marks]))
+            self.log.append(self.rng.choice([self.marks[-1], *self.marks]))
 
     def void_marks(self) -> None:
         if self.contest.reopened:
-            at_most = (None, None, 1, 2)[len(self.both.logs[0]) % 4]
-            self.both.append(ContestReopened("contest", self.contest.reopened, at_most))
+            at_most = (None, None, 1, 2)[len(self.log) % 4]
+            self.log.append(ContestReopened("contest", self.contest.reopened, at_most))
 
     def void(self) -> None:
         """An operation voids a vote, or restores it: again, and out of order, too."""
-        cast: list[CastVote | VoteCast] = [event for event in self.both.logs[0] if isinstance(event, VoteCast)]
+        cast: list[CastVote | VoteCast] = [event for event in self.log if isinstance(event, VoteCast)]
         vote = self.rng.choice([self.some_vote(), *cast, *cast])
         what = "contest", vote.voter, vote.vote_id, self.rng.choice("vw"), 0
-        self.both.append(self.rng.choice([VoteVoided, VoteVoided, VoteRestored])(*what))
+        self.log.append(self.rng.choice([VoteVoided, VoteVoided, VoteRestored])(*what))
 
     def report(self) -> None:
         source, mode = self.rng.choice(["sms", "tv"]), self.rng.choice(["cumulative", "cumulative", "delta"])
         counts = tuple((mapped, self.rng.randrange(9), 1, 0) for mapped in "xy" if self.rng.random() < 0.7)
         allow = self.rng.random() < 0.3
         name = str(self.rng.randrange(12))
-        self.both.append(a_report(name, *counts, source=source, mode=mode, allow_decrease=allow))
+        self.log.append(a_report(name, *counts, source=source, mode=mode, allow_decrease=allow))
 
     def look(self) -> None:
-        vote = self.some_vote()
-        self.both.ask(lambda ledger: ledger.lookup(vote))
-        self.both.ask(lambda ledger: _held(ledger, vote.voter))
-        self.both.ask(lambda ledger: ledger.closing("contest"))
         self.check()
 
     def check(self) -> None:
         """The view holds what was counted, up to where it stands."""
-        log = self.both.logs[0][: self.both.ledgers[0].state().position.offset]
+        log = self.log[: self.ledger.state().position.offset]
         tally = folded(log)
-        assert not self.both.lua.differences(tally)
+        assert not self.ledger.differences(tally)
         contest = tally.contests.get("contest", ContestTally())
-        check_fold(contest, plainly(log))
+        check_fold("contest", contest, plainly(log))
         check_sources(contest, log)
-        check_sums(self.both.lua)
-
-
-def _held(ledger: Ledger, voter: str) -> Any:
-    allowance = ledger.allowance("contest", voter)
-    used: Counter[tuple[str, str, int]] = Counter()
-    for row in allowance.used:
-        used[row[:3]] += row.votes
-    return allowance.epoch, allowance.latest, +used
+        check_sums(self.ledger)
 
 
 def check_sums(ledger: LuaLedger) -> None:
