@@ -54,7 +54,8 @@ def read(data: bytes) -> Reading:
         head, blank, body = rest[: len(rest) - len(data)].partition(b"\r\n\r\n")
         for reason, is_refused in STRICTER.items():
             if is_refused(head + blank, body, request):
-                return Reading(requests, True, reason)
+                # of PRI llhttp awaits the rest of HTTP/2's preface, until the deadline
+                return Reading(requests, None if request.method == b"PRI" else True, reason)
         requests.append(request)
         if connection.their_state is h11.MUST_CLOSE or _is_last(request, body):
             return Reading(requests, True, "the last request")
