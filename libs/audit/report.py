@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from libs.audit.log_fold import UNNAMED, Difference, LogFold, VoteIds
 from libs.catalogue.contests.vote_sources import Reason, Reported, SourceConfig, mapped, split
-from libs.contracts.dataclass_json import HIDDEN, json_form
 from libs.contracts.log_records import Position
+from libs.contracts.ndjson_codec import HIDDEN, json_form
 from libs.tally.events import VoteCast
 from libs.tally.fold import ContestTally
 from libs.tally.sources import SourceTally

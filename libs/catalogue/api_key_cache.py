@@ -13,7 +13,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Protocol
 
 from libs.catalogue.api_keys import KeyReader
-from libs.concurrency.keyed_tasks import KeyedTasks
+from libs.concurrency.tasks import KeyedTasks
 from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRows
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable

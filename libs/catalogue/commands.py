@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
+from libs.contracts.log_records import CURRENT
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, TallyError, ViewsUnavailable

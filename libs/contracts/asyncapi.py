@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter
 
 from libs.contracts.catalogue_events import CatalogueEvent
+from libs.contracts.codec import OldEvent
 from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.topics import Topic, catalogue_topic, purchases_topic, votes_topic
-from libs.contracts.upcasters import OldEvent
 from libs.tally.events import Event
 
 TITLE: Final = "Tallykeeper's log"

@@ -2,14 +2,66 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Generic, TypeVar, Union
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar, Union, get_type_hints
 
+import msgspec
 import orjson
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from libs.contracts.upcasters import UPCASTS
 from libs.tally.events import Event as VoteEvent
+from libs.tally.events import Fence, Rating, VoteCast
+
+DEPRECATED: Final = ConfigDict(json_schema_extra={"deprecated": True})
+
+
+@dataclass(frozen=True, slots=True)
+class FenceV1:
+    """A fence that is valid after any lower one, unless `after` names one; the oldest fences have no `after`."""
+
+    incarnation: int
+    after: int | None = None
+    run: str | None = None
+    type: Literal["Fence"] = "Fence"
+
+    __pydantic_config__ = DEPRECATED
+
+
+OldEvent = FenceV1
+
+UPCASTS: Final[Mapping[type, Callable[[Any], Any]]] = {
+    FenceV1: lambda old: Fence(old.incarnation, old.after, old.run),
+}
+"""Converts each old version of an event in the votes log directly to the current one."""
+
+
+_END: Final = b'"type":"VoteCast"}'
+
+
+def _struct(of: type, **options: Any) -> Any:
+    """Return a msgspec type with the members of a dataclass."""
+    types = get_type_hints(of)
+    members: list[Any] = []
+    for member in fields(of):
+        annotation = _RATING if types[member.name] == Rating | None else types[member.name]
+        is_required = member.default is MISSING
+        members.append((member.name, annotation) if is_required else (member.name, annotation, member.default))
+    return msgspec.defstruct(f"Plain{of.__name__}", members, forbid_unknown_fields=True, gc=False, **options)
+
+
+_RATING: Final[Any] = _struct(Rating) | None
+_decode: Final = msgspec.json.Decoder(_struct(VoteCast)).decode
+
+
+def plain_vote(value: bytes) -> Any | None:
+    """Return the members of a `VoteCast`, or None: only the codec can decode this record."""
+    if not value.endswith(_END):
+        return None
+    try:
+        return _decode(value)
+    except ValueError:  # msgspec's errors, and that of text that is not UTF-8
+        return None
+
 
 E = TypeVar("E")
 EVENT_TYPE: Final = re.compile(r"[A-Z][A-Za-z]+(\.[0-9]+)?", re.ASCII)

@@ -1,6 +1,9 @@
-"""Log records and positions, shared by the code that writes, reads or folds them."""
+"""Records of the log, and the actor that events of the current request, command or process name."""
 
-from typing import NamedTuple, Protocol
+from contextvars import ContextVar
+from typing import Final, NamedTuple, Protocol
+
+from libs.tally.events import Actor
 
 
 class Position(NamedTuple):
@@ -48,3 +51,7 @@ class Behind(Exception):
     def __init__(self, stored: Position | None) -> None:
         super().__init__(f"view is at position {stored}")
         self.stored = stored
+
+
+CURRENT: Final[ContextVar[Actor | None]] = ContextVar("actor", default=None)
+"""Set at the entry of each request or command; a new task inherits it."""

@@ -12,7 +12,10 @@ from hashlib import sha256
 from hmac import HMAC, compare_digest
 from ipaddress import IPv6Address, ip_address
 from socket import AF_INET, inet_pton
-from typing import Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from libs.tally.events import Rating, Source
 
@@ -101,3 +104,29 @@ def _keyed(key: bytes) -> HMAC:
 
 def _text(raw: bytes) -> str:
     return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+MAX_IDENTITY_BYTES: Final = 256
+
+
+def _check(value: str) -> str:
+    if not 1 <= len(value.encode()) <= MAX_IDENTITY_BYTES:
+        raise PydanticCustomError("identity", "must be 1 to 256 bytes of UTF-8")
+    if not value.isprintable() and any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):
+        raise PydanticCustomError("identity", "must not contain control characters")
+    return value
+
+
+Identity = Annotated[
+    str,
+    AfterValidator(_check),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_IDENTITY_BYTES,
+            "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+        }
+    ),
+]
+"""The caller's id of a voter or user."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from libs.concurrency.keyed_tasks import KeyedTasks
+from libs.concurrency.tasks import KeyedTasks
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
 from libs.contracts.topics import Log

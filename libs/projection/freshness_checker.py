@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from libs.concurrency.keyed_tasks import KeyedTasks
+from libs.concurrency.tasks import KeyedTasks
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader

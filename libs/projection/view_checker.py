@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from libs.concurrency.keyed_tasks import KeyedTasks
+from libs.concurrency.tasks import KeyedTasks
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import LiveViews
 from libs.views.partition_reads import Group, Mark

@@ -8,8 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from libs.contracts.codec import vote_codec
-from libs.contracts.fast_vote_decoding import plain_vote
+from libs.contracts.codec import plain_vote, vote_codec
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Log
 from libs.projection.newer_event_version import NewerEvent

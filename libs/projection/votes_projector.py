@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final
 
-from libs.concurrency.first_success import first_success
+from libs.concurrency.tasks import first_success
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.projection.partition_worker import PartitionWorker

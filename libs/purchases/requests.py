@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from libs.catalogue.schemas.base import Members, Timestamp, checked
-from libs.contracts.person_ids import Identity
+from libs.contracts.pseudonyms import Identity
 from libs.contracts.purchase_events import PurchasedVotes, PurchaseRecorded, PurchaseUpdated, Subscription
 from libs.purchases.encryption import AccountCipher, Buyer
 from libs.tally.time_conversion import microseconds

@@ -9,9 +9,8 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue_events import Stored
-from libs.contracts.log_records import Appended, Appender
+from libs.contracts.log_records import CURRENT, Appended, Appender
 from libs.contracts.purchase_events import (
     Purchase,
     PurchaseEvent,

@@ -3,7 +3,7 @@
 An event holds all inputs of the decision about it, so the fold reads no clock and no other topic. Times are
 microseconds since 1970 UTC; a limit of -1 is unlimited. `voter` and `address` are pseudonyms, never the ids
 themselves. A class never changes its meaning: a new schema is a new version with its own type name, and the
-old one moves to `libs.contracts.upcasters`.
+old one moves to `libs.contracts.codec`.
 """
 
 from dataclasses import dataclass

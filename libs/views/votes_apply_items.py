@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from libs.contracts.codec import Undecodable, UnknownEvent, vote_codec
-from libs.contracts.fast_vote_decoding import plain_vote
+from libs.contracts.codec import Undecodable, UnknownEvent, plain_vote, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import (

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, get_args
 
 from prometheus_client import Counter
 
-from libs.contracts.actors import CURRENT
+from libs.contracts.log_records import CURRENT
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import Contest

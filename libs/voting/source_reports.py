@@ -11,10 +11,9 @@ from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig, mapped, source_name, source_of
 from libs.catalogue.schemas.contest import Mode
-from libs.contracts.actors import CURRENT
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.codec import vote_codec
-from libs.contracts.log_records import Appender
+from libs.contracts.log_records import CURRENT, Appender
 from libs.contracts.pseudonyms import content_hash
 from libs.contracts.topics import source_log_key
 from libs.contracts.validation import Problem, ValidationFailed

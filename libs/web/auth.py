@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from libs.contracts.actors import CURRENT
+from libs.contracts.log_records import CURRENT
 from libs.tally.errors import TallyError
 from libs.tally.events import Actor
 from libs.web.client_address import Network, Proxies

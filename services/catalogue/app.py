@@ -12,7 +12,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.records import ChangeGuard, Guard, RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
-from libs.concurrency.first_success import first_success
+from libs.concurrency.tasks import first_success
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_test_namespace
 from libs.deployment.identity_guard import ServiceGuard, open_guard
 from libs.deployment.votes_topics import VotesTopics

@@ -12,8 +12,8 @@ import typer
 
 from libs.telemetry.environment_settings import link_variables
 from libs.telemetry.redaction import redacted
-from services.cli.audited_group import AuditedGroup
 from services.cli.lazy_commands import LazyCommands
+from services.cli.operator_actions import AuditedGroup
 
 COMMANDS: Final = {
     "Run on this machine": {

@@ -18,10 +18,10 @@ from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.errors import LogUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from services.cli.audited_group import AuditedGroup
 from services.cli.contest_lookup import find_contest
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment, find_addresses
 from services.cli.exit_codes import ExitCode, run
+from services.cli.operator_actions import AuditedGroup
 from services.cli.output import Output, Text
 from services.cli.render import fields
 

@@ -1,10 +1,17 @@
 """Records operators' actions, with the operator as the actor."""
 
+import os
+import pwd
+import socket
 import time
+from typing import Any
 
-from libs.contracts.actors import CURRENT
+from typer.core import TyperGroup
+
 from libs.contracts.catalogue_events import OperatorActed, catalogue_codec
+from libs.contracts.log_records import CURRENT
 from libs.deployment.deployment import Deployment
+from libs.tally.events import Actor
 
 PARTITION = 0
 """Catalogue partition for actions, which belong to no account."""
@@ -19,3 +26,24 @@ async def record_action(deployment: Deployment, action: str, **arguments: object
     event = OperatorActed(action=action, arguments=given, at=time.time_ns() // 1000, actor=CURRENT.get())
     log = await deployment.log(check=False)
     await log.append(deployment.catalogue.topic.name, PARTITION, catalogue_codec.encode(event))
+
+
+class AuditedGroup(TyperGroup):
+    """Command group that sets the operator, with the command's name, as the current actor."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        found = super().resolve_command(ctx, args)
+        CURRENT.set(operator(" ".join(["tally", *ctx.command_path.split()[1:], found[0] or ""])))
+        return found
+
+
+def operator(command: str) -> Actor:
+    """Return the operating system's user as an actor, as trustworthy as the machine."""
+    return Actor("command", command, f"{_user()}@{socket.gethostname()}")
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from libs.contracts.dataclass_json import json_form
+from libs.contracts.ndjson_codec import json_form
 
 UNBOUNDED: Final = 1_000
 LEAST_TEXT: Final = 16

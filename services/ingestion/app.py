@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.concurrency.first_success import first_success
+from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import purchases_topic
 from libs.deployment.identity_guard import ServiceGuard, open_guard

@@ -17,8 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, from_json
 
-from libs.contracts.person_ids import Identity
-from libs.contracts.pseudonyms import is_ipv4
+from libs.contracts.pseudonyms import Identity, is_ipv4
 from libs.contracts.validation import Problem, ValidationFailed, explained, faults, pointer
 from libs.tally.errors import TallyError
 from libs.tally.events import Platform, Source

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from libs.concurrency.first_success import first_success
+from libs.concurrency.tasks import first_success
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.writer import LogWriter

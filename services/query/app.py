@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.concurrency.first_success import first_success
+from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.contracts.votes_log import VotesLog

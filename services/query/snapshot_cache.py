@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from libs.catalogue.contests.closing_record import votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.concurrency.single_flight import SingleFlight, outcome
+from libs.concurrency.tasks import SingleFlight, outcome
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog

@@ -10,7 +10,7 @@ import typer
 from libs.backup.errors import ExportRefused
 from libs.backup.exporter import export_logs
 from libs.backup.manifest import Request
-from libs.contracts.dataclass_json import HIDDEN
+from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import command
 from services.cli.operator_actions import record_action

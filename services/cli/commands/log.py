@@ -16,7 +16,7 @@ from libs.audit.log_fold import without_gc
 from libs.audit.partition_merge import followed, merged
 from libs.audit.recount import find_voter
 from libs.contracts.codec import vote_codec
-from libs.contracts.dataclass_json import HIDDEN
+from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent

@@ -11,7 +11,7 @@ import psutil
 import typer
 from rich.text import Text
 
-from libs.contracts.dataclass_json import HIDDEN
+from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.local_stack import stack_json
 from libs.monitoring.collector import StatusCollector, failing_tasks

@@ -12,8 +12,8 @@ from libs.audit.log_fold import LogFold
 from libs.audit.report import VerificationReport, source_rows
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
-from libs.contracts.dataclass_json import json_form
 from libs.contracts.log_records import LogRecord
+from libs.contracts.ndjson_codec import json_form
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
 from libs.tally.fold import ContestTally

@@ -12,7 +12,7 @@ from libs.backup.exported_topics import logs_by_kind
 from libs.backup.importer import import_logs
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
-from libs.contracts.dataclass_json import json_form
+from libs.contracts.ndjson_codec import json_form
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import Deployment
 from libs.kafka.topics import find_topics

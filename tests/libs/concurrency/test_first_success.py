@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from libs.concurrency.first_success import first_success
+from libs.concurrency.tasks import first_success
 
 
 async def hang() -> int:

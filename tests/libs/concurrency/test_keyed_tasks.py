@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from libs.concurrency.keyed_tasks import KeyedTasks
+from libs.concurrency.tasks import KeyedTasks
 
 
 async def test_a_task_that_hangs_delays_no_other_and_is_not_started_twice() -> None:

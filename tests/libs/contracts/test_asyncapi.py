@@ -8,9 +8,8 @@ import pytest
 
 from libs.contracts.asyncapi import asyncapi_document
 from libs.contracts.catalogue_events import CatalogueEvent
-from libs.contracts.codec import vote_codec
+from libs.contracts.codec import UPCASTS, OldEvent, vote_codec
 from libs.contracts.purchase_events import PurchasesEvent
-from libs.contracts.upcasters import UPCASTS, OldEvent
 from libs.tally.events import Event, Fence
 
 DOCUMENT = asyncapi_document("tally", 16, "0.1.0")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from libs.contracts.dataclass_json import HIDDEN, json_form
+from libs.contracts.ndjson_codec import HIDDEN, json_form
 
 
 class Colour(StrEnum):

@@ -7,8 +7,8 @@ from typing import NamedTuple, get_args
 import pytest
 
 from libs.contracts.catalogue_events import CatalogueEvent
+from libs.contracts.codec import UPCASTS
 from libs.contracts.purchase_events import PurchasesEvent
-from libs.contracts.upcasters import UPCASTS
 from libs.tally.events import Event
 
 ROOT = Path(__file__).parents[3]

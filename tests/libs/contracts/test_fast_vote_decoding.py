@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.codec import Undecodable, vote_codec
-from libs.contracts.fast_vote_decoding import plain_vote
+from libs.contracts.codec import Undecodable, plain_vote, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.events import Event, Fence, Rating, VoteCast
 from libs.views.votes_apply_items import fold_item, fold_items

@@ -6,10 +6,9 @@ from typing import get_args, get_type_hints
 import orjson
 import pytest
 
-from libs.contracts.codec import vote_codec
+from libs.contracts.codec import UPCASTS, vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
-from libs.contracts.upcasters import UPCASTS
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Fence
 from libs.tally.fold import PartitionTally

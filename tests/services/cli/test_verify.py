@@ -11,7 +11,7 @@ import msgpack
 import pytest
 
 from libs.audit.report import VerificationReport
-from libs.contracts.dataclass_json import json_form
+from libs.contracts.ndjson_codec import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from libs.views.ledger_scan import OWN
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym

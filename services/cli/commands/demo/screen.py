@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from libs.contracts.dataclass_json import HIDDEN
+from libs.contracts.ndjson_codec import HIDDEN
 from libs.contracts.position_token import PositionTokens
 from libs.deployment.deployment import Deployment
 from libs.storage.secret_rings import SecretRing

@@ -10,7 +10,7 @@ import typer
 
 from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
-from libs.contracts.dataclass_json import HIDDEN
+from libs.contracts.ndjson_codec import HIDDEN
 from libs.contracts.purchase_events import purchases_codec
 from libs.deployment.deployment import Deployment
 from libs.monitoring.lag import ProjectionName

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from aiokafka import ConsumerRecord
 
-from libs.contracts.dataclass_json import HIDDEN
 from libs.contracts.log_records import Position
+from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.monitoring.lag import ProjectionName, projections_of

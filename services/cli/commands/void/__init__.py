@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from services.cli.audited_group import AuditedGroup
 from services.cli.command_decorator import command_group
 from services.cli.commands.void.command import list_voids, undo, void
+from services.cli.operator_actions import AuditedGroup
 
 
 class DefaultRunGroup(AuditedGroup):

@@ -11,7 +11,7 @@ import typer
 from libs.audit.recount import Ballots, Pair, ParticipantEffect, Totals, VoidEvent, effect
 from libs.catalogue.contests.contest_mapper import sources_of
 from libs.contracts.codec import vote_codec
-from libs.contracts.dataclass_json import HIDDEN
+from libs.contracts.ndjson_codec import HIDDEN
 from libs.contracts.pseudonyms import network_of, pseudonym
 from libs.deployment.deployment import Deployment
 from libs.results.contest_counts import counts_by_partition, sum_of

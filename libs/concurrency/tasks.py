@@ -1,8 +1,8 @@
-"""Single flight: concurrent callers share one execution of the same work."""
+"""Tasks of asyncio: one call for several callers, the first of several calls to succeed, one task for each key."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -75,3 +75,47 @@ def outcome(future: "asyncio.Future[T]") -> T | BaseException:
     if future.cancelled():
         return asyncio.CancelledError()
     return future.exception() or future.result()
+
+
+async def first_success(calls: Iterable[Coroutine[Any, Any, T]]) -> T:
+    """Run `calls` concurrently, return the first result, and cancel the others.
+
+    Raises the error of the last one to fail if none succeeds. At least one call is required.
+    """
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        for place, finished in enumerate(asyncio.as_completed(tasks), start=1):
+            try:
+                return await finished
+            except Exception:
+                if place == len(tasks):
+                    raise
+        raise ValueError("no calls")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class KeyedTasks(Generic[K]):
+    """Runs `work` for keys, at most once at a time for each. `work` handles its errors."""
+
+    def __init__(self, work: Callable[[K], Coroutine[Any, Any, None]]) -> None:
+        self._work = work
+        self._tasks: dict[K, asyncio.Task[None]] = {}
+
+    def start(self, key: K) -> None:
+        """Start the work for `key`, unless it still runs."""
+        if key not in self._tasks:
+            task = self._tasks[key] = asyncio.create_task(self._work(key))
+            task.add_done_callback(lambda _: self._tasks.pop(key))
+
+    async def cancel(self) -> None:
+        """Cancel the running tasks, and wait for their end."""
+        running = list(self._tasks.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
