@@ -63,7 +63,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- if $values.valkey.ca.secret }}{{ $_ := set $env "TALLY_VALKEY_CA_FILE" "/run/secrets/tally/valkey-ca.crt" }}{{ end }}
 {{- if $values.storage.claim }}
-{{- $_ := set $env "TALLY_STORAGE_URL" "file:///objects" }}
+{{- $_ := set $env "TALLY_STORAGE_URL" "file:///objects/tally" }}
 {{- else }}
 {{- $_ := set $env "TALLY_STORAGE_URL" (required "storage.url or storage.claim is needed" $values.storage.url) }}
 {{- end }}

@@ -134,11 +134,12 @@ class Machine:
                 "PATH": PATH,
             },
             stdout=subprocess.PIPE,
+            stderr=(self.shared / "enter.log").open("wb"),
             start_new_session=True,
         )
         assert self._first.stdout is not None
         if self._first.stdout.readline() != b"entered\n":
-            raise CannotRun("the tree could not be entered")
+            raise CannotRun(f"the tree could not be entered, see {self.shared / 'enter.log'}")
         children = Path(f"/proc/{self._first.pid}/task/{self._first.pid}/children").read_text()
         self.pid = int(children.split()[0])
         return self

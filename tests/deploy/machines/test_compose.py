@@ -63,7 +63,9 @@ def compose(machine: Machine) -> Compose:
     for name in ("kafka", "valkey"):
         (context / f"deploy/secrets/{name}-password").write_text(secrets.token_hex(24))
     names = {"KAFKA_IMAGE": images.KAFKA, "VALKEY_IMAGE": images.VALKEY, "TALLY_IMAGE": images.SERVICE}
-    return Compose(machine, names)
+    found = Compose(machine, names)
+    found("down", "--volumes")  # of a run that was interrupted
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -173,4 +175,5 @@ def test_down_leaves_nothing(compose: Compose, row: Row) -> None:
     compose("down", "--volumes")
     row("down", f"{time.monotonic() - began:.0f} s")
     assert compose.machine.docker("ps", "--all", "--quiet") == ""
-    assert compose.machine.docker("volume", "ls", "--quiet") == ""
+    of_project = "--filter=label=com.docker.compose.project=tallykeeper"
+    assert compose.machine.docker("volume", "ls", "--quiet", of_project) == ""

@@ -1,9 +1,9 @@
 """deploy/chart on a Kubernetes of two nodes, with stand-ins for Kafka and Valkey beside it."""
 
 import asyncio
-import base64
 import json
 import secrets
+import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +12,7 @@ from typing import Any
 import helm_python as helm
 import httpx
 import pytest
+import yaml
 
 from tests.deploy.machines import images
 from tests.deploy.machines.conftest import Row
@@ -30,6 +31,7 @@ GATEWAY, PROJECTOR = f"{RELEASE}-tallykeeper-gateway", f"{RELEASE}-tallykeeper-p
 VOTERS = 6
 LIMIT = 20
 LITTLE = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}
+PARTS = "gateway", "projector", "operator"
 VALUES: dict[str, Any] = {
     "image": {"repository": images.SERVICE.split(":")[0], "tag": images.SERVICE.split(":")[1]},
     "partitions": 4,
@@ -38,11 +40,11 @@ VALUES: dict[str, Any] = {
         "replicationFactor": 1,
         "securityProtocol": "SASL_PLAINTEXT",
         "saslMechanism": "PLAIN",
-        "users": {part: {"name": "tally", "secret": "kafka"} for part in ("gateway", "projector", "operator")},
+        "users": {part: {"name": "tally", "secret": "kafka"} for part in PARTS},
     },
     "valkey": {
         "url": "redis://valkey.votes.svc.cluster.local:6379/0",
-        "users": {part: {"name": "default", "secret": "valkey"} for part in ("gateway", "projector", "operator")},
+        "users": {part: {"secret": "valkey-users", "key": f"tally-{part}"} for part in PARTS},
     },
     "storage": {"claim": "objects"},
     "gateway": {"replicas": 2, "resources": LITTLE, "autoscaling": {"enabled": False}},
@@ -56,53 +58,9 @@ RESTRICTED = {
 }
 
 
-def server(
-    name: str, image: str, port: int, user: int, volumes: list[Any] | None = None, **container: Any
-) -> list[dict[str, Any]]:
-    """Return a Deployment and a Service of a stand-in; its data is lost with its pod, which no test ends."""
-    labels = {"app": name}
-    pod = {
-        "securityContext": {"runAsUser": user, "fsGroup": user},
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "nodeName": NODES[0],
-        "containers": [
-            {
-                "name": name,
-                "image": image,
-                "imagePullPolicy": "Never",
-                "securityContext": RESTRICTED,
-                "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1},
-                **container,
-            }
-        ],
-        "volumes": volumes or [],
-    }
-    metadata = {"name": name, "namespace": "votes"}
-    return [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": metadata,
-            "spec": {
-                "selector": {"matchLabels": labels},
-                "strategy": {"type": "Recreate"},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata,
-            "spec": {"clusterIP": FIXED[name], "selector": labels, "ports": [{"port": port}]},
-        },
-    ]
-
-
-def servers() -> list[dict[str, Any]]:
-    passwords = {name: secrets.token_hex(24) for name in FIXED}
+def kafka(password: str) -> list[dict[str, Any]]:
+    """Return a Deployment and a Service of the stand-in; its data is lost with its pod, which no test ends."""
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    word = passwords["kafka"]
     environment = {
         "KAFKA_NODE_ID": "1",
         "KAFKA_PROCESS_ROLES": "broker,controller",
@@ -114,7 +72,7 @@ def servers() -> list[dict[str, Any]]:
         "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
         "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "PLAIN",
         "KAFKA_LISTENER_NAME_CLIENT_PLAIN_SASL_JAAS_CONFIG": (
-            f'{plain} required username="tally" password="{word}" user_tally="{word}";'
+            f'{plain} required username="tally" password="{password}" user_tally="{password}";'
         ),
         "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
         "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
@@ -123,47 +81,67 @@ def servers() -> list[dict[str, Any]]:
         "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
         "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
     }
-    kafka = server(
-        "kafka", images.KAFKA, 9092, 1000, env=[{"name": k, "value": v} for k, v in environment.items()]
-    )
-    valkey = server(
-        "valkey", images.VALKEY, 6379, 999, args=["valkey-server", "--requirepass", passwords["valkey"]],
-        volumeMounts=[{"name": "data", "mountPath": "/data"}], volumes=[{"name": "data", "emptyDir": {}}],
-    )  # fmt: skip
-    volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    labels, metadata = {"app": "kafka"}, {"name": "kafka", "namespace": "votes"}
+    container = {
+        "name": "kafka",
+        "image": images.KAFKA,
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "securityContext": RESTRICTED,
+        "readinessProbe": {"tcpSocket": {"port": 9092}, "periodSeconds": 1},
+    }
+    pod = {"nodeName": NODES[0], "securityContext": {"runAsUser": 1000}, "containers": [container]}
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
+    ports = {"clusterIP": FIXED["kafka"], "selector": labels, "ports": [{"port": 9092}]}
     return [
-        *(
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": name, "namespace": "votes"},
-                "data": {"password": base64.b64encode(password.encode()).decode()},
-            }
-            for name, password in passwords.items()
-        ),
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec},
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": ports},
+    ]
+
+
+def valkey() -> list[dict[str, Any]]:
+    """Return the chart's example with the stand-in's image, on the node that is not drained."""
+    stateful_set, service = yaml.safe_load_all((CHART / "examples/valkey.yaml").read_text())
+    for each in (stateful_set, service):
+        each["metadata"]["namespace"] = "votes"
+    service["spec"]["clusterIP"] = FIXED["valkey"]
+    spec = stateful_set["spec"]
+    pod = spec["template"]["spec"]
+    pod["containers"][0] |= {"image": images.VALKEY, "resources": {}}
+    pod["nodeName"] = NODES[0]
+    pod["volumes"].append({"name": "data", "emptyDir": {}})
+    del spec["volumeClaimTemplates"]
+    return [stateful_set, service]
+
+
+def secret(name: str, **content: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "votes"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": content}
+
+
+def servers() -> list[dict[str, Any]]:
+    """Return everything that the chart needs: passwords, a volume, Kafka and Valkey."""
+    users = (images.ROOT / "deploy/security/valkey.acl").read_text()
+    passwords = {f"tally-{part}": secrets.token_hex(24) for part in PARTS}
+    for part in PARTS:
+        users = users.replace(f">{part}-password", f">{passwords[f'tally-{part}']}")
+    word = secrets.token_hex(24)
+    volume = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    directory = {"capacity": {"storage": "1Gi"}, "hostPath": {"path": f"{INSIDE}/objects"}}
+    claim = {"volumeName": "objects", "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "objects", "namespace": "votes"}
+    return [
+        secret("kafka", password=word),
+        secret("valkey-users", **passwords),
+        secret("valkey-acl", **{"users.acl": users}),
         {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
             "metadata": {"name": "objects"},
-            "spec": {
-                **volume,
-                "hostPath": {"path": f"{INSIDE}/objects"},
-                "persistentVolumeReclaimPolicy": "Retain",
-            },
+            "spec": volume | directory,
         },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "objects", "namespace": "votes"},
-            "spec": {
-                "accessModes": ["ReadWriteMany"],
-                "storageClassName": "",
-                "volumeName": "objects",
-                "resources": {"requests": {"storage": "1Gi"}},
-            },
-        },
-        *kafka,
-        *valkey,
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": volume | claim},
+        *kafka(word),
+        *valkey(),
     ]
 
 
@@ -174,10 +152,11 @@ def kubernetes(machine: Machine) -> Kubernetes:
     level = {"pod-security.kubernetes.io/enforce": "restricted"}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "votes", "labels": level}})
     objects = machine.shared / "objects"
-    objects.mkdir(exist_ok=True)
+    shutil.rmtree(objects, ignore_errors=True)
+    objects.mkdir()
     objects.chmod(0o777)
     cluster.apply(*servers())
-    cluster.kubectl("rollout", "status", "deployment/kafka", "deployment/valkey", "--timeout=180s")
+    cluster.kubectl("rollout", "status", "deployment/kafka", "statefulset/valkey", "--timeout=180s")
     return cluster
 
 

@@ -56,4 +56,5 @@ async def test_votes_outlive_a_restart_of_a_stack_in_containers(
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
             await process.wait()
+        machine.docker("volume", "prune", "--all", "--force")
     row("`TALLY_STACK=containers tally up`", "vote counted, and still after a restart")
