@@ -1,6 +1,7 @@
 """`.ci/containers [compose|kubernetes]`: tests images, compose and Kubernetes on a second machine."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ TESTS = {
 def main(subject: str = "compose") -> int:
     directory = Path(os.environ.get("TALLY_TESTS_MACHINES", user_cache_path("tallykeeper") / "machines"))
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not without restoring what was changed
 
     def say(line: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {line}", flush=True)
