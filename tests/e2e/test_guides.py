@@ -177,7 +177,7 @@ async def step(stack: Supervisor, part: str, known: dict[str, str], directory: P
 @pytest.mark.parametrize("page", sorted(GUIDES.glob("*.md")), ids=lambda page: page.stem)
 def test_every_command_of_a_guide_exists_with_its_options(page: Path) -> None:
     lines = [line for block in blocks(page) for line in block.splitlines() if line.startswith("tally ")]
-    assert lines
+    assert lines or page.stem == "proxies"
     for line in lines:
         words = shlex.split(line.partition(" > ")[0].partition(" || ")[0])[1:]
         at: Any = typer.main.get_command(app)
@@ -191,5 +191,6 @@ def test_every_command_of_a_guide_exists_with_its_options(page: Path) -> None:
 
 
 def test_every_guide_is_one_page_long() -> None:
-    assert {page.stem for page in GUIDES.glob("*.md")} == {"developer", "producer", "operator", "restore"}
+    names = {"developer", "producer", "operator", "proxies", "restore"}
+    assert {page.stem for page in GUIDES.glob("*.md")} == names
     assert all(len(page.read_text().splitlines()) <= 140 for page in GUIDES.glob("*.md"))
