@@ -45,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False  # hundreds of commands and services are started: compile them once
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     gc.set_threshold(50_000, 20, 20)
+    # no command of a test finds the stack that someone runs on the default directory
+    os.environ["TALLY_DATA_DIR"] = str(Path(tempfile.gettempdir(), "tally-tests-without-a-stack"))
     worker_input: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker_input is not None:
         config.stash[DIRECTORY] = Path(worker_input["servers"])

@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 from libs.local_stack.settings import StackSettings
@@ -24,7 +25,8 @@ def rows(*classes: type[BaseSettings]) -> list[str]:
 
 
 def _default(value: object) -> str:
-    return f"`{value}`" if value is not None and str(value) else ""
+    is_given = value is not PydanticUndefined and value is not None and str(value)
+    return f"`{value}`" if is_given else ""
 
 
 def table() -> str:

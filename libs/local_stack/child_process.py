@@ -30,7 +30,7 @@ class Reaper:
         files that announce the stack, deleted first.
         """
         self._child = subprocess.Popen(  # noqa: S603
-            [sys.executable, reaper.__file__, str(os.getpid()), *map(str, announcements)],
+            [sys.executable, "-P", reaper.__file__, str(os.getpid()), *map(str, announcements)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

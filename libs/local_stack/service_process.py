@@ -21,9 +21,14 @@ class ServiceProcess:
     drain_s: float = 10.0
 
 
+def service_command(service: str) -> tuple[str, ...]:
+    """Return the command of a service's process, whatever folders are in the current directory."""
+    return (sys.executable, "-P", "-m", f"services.{service}")
+
+
 PARTS = (
-    ServiceProcess("projector", (sys.executable, "-m", "services.projector")),
-    ServiceProcess("gateway", (sys.executable, "-m", "services.gateway"), drain_s=DRAIN_S + CLOSE_S + 1),
+    ServiceProcess("projector", service_command("projector")),
+    ServiceProcess("gateway", service_command("gateway"), drain_s=DRAIN_S + CLOSE_S + 1),
 )
 """Services in the order of their start; they stop in the reverse order."""
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from libs.storage.private_files import default_data_dir
 from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl
 from libs.views.settings import ValkeyUrl
@@ -44,7 +45,11 @@ class StackSettings(EnvironmentSettings):
     storage_url: SecretUrl | None = Field(
         None, description="The object store; absent: a directory in the data directory."
     )
-    data_dir: Path = Field(Path(".tally"), description="Where the local stack keeps its data.")
+    data_dir: Path = Field(
+        default_factory=default_data_dir,
+        description="Where the local stack keeps its data; absent: the user's directory for data of applications, "
+        "on Linux ~/.local/share/tallykeeper.",
+    )
     brokers: int | None = Field(
         None, ge=1, description="Local brokers; absent: as many as the data directory was made for, at first 1."
     )

@@ -10,8 +10,15 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from platformdirs import user_data_path
+
 WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 SECRET_BYTES: Final = 32
+
+
+def default_data_dir() -> Path:
+    """Return the user's directory for this application's data, wherever one stands."""
+    return user_data_path("tallykeeper", appauthor=False)
 
 
 class NotPrivate(OSError):

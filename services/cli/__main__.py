@@ -10,8 +10,6 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from libs.telemetry.environment_settings import link_variables
-from libs.telemetry.redaction import redacted
 from services.cli.lazy_commands import LazyCommands
 from services.cli.operator_actions import AuditedGroup
 
@@ -41,7 +39,7 @@ COMMANDS: Final = {
     "Views and log": {
         "verify": "verify:verify",
         "replay": "replay:app",
-        "quarantine": "quarantine:app",
+        "quarantine": "quarantine.command:app",
         "export": "export:export",
         "import": "import_:import_export",
     },
@@ -60,13 +58,21 @@ COMMANDS: Final = {
 class AllCommands(AuditedGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = cast(Any, LazyCommands("services.cli.commands", COMMANDS))
+        self._commands = LazyCommands("services.cli.commands", COMMANDS)
+        self.commands = cast(Any, self._commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        with self._commands.listing():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        with self._commands.listing():
+            return super().shell_complete(ctx, incomplete)
 
 
 app = typer.Typer(
     cls=AllCommands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -88,14 +94,24 @@ def tally(
 
 def main() -> None:
     sys.excepthook = _print_redacted
-    for name in link_variables(os.environ):
-        del os.environ[name]  # options would take them for settings
+    _remove_link_variables()
     gc.set_threshold(50_000, 20, 20)  # collections took a tenth of the imports
     app()
 
 
+def _remove_link_variables() -> None:
+    """Remove Kubernetes's variables that options would take for settings, such as TALLY_PORT=tcp://10.96.0.7:80."""
+    if any("://" in value for name, value in os.environ.items() if name.endswith("_PORT")):
+        from libs.telemetry.environment_settings import link_variables  # noqa: PLC0415 (takes 0.2 s)
+
+        for name in link_variables(os.environ):
+            del os.environ[name]
+
+
 def _print_redacted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print an unexpected error's traceback without passwords: it may quote an address that contains one."""
+    from libs.telemetry.redaction import redacted  # noqa: PLC0415 (takes 0.2 s)
+
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))
 
 

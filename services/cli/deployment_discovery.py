@@ -1,17 +1,18 @@
 """Finds the deployment for a command: by the settings, otherwise by the data directory's stack.json."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
 from libs.deployment.addresses import DeploymentAddresses
 from libs.local_stack import stack_json
+from libs.storage.private_files import default_data_dir
 from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl, revealed
 from libs.views.settings import ValkeyUrl
 
-DATA_DIR = Path(".tally")
+DATA_DIR: Final = default_data_dir()
 
 
 class NoDeployment(Exception):

@@ -4,24 +4,28 @@ import os
 import pwd
 import socket
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperGroup
 
-from libs.contracts.catalogue_events import OperatorActed, catalogue_codec
 from libs.contracts.log_records import CURRENT
-from libs.deployment.deployment import Deployment
 from libs.tally.events import Actor
+
+if TYPE_CHECKING:
+    from libs.deployment.deployment import Deployment
 
 PARTITION = 0
 """Catalogue partition for actions, which belong to no account."""
 
 
-async def record_action(deployment: Deployment, action: str, **arguments: object) -> None:
+async def record_action(deployment: "Deployment", action: str, **arguments: object) -> None:
     """Record an operator's action before executing it; arguments that are None are omitted.
 
     Raises `LogUnavailable`: an action that cannot be recorded must not be executed.
     """
+    # not imported for the list of commands
+    from libs.contracts.catalogue_events import OperatorActed, catalogue_codec  # noqa: PLC0415
+
     given = {name: str(value) for name, value in arguments.items() if value is not None}
     event = OperatorActed(action=action, arguments=given, at=time.time_ns() // 1000, actor=CURRENT.get())
     log = await deployment.log(check=False)

@@ -89,7 +89,7 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
     found = []
     for name, field in sorted(fields.items()):
         variable, member = variable_of(name), STACK_MEMBERS.get(name, "")
-        value, origin = field.default, "default"
+        value, origin = field.get_default(call_default_factory=True), "default"
         if member in stack:
             value, origin = stack[member], "stack.json"
         if environment.get(variable) and not (name in STACK_FIRST and member in stack):

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from enum import StrEnum
 from importlib import import_module
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 from pydantic_settings import BaseSettings
 
+from libs.local_stack.service_process import service_command
 from libs.telemetry.logs import configure_logs
 from libs.web.settings import HttpSettings
 from services.cli.exit_codes import check_environment
@@ -38,7 +38,7 @@ def serve(
     ] = 1,
 ) -> None:
     """Run one service in the foreground, with the servers given in the settings."""
-    command = [sys.executable, "-m", f"services.{service}"]
+    command = service_command(service)
     service_settings: type[BaseSettings] = import_module(f"services.{service}.settings").Settings
     check_environment(service_settings)
     if workers == 1:

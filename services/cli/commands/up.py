@@ -14,6 +14,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Preparation, Supervisor
 from services.cli import bootstrap
+from services.cli.deployment_discovery import DATA_DIR
 from services.cli.exit_codes import check_environment
 
 
@@ -23,7 +24,7 @@ def up(
     ] = 8080,
     data_dir: Annotated[
         Path, typer.Option(envvar="TALLY_DATA_DIR", help="Directory for data and logs, kept between runs.")
-    ] = Path(".tally"),
+    ] = DATA_DIR,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of earlier runs first.")] = False,
     any_port: Annotated[
         bool, typer.Option("--any-port", help="Use any free port if the requested one is in use.")
