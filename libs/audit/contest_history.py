@@ -48,7 +48,7 @@ class VoteEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """One folded event. `replaced` is the replaced vote's id, `held` are ids of the external source.
 
     `partition` is the change of the counts in the event's partition, `contest` in all folded partitions.
@@ -71,7 +71,7 @@ class History:
         self._tallies = {partition: PartitionTally() for partition in partitions}
         self._sums: Counter[str] = Counter()
 
-    def take(self, entry: MergedRecord[Event]) -> Step | None:
+    def take(self, entry: MergedRecord[Event]) -> HistoryStep | None:
         """Fold an entry; None if it is not of this contest."""
         event, tally = entry.event, self._tallies[entry.partition]
         if isinstance(event, Undecodable) or getattr(event, "contest", self._contest) != self._contest:
@@ -90,7 +90,7 @@ class History:
         after = _counts(contest, event, names)
         own = {name: (before[name], after[name]) for name in names}
         took = isinstance(event, VoteCast) and outcome == "counted" and former is not None
-        return Step(
+        return HistoryStep(
             entry=entry,
             event=event,
             outcome=outcome,

@@ -30,7 +30,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.progress import Progress
 
 
-class VoteName(NamedTuple):
+class PaidVoteName(NamedTuple):
     contest: str
     voter: str
     vote_id: str
@@ -52,16 +52,16 @@ class PaidVotes:
     reopening.
     """
 
-    counted: dict[VoteName, VoteOrphan] = field(default_factory=dict)
-    voided: set[VoteName] = field(default_factory=set)
-    removal_waits: set[VoteName] = field(default_factory=set)
+    counted: dict[PaidVoteName, VoteOrphan] = field(default_factory=dict)
+    voided: set[PaidVoteName] = field(default_factory=set)
+    removal_waits: set[PaidVoteName] = field(default_factory=set)
 
     def add(self, tally: PartitionTally) -> None:
         for contest, of_contest in tally.contests.items():
-            self.removal_waits |= {VoteName(contest, *name) for name in of_contest.waiting}
+            self.removal_waits |= {PaidVoteName(contest, *name) for name in of_contest.waiting}
             for voter, ledger in of_contest.voters.items():
                 for vote_id, vote in ledger.votes.items():
-                    name = VoteName(contest, voter, vote_id)
+                    name = PaidVoteName(contest, voter, vote_id)
                     if vote.cast.source != "c-paid":
                         continue
                     if vote.status is VoteStatus.COUNTED:
@@ -213,7 +213,7 @@ class _Names:
         self._secrets: dict[str, bytes] = {}
         self.erased: set[str] = set()
 
-    async def of(self, account: str, recorded: PurchaseRecorded, votes: PurchasedVotes) -> VoteName | None:
+    async def of(self, account: str, recorded: PurchaseRecorded, votes: PurchasedVotes) -> PaidVoteName | None:
         """Return the vote's name. Raises `SecretErased`, and adds the contest to `erased`."""
         contest = votes.contest_key
         if contest not in self._contests:
@@ -225,7 +225,7 @@ class _Names:
                 self.erased.add(contest)
                 raise
         vote = paid_vote(recorded, votes, await self._ciphers.of(account), self._secrets[contest])
-        return VoteName(contest, vote.voter, vote.vote_id)
+        return PaidVoteName(contest, vote.voter, vote.vote_id)
 
 
 def _orphan(purchase: Purchase, votes: PurchasedVotes) -> PurchaseOrphan:

@@ -20,7 +20,7 @@ SILENCE_S: Final = 30.0
 """Timeout of a batch's acknowledgement."""
 
 
-class Appender:
+class RawAppender:
     """Appends one batch at a time and checks its offset."""
 
     def __init__(self, producer: AIOKafkaProducer) -> None:
@@ -61,7 +61,7 @@ class Appender:
 
 
 @asynccontextmanager
-async def open_appender(settings: KafkaSettings) -> AsyncIterator[Appender]:
+async def open_appender(settings: KafkaSettings) -> AsyncIterator[RawAppender]:
     producer = AIOKafkaProducer(
         **connection(settings),
         acks="all",
@@ -71,7 +71,7 @@ async def open_appender(settings: KafkaSettings) -> AsyncIterator[Appender]:
     try:
         async with asyncio.timeout(SILENCE_S):
             await producer.start()
-        yield Appender(producer)
+        yield RawAppender(producer)
     except (KafkaError, OSError, TimeoutError) as error:
         raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
     finally:

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKey:
+class CachedApiKey:
     """An API key with the rules that apply to its requests."""
 
     key_id: str
@@ -59,12 +59,12 @@ class ApiKeyCache:
         self._uses = uses
         self._used: set[str] = set()
         self._noted_at = 0.0
-        self._keys: dict[str, ApiKey] = {}
+        self._keys: dict[str, CachedApiKey] = {}
         self._parts: dict[int, KeyRows] = {}
         self._failing: set[int] = set()
         self._early_refresh: asyncio.Task[None] | None = None
 
-    def get(self, token: str) -> ApiKey | None:
+    def get(self, token: str) -> CachedApiKey | None:
         """Return the cached key for `token`."""
         match = _TOKEN.fullmatch(token)
         key = self._keys.get(match[1]) if match is not None else None
@@ -72,7 +72,7 @@ class ApiKeyCache:
             return None
         return key
 
-    async def find(self, token: str) -> ApiKey | None:
+    async def find(self, token: str) -> CachedApiKey | None:
         """Return the key for `token`; if it is not cached, after a refresh that starts later than this call.
 
         Concurrent callers share a refresh, at most one per `NEW_KEY_S`. A wrong text waits for it whether or not
@@ -83,11 +83,11 @@ class ApiKeyCache:
             return None
         return await self._found(lambda: self.get(token))
 
-    async def find_id(self, key_id: str) -> ApiKey | None:
+    async def find_id(self, key_id: str) -> CachedApiKey | None:
         """Return the key with this id, as `find` does; the caller has authenticated its holder in another way."""
         return await self._found(lambda: self._keys.get(key_id))
 
-    async def _found(self, get: Callable[[], ApiKey | None]) -> ApiKey | None:
+    async def _found(self, get: Callable[[], CachedApiKey | None]) -> CachedApiKey | None:
         """Return what `get` finds, now or after the next early refresh."""
         key = get()
         if key is not None:
@@ -185,9 +185,9 @@ class ApiKeyCache:
             self._keys = {row.key_id: _key_of(row) for held in self._parts.values() for row in held.rows or ()}
 
 
-def _key_of(row: KeyRow) -> ApiKey:
+def _key_of(row: KeyRow) -> CachedApiKey:
     rules = row.rules
-    return ApiKey(
+    return CachedApiKey(
         row.key_id,
         row.account,
         frozenset(row.permissions),

@@ -26,7 +26,7 @@ _PAIR: Final = Struct(">IQ")
 BROKEN: Final = "not a position token of this service"
 
 
-class Secrets(Protocol):
+class PositionSecrets(Protocol):
     """Secrets shared by all processes."""
 
     async def __call__(self, again: bool = False) -> tuple[bytes, ...]:
@@ -40,7 +40,7 @@ class Secrets(Protocol):
 class PositionTokens:
     """Encrypts and decrypts tokens. Each `load` calls `secrets` and raises its errors."""
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: PositionSecrets) -> None:
         self._secrets = secrets
         self._known: tuple[bytes, ...] = ()
         self._ciphers: tuple[AESSIV, ...] = ()

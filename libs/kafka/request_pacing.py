@@ -12,7 +12,7 @@ FEW_RECORDS: Final = 4
 """A request of fewer records does not delay the next one: the load is low."""
 
 
-class Pace(Generic[T]):
+class RequestPace(Generic[T]):
     """Collects the partitions of one broker that have records to send.
 
     With nothing in flight, they are sent at the end of the event loop's tick: a lone record never waits. Otherwise
@@ -20,7 +20,7 @@ class Pace(Generic[T]):
     `linger_s` have passed since it was sent.
     """
 
-    def __init__(self, send: Callable[["Pace[T]", Sequence[T]], None], linger_s: float) -> None:
+    def __init__(self, send: Callable[["RequestPace[T]", Sequence[T]], None], linger_s: float) -> None:
         self._send = send
         self._linger_s = linger_s
         self._ready: dict[T, None] = {}

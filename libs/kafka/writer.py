@@ -20,7 +20,7 @@ from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, Waiting
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
-from libs.kafka.request_pacing import Pace
+from libs.kafka.request_pacing import RequestPace
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.telemetry.metrics import APPENDED_RECORDS
@@ -40,8 +40,8 @@ class LogWriter:
     """Appends records; each is acknowledged by all in-sync replicas before its caller gets the result.
 
     While a request to a broker is in flight, later records for its partitions are queued, and are sent as one
-    request, a batch for each partition (`Pace`). Records of a partition keep the order of their appends, except
-    after an unknown outcome: that record may still be appended after later ones.
+    request, a batch for each partition (`RequestPace`). Records of a partition keep the order of their appends,
+    except after an unknown outcome: that record may still be appended after later ones.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LogWriter:
         self._tracing = tracing
         self._deadline_s = settings.produce_deadline_ms / 1000
         self._queues: dict[tuple[str, int], PartitionQueue] = {}
-        self._paces: dict[int | str, Pace[PartitionQueue]] = {}
+        self._paces: dict[int | str, RequestPace[PartitionQueue]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._held = 0
         self._stopping = False
@@ -195,16 +195,16 @@ class LogWriter:
         broker = queue.place.topic if leader is None else leader
         pace = self._paces.get(broker)
         if pace is None:
-            pace = self._paces[broker] = Pace(self._start_request, self._settings.produce_linger_ms / 1000)
+            pace = self._paces[broker] = RequestPace(self._start_request, self._settings.produce_linger_ms / 1000)
         pace.add(queue)
 
-    def _start_request(self, pace: Pace[PartitionQueue], queues: Sequence[PartitionQueue]) -> None:
+    def _start_request(self, pace: RequestPace[PartitionQueue], queues: Sequence[PartitionQueue]) -> None:
         # it outlives the call that starts it, so it must not log under that request's id
         task = asyncio.get_running_loop().create_task(self._send_all(pace, queues), context=Context())
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send_all(self, pace: Pace[PartitionQueue], queues: Sequence[PartitionQueue]) -> None:
+    async def _send_all(self, pace: RequestPace[PartitionQueue], queues: Sequence[PartitionQueue]) -> None:
         request = pace.request
         found: dict[str, Collection[int]] = {}
         for queue in queues:
@@ -223,7 +223,7 @@ class LogWriter:
         self,
         queue: PartitionQueue,
         link: Link,
-        pace: Pace[PartitionQueue],
+        pace: RequestPace[PartitionQueue],
         request: int,
         found: dict[str, Collection[int]],
     ) -> None:

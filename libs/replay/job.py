@@ -11,7 +11,7 @@ from libs.kafka.reader import Extent
 from libs.replay.generation_fold import Replay
 from libs.replay.progress_bars import Bars
 from libs.replay.swap import SWAP_S, NotReached, swap, try_swap
-from libs.replay.targets import Rebuildable, Target, next_number, unfinished
+from libs.replay.targets import Rebuildable, ReplayTarget, next_number, unfinished
 from libs.replay.verification import VerificationResult, verify_generation
 from libs.views.function_loading import load_functions
 from libs.views.generations import GenerationGone
@@ -34,7 +34,7 @@ class Rebuilt:
 class Job:
     """Rebuilds one target. Progress is stored in the generations, so a replay can be resumed."""
 
-    def __init__(self, deployment: Deployment, target: Target, *, parallel: int) -> None:
+    def __init__(self, deployment: Deployment, target: ReplayTarget, *, parallel: int) -> None:
         """`parallel` is the number of partitions folded at a time."""
         self._deployment = deployment
         self._target = target

@@ -10,7 +10,7 @@ from typing import Final
 from libs.contracts.codec import vote_codec
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
-from libs.replay.targets import Rebuildable, Target, unfinished
+from libs.replay.targets import Rebuildable, ReplayTarget, unfinished
 from libs.views.client import Valkey, read_info
 from libs.views.function_loading import load_functions
 
@@ -62,7 +62,7 @@ class Plan:
         return self.memory_bytes <= self.free_bytes
 
 
-async def make_plan(deployment: Deployment, targets: Sequence[Target], *, outdated: bool = False) -> Plan:
+async def make_plan(deployment: Deployment, targets: Sequence[ReplayTarget], *, outdated: bool = False) -> Plan:
     """Plan the replay of `targets`, or of those with another layout.
 
     Raises `LogUnavailable` and `ViewsUnavailable`.
@@ -74,7 +74,7 @@ async def make_plan(deployment: Deployment, targets: Sequence[Target], *, outdat
     return Plan(parts, await _events_per_s(deployment), await _free_bytes(deployment.valkey))
 
 
-async def _part(deployment: Deployment, target: Target) -> TargetPlan:
+async def _part(deployment: Deployment, target: ReplayTarget) -> TargetPlan:
     generations = target.row.generations(deployment)
     partitions = target.of(generations.topic.numbers)
     found = await generations.read_all()

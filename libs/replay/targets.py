@@ -110,7 +110,7 @@ PROJECTIONS: Final[dict[Rebuildable, ProjectionRow]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReplayTarget:
     """A projection, in some partitions or all (None)."""
 
     projection: Rebuildable

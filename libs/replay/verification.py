@@ -8,7 +8,7 @@ from typing import Final
 from libs.audit.comparison import compare
 from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
-from libs.replay.targets import Target
+from libs.replay.targets import ReplayTarget
 from libs.tally.counts import VoteSums
 from libs.views.generations import Generations, Moving
 from libs.views.ledger_scan import LedgerScan
@@ -30,7 +30,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class GenerationDifference:
     """A field of a key whose values differ between the live and the new generation."""
 
     partition: int
@@ -52,7 +52,7 @@ class VerificationResult:
     report: VerificationReport | None = None
     changes: list[Change] = field(default_factory=list)
     titles: Mapping[str, str] = field(default_factory=dict)
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[GenerationDifference] = field(default_factory=list)
     compared_with_live: bool = True
 
     @property
@@ -71,7 +71,7 @@ class VerificationResult:
 
 
 async def verify_generation(
-    deployment: Deployment, target: Target, number: int, partitions: Collection[int]
+    deployment: Deployment, target: ReplayTarget, number: int, partitions: Collection[int]
 ) -> VerificationResult:
     """Compare generation `number` with an independent fold of the log (votes) or with the live generation.
 
@@ -124,10 +124,10 @@ async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: 
 
 
 async def _differing(
-    generations: Generations, target: Target, number: int, names: Mapping[int, Collection[str]]
-) -> list[Difference]:
+    generations: Generations, target: ReplayTarget, number: int, names: Mapping[int, Collection[str]]
+) -> list[GenerationDifference]:
     """Compare the keys `names` (those in either generation, by partition)."""
-    found: list[Difference] = []
+    found: list[GenerationDifference] = []
     for partition, held in names.items():
         compared = sorted(
             name
@@ -139,11 +139,13 @@ async def _differing(
     return found[:MOST_KEPT]
 
 
-async def _differing_key(generations: Generations, partition: int, number: int, name: str) -> list[Difference]:
+async def _differing_key(
+    generations: Generations, partition: int, number: int, name: str
+) -> list[GenerationDifference]:
     for _ in range(ATTEMPTS):
         try:
             found = [one async for one in generations.differences(partition, number, [name])]
-            return [Difference(one.partition, one.key, one.field) for one in found]
+            return [GenerationDifference(one.partition, one.key, one.field) for one in found]
         except Moving:
             await asyncio.sleep(AGAIN_S)
-    return [Difference(partition, name, "")]
+    return [GenerationDifference(partition, name, "")]

@@ -9,14 +9,14 @@ from libs.tally.errors import IdempotencyKeyReused
 from libs.web.request_parsing import parse_idempotency_key
 
 
-class RequestKeys(Protocol):
+class RequestKeyStore(Protocol):
     """Stores the content hash of idempotency keys."""
 
     async def claim(self, name: str, content: str) -> str | None: ...
 
 
 async def is_repetition(
-    keys: RequestKeys, account: str, request: Request, given: str | None, body: bytes = b""
+    keys: RequestKeyStore, account: str, request: Request, given: str | None, body: bytes = b""
 ) -> bool:
     """Return whether this request is a repetition by its `Idempotency-Key` (`given`); False without one.
 

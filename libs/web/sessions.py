@@ -14,7 +14,7 @@ SESSION_S: Final = 12 * 3600
 TICKET_S: Final = 60
 
 
-class Secrets(Protocol):
+class SessionSecrets(Protocol):
     """Signing secrets shared by all processes."""
 
     async def __call__(self, again: bool = False) -> tuple[bytes, ...]:
@@ -34,7 +34,7 @@ class Sessions:
     Each `load` calls `secrets` and raises its errors.
     """
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: SessionSecrets) -> None:
         self._secrets = secrets
         self._known: tuple[bytes, ...] = ()
         self._session: TimestampSigner | None = None

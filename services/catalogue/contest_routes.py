@@ -26,7 +26,7 @@ from libs.views.vote_views import VoteViews
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
 from libs.web.etags import etag
-from libs.web.idempotency import RequestKeys, is_repetition
+from libs.web.idempotency import RequestKeyStore, is_repetition
 from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, answers
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
@@ -115,7 +115,7 @@ class Reopening(Members):
     end: Timestamp = Field(description="Time at which it closes again.")
 
 
-def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestKeys) -> APIRouter:
+def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestKeyStore) -> APIRouter:
     """Build the route; it needs the permission operations."""
     router = APIRouter(tags=["contests"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "operations"))]

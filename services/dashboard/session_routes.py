@@ -62,7 +62,7 @@ class Session(BaseModel):
     expires: datetime | None = Field(description="End of the session or of the key; null without one.")
 
 
-class Ticket(BaseModel):
+class IssuedTicket(BaseModel):
     """A ticket that opens one session in place of an API key."""
 
     ticket: str = Field(description="The ticket, for `POST /dashboard/session`.")
@@ -142,7 +142,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     @router.post(
         "/dashboard/tickets",
         status_code=201,
-        response_model=Ticket,
+        response_model=IssuedTicket,
         responses=answers(success={}),
         openapi_extra=needs("results:read"),
     )

@@ -14,14 +14,14 @@ from libs.purchases.service import PurchaseService
 from libs.views.purchase_views import Unreadable
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
-from libs.web.idempotency import RequestKeys, is_repetition
+from libs.web.idempotency import RequestKeyStore, is_repetition
 from libs.web.openapi import BAD_BODY, REPLAYED, answers
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 
 TAG: Final = "purchases"
 
 
-def purchase_router(auth: Authenticator, register: PurchaseService, requests: RequestKeys) -> APIRouter:
+def purchase_router(auth: Authenticator, register: PurchaseService, requests: RequestKeyStore) -> APIRouter:
     """Build the routes. Every write may be sent again: its token or key makes it idempotent."""
     router = APIRouter(tags=[TAG], route_class=TypedRoute)
     Platform = Annotated[ApiKey, Depends(Permitted(auth, "purchases:write"))]

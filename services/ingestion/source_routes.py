@@ -9,7 +9,7 @@ from libs.contracts.position_token import PositionTokens
 from libs.voting.source_reports import SourceReporter
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
-from libs.web.idempotency import RequestKeys, is_repetition
+from libs.web.idempotency import RequestKeyStore, is_repetition
 from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, REPLAYED, answers
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
@@ -18,7 +18,7 @@ from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, pa
 
 
 def source_router(
-    auth: Authenticator, reporter: SourceReporter, requests: RequestKeys, positions: PositionTokens
+    auth: Authenticator, reporter: SourceReporter, requests: RequestKeyStore, positions: PositionTokens
 ) -> APIRouter:
     router = APIRouter(tags=["vote sources"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]

@@ -39,7 +39,7 @@ from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_steps import Steps
 from services.projector.readiness import readiness_checks
 from services.projector.settings import Settings
-from services.projector.supervision import Run, Startup, Supervisor
+from services.projector.supervision import Run, Startup, TaskSupervisor
 from services.projector.uncounted_purchases import CountingManager
 
 WRITER_STOP_S = 2.0
@@ -55,11 +55,11 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     Raises `WrongTopic`, `WrongStore` or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be processed
     any more: an operator must decide, and a restart does not help.
     """
-    servers = Servers(settings)
+    servers = ProjectorServers(settings)
     projectors = open_projectors(settings, servers, tracing)
     folds: dict[str, Run] = {f"projection of {each.topic.name}": each.run for each in projectors}
     managers = manager_runs(settings, servers, projectors)
-    supervisor = Supervisor(folds | managers, needed=frozenset(folds))
+    supervisor = TaskSupervisor(folds | managers, needed=frozenset(folds))
     startup = Startup()
     needed = readiness_checks(
         servers.guard, servers.writer, servers.vote_views, servers.votes, projectors, supervisor
@@ -81,7 +81,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         await servers.valkey.close()
 
 
-class Servers:
+class ProjectorServers:
     """Clients of the servers, and the views that all parts share."""
 
     def __init__(self, settings: Settings) -> None:
@@ -107,7 +107,7 @@ class Projectors(NamedTuple):
     purchases: Projector
 
 
-def open_projectors(settings: Settings, servers: Servers, tracing: Tracing | None) -> Projectors:
+def open_projectors(settings: Settings, servers: ProjectorServers, tracing: Tracing | None) -> Projectors:
     """Create the projector of each topic."""
 
     def projector(projection: Projection, pace: Pace) -> Projector:
@@ -134,7 +134,7 @@ def open_projectors(settings: Settings, servers: Servers, tracing: Tracing | Non
     )
 
 
-def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -> dict[str, Run]:
+def manager_runs(settings: Settings, servers: ProjectorServers, projectors: Projectors) -> dict[str, Run]:
     """Return the main loop of each process manager, by its name in logs and readiness."""
     writer, catalogue_views = servers.writer, servers.catalogue_views
     progress = CatalogueProgress(servers.reader, servers.catalogue, catalogue_views)
@@ -181,7 +181,7 @@ def manager_runs(settings: Settings, servers: Servers, projectors: Projectors) -
 
 
 async def manage_purchases(
-    settings: Settings, servers: Servers, projector: Projector, progress: CatalogueProgress
+    settings: Settings, servers: ProjectorServers, projector: Projector, progress: CatalogueProgress
 ) -> None:
     """Cast purchased votes."""
     place = settings.namespace, servers.votes, servers.valkey, servers.writer, servers.reader, servers.store

@@ -10,7 +10,7 @@ from libs.projection.projector import Projector
 from libs.projection.votes_projector import VotesProjector
 from libs.views.vote_views import VoteViews
 from libs.web.health import Check
-from services.projector.supervision import Supervisor
+from services.projector.supervision import TaskSupervisor
 
 
 def readiness_checks(
@@ -19,7 +19,7 @@ def readiness_checks(
     views: VoteViews,
     votes: VotesLog,
     projectors: Iterable[Projector | VotesProjector],
-    supervisor: Supervisor,
+    supervisor: TaskSupervisor,
 ) -> Mapping[str, Check]:
     """Return the checks by name: the servers, each projection's consumer, and each part of the process."""
 

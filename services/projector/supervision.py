@@ -55,7 +55,7 @@ class Startup:
         self._waits_for = None
 
 
-class Supervisor:
+class TaskSupervisor:
     """Runs the named parts concurrently; without any of the `needed` ones the process is useless."""
 
     def __init__(self, parts: Mapping[str, Run], needed: frozenset[str]) -> None:

@@ -12,7 +12,7 @@ POLL_S = 0.005
 Waiter = tuple[Mapping[int, int], "asyncio.Future[None]"]
 
 
-class Views(Protocol):
+class PositionReader(Protocol):
     """Interface of the vote views."""
 
     @property
@@ -22,7 +22,7 @@ class Views(Protocol):
 class PositionWatch:
     """Polls positions for all requests with a `min_position`."""
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: PositionReader) -> None:
         self._views = views
         self._waiting: list[Waiter] = []
         self._task: asyncio.Task[None] | None = None

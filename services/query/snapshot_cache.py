@@ -28,7 +28,7 @@ LOOK_APART_S: Final = 0.001
 """Time between reads of the catalogue's position: at most a tenth of a process, for any number of requests."""
 
 
-class Catalogue(Protocol):
+class ContestCatalogue(Protocol):
     """Interface of the catalogue's views."""
 
     async def mark(self, partition: int) -> Mark: ...
@@ -64,7 +64,7 @@ class SnapshotCache:
         self,
         views: CountViews,
         watch: PositionWatch,
-        catalogue: Catalogue,
+        catalogue: ContestCatalogue,
         catalogue_topic: Topic,
         votes: VotesLog,
         interval_s: float,

@@ -20,9 +20,9 @@ from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 from libs.voting.service import VotingService
 from libs.voting.service_factory import create_voting_service
-from services.projector.app import Servers, manager_runs, open_projectors
+from services.projector.app import ProjectorServers, manager_runs, open_projectors
 from services.projector.settings import Settings
-from services.projector.supervision import Startup, Supervisor
+from services.projector.supervision import Startup, TaskSupervisor
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend
 from tests.simulation.simulated_log import (
@@ -74,7 +74,7 @@ class _Guard:
         self.votes = log
 
 
-class Clients(Servers):
+class Clients(ProjectorServers):
     """A process's clients of the simulated servers, in place of those of the real ones."""
 
     def __init__(self, deployment: "Deployment", process: SimulatedProcess) -> None:
@@ -181,7 +181,7 @@ class ProjectorProcess(Service):
         managers = manager_runs(world.settings, its, projectors)
         kept = {name: run for name, run in managers.items() if name in world.managers}
         await Startup().until_done(lambda: load_functions(its.valkey))
-        await Supervisor(folds | kept, frozenset(folds)).run()
+        await TaskSupervisor(folds | kept, frozenset(folds)).run()
 
 
 @dataclass(slots=True)

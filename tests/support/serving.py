@@ -10,13 +10,13 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from libs.web.server.http_service import Server
+from libs.web.server.http_service import HttpServer
 from libs.web.settings import HttpSettings
 
 
 @dataclass
 class Served:
-    server: Server
+    server: HttpServer
     port: int
 
     @property
@@ -52,7 +52,7 @@ class Client:
 
 @asynccontextmanager
 async def served(app: FastAPI, **settings: Any) -> AsyncIterator[Served]:
-    server = Server(app, HttpSettings(**{"port": 0, "drain_delay_s": 0, **settings}))
+    server = HttpServer(app, HttpSettings(**{"port": 0, "drain_delay_s": 0, **settings}))
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup()

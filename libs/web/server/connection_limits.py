@@ -16,7 +16,7 @@ MAX_REFUSED: Final = 256
 SWEEPS_APART_S: Final = 0.2
 
 
-class Connection(Protocol):
+class CountedConnection(Protocol):
     """`deadline` is a time of `ConnectionLimits.clock`, None while not waiting for the client."""
 
     deadline: float | None
@@ -40,16 +40,16 @@ class ConnectionLimits:
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         spared = max(1, files - SPARE_FILES) if files != resource.RLIM_INFINITY else settings.http_max_connections
         self._most = min(settings.http_max_connections, spared)
-        self._connections: dict[Connection, str] = {}
+        self._connections: dict[CountedConnection, str] = {}
         self._by_address: Counter[str] = Counter()
-        self._waiting: dict[Connection, None] = {}
-        self._refused: set[Connection] = set()
+        self._waiting: dict[CountedConnection, None] = {}
+        self._refused: set[CountedConnection] = set()
         self._swept_at = clock()
 
     def __len__(self) -> int:
         return len(self._connections)
 
-    def admit(self, connection: Connection, peer: tuple[str, int] | None) -> bool:
+    def admit(self, connection: CountedConnection, peer: tuple[str, int] | None) -> bool:
         """Count a new connection, unless there are too many. If full, evicts the longest waiting one."""
         address = "" if peer is None or self._proxies.trusts(peer) else peer_network(peer)
         if address and self._by_address[address] >= self.settings.http_max_connections_per_address:
@@ -64,14 +64,14 @@ class ConnectionLimits:
         self._by_address[address] += 1
         return True
 
-    def refuse(self, connection: Connection) -> bool:
+    def refuse(self, connection: CountedConnection) -> bool:
         """Return whether a refused connection may stay open until its client has read the response."""
         if len(self._refused) >= MAX_REFUSED:
             return False
         self._refused.add(connection)
         return True
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: CountedConnection) -> None:
         self._refused.discard(connection)
         self._waiting.pop(connection, None)
         address = self._connections.pop(connection, None)
@@ -80,13 +80,13 @@ class ConnectionLimits:
             if not self._by_address[address]:
                 del self._by_address[address]
 
-    def waits(self, connection: Connection) -> None:
+    def waits(self, connection: CountedConnection) -> None:
         """Mark the connection as waiting for its client."""
         self._waiting.pop(connection, None)
         if connection in self._connections:
             self._waiting[connection] = None
 
-    def works(self, connection: Connection) -> None:
+    def works(self, connection: CountedConnection) -> None:
         """Mark the connection as not waiting: its client has sent all, or reading is paused."""
         self._waiting.pop(connection, None)
 

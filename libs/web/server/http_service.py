@@ -108,7 +108,7 @@ async def serve(app: FastAPI, settings: HttpSettings, tracing: Tracing | None = 
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again after draining, when it has already been handled
         signal.signal(number, signal.SIG_IGN)
-    server = Server(app, settings, tracing)
+    server = HttpServer(app, settings, tracing)
     async with AsyncExitStack() as stack:
         if settings.operations_port:
             host = settings.operations_host or settings.host
@@ -119,7 +119,7 @@ async def serve(app: FastAPI, settings: HttpSettings, tracing: Tracing | None = 
         await server.serve(shared)
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """After a signal, serves on for the drain delay, not ready; then ends streams and requests in flight.
 
     Disconnects clients that read nothing for `STUCK_S`, where the operating system supports it.

@@ -14,7 +14,7 @@ from services.cli.render import Block
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportSummary:
     """Numbers of the export's records, secrets and files, and of those that the namespace had before."""
 
     executed: bool
@@ -29,7 +29,7 @@ class Imported:
     files_present: int
 
 
-def _text(result: Imported) -> Iterator[Block]:
+def _text(result: ImportSummary) -> Iterator[Block]:
     yield f"The export of {result.exported_namespace}, written at {result.exported_at}, is complete and unchanged."
     secrets = result.secrets - result.secrets_present
     files = result.files - result.files_present
@@ -53,7 +53,7 @@ async def import_export(
         str | None, typer.Option("--namespace", help="Namespace without topics; default: from the settings.")
     ] = None,
     execute: Execute = False,
-) -> Imported:
+) -> ImportSummary:
     """Restore a namespace's logs with the exported offsets and append times, hence with the same results.
 
     Run it again to resume after an interruption. No service may use the namespace before the import ends; then the
@@ -63,7 +63,7 @@ async def import_export(
     async with Deployment(addresses, deployment.progress) as target:
         result = await import_logs(target, source, execute)
     manifest = result.manifest
-    return Imported(
+    return ImportSummary(
         executed=execute,
         namespace=addresses.namespace,
         exported_namespace=manifest.namespace,

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from libs.audit.audit_log import AuditFilter, AuditRow, MemberChange, read_audit
-from libs.audit.contest_history import ContestEvent, History, Step, VoteEffect
+from libs.audit.contest_history import ContestEvent, History, HistoryStep, VoteEffect
 from libs.audit.log_fold import without_gc
 from libs.audit.partition_merge import followed, merged
 from libs.audit.recount import find_voter
@@ -51,7 +51,7 @@ MOST_OF_VALUE: Final = 120
 class LoggedEvent:
     """An event with its outcome; `whole`: all partitions are folded, so the contest's counts are known."""
 
-    step: Step = field(metadata=HIDDEN)
+    step: HistoryStep = field(metadata=HIDDEN)
     whole: bool = field(metadata=HIDDEN)
     titles: Titles = field(metadata=HIDDEN)
 
@@ -186,7 +186,7 @@ class EventFilter:
     since_ms: int
     until_ms: int | None
 
-    def has(self, step: Step) -> bool:
+    def has(self, step: HistoryStep) -> bool:
         if step.entry.time_ms < self.since_ms:
             return False
         return self.voter is None or getattr(step.event, "voter", None) == self.voter

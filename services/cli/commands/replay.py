@@ -10,7 +10,7 @@ from libs.deployment.deployment import Deployment
 from libs.replay.job import Job, Rebuilt
 from libs.replay.plan import Plan, make_plan
 from libs.replay.swap import roll_back
-from libs.replay.targets import PROJECTIONS, Rebuildable, Target
+from libs.replay.targets import PROJECTIONS, Rebuildable, ReplayTarget
 from libs.tally.errors import NotFound
 from libs.views.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group
@@ -45,9 +45,9 @@ Accept = Annotated[
 
 def _targets(
     deployment: Deployment, projections: Sequence[Rebuildable] | None, partitions: Sequence[int] | None = None
-) -> list[Target]:
+) -> list[ReplayTarget]:
     """Return the targets. Raises `BadParameter` for partitions that the projection lacks, or of several."""
-    targets = [Target(name, partitions or None) for name in projections or PROJECTIONS]
+    targets = [ReplayTarget(name, partitions or None) for name in projections or PROJECTIONS]
     for partition in partitions or ():
         if len(targets) > 1:
             raise typer.BadParameter("Name one --projection.", param_hint="--partition")
@@ -152,7 +152,7 @@ async def run(
     done: list[Rebuilt] = []
     for part in planned.parts:
         await record_action(deployment, "views rebuilt", projection=part.projection, accept_differences=accept)
-        job = Job(deployment, Target(part.projection, part.partitions), parallel=parallel)
+        job = Job(deployment, ReplayTarget(part.projection, part.partitions), parallel=parallel)
         done.append(await with_titles(deployment, await job.run(accept=accept)))
         if part is not planned.parts[-1]:
             deployment.progress.note(_line(done[-1]))
@@ -259,7 +259,7 @@ async def rollback(
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class ListedGeneration:
     """A generation of one partition."""
 
     projection: Rebuildable
@@ -271,7 +271,7 @@ class Generation:
 class Dropped:
     """Dropped generations, and the number of their keys."""
 
-    dropped: list[Generation]
+    dropped: list[ListedGeneration]
     keys: int
     executed: bool
 
@@ -307,7 +307,7 @@ async def drop(
         for partition, found in (await generations.read_all()).items():
             for number in found.others:
                 if generation in (None, number):
-                    dropped.append(Generation(target.projection, partition, number))
+                    dropped.append(ListedGeneration(target.projection, partition, number))
                     if execute:
                         await generations.drop(partition, number)
         keys += await generations.sweep() if execute else 0

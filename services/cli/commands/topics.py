@@ -22,7 +22,7 @@ app = command_group("Kafka topics of the log.")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TopicProblem:
     problem: str
     remedy: str
 
@@ -31,7 +31,7 @@ class Problem:
 class CheckedTopic:
     topic: str
     partitions: int
-    problems: list[Problem]
+    problems: list[TopicProblem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ async def _check(deployment: Deployment) -> Topics:
                 topic.name,
                 topic.partitions,
                 [
-                    Problem(error.message, _remedy(error, deployment))
+                    TopicProblem(error.message, _remedy(error, deployment))
                     for error in problems
                     if error.data["topic"] == topic.name
                 ],

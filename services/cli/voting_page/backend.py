@@ -38,7 +38,7 @@ MOST_BYTES: Final = 10_000
 """Size of a request's body; a vote takes some hundred bytes."""
 
 
-class Voters:
+class SignedVoters:
     """The voters of this page: a random id for each browser, in a signed cookie, so that nobody can choose one.
 
     The prefix keeps them apart from the ids of your application's users. Over HTTPS the cookie is `__Host-`: no
@@ -86,7 +86,7 @@ def voting_app(api: httpx.AsyncClient, origin: str, secret: str) -> Starlette:
     `api` is a client of the API with a key that has `votes:write` and `content:read` and no other permission;
     `secret` signs the voters' ids: keep it, or all are new voters.
     """
-    voters = Voters(secret, is_https=origin.startswith("https:"))
+    voters = SignedVoters(secret, is_https=origin.startswith("https:"))
     api_origin = str(api.base_url).rstrip("/")
     html = Template((PAGE / "index.html").read_text()).substitute(api=api_origin)
     headers = {

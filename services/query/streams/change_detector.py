@@ -14,14 +14,14 @@ LOOK_S: Final = 2.0
 """Time after which the views count as unavailable."""
 
 
-class Views(Protocol):
+class ChangeReader(Protocol):
     """Interface of the vote views."""
 
     @property
     def live(self) -> PartitionReads: ...
 
 
-class Catalogue(Protocol):
+class ContestMarks(Protocol):
     """Interface of the catalogue's views."""
 
     async def mark(self, partition: int) -> Mark: ...
@@ -34,7 +34,7 @@ View = tuple[str, int]
 class ChangeDetector:
     """Stores the views' last marks."""
 
-    def __init__(self, views: Views, catalogue: Catalogue, votes: VotesLog) -> None:
+    def __init__(self, views: ChangeReader, catalogue: ContestMarks, votes: VotesLog) -> None:
         self._watched = WatchedMarks(views.live)
         self._catalogue = catalogue
         self._votes = votes

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from hypothesis import given
 
-from libs.audit.contest_history import History, Step, VoteEffect
+from libs.audit.contest_history import History, HistoryStep, VoteEffect
 from libs.audit.partition_merge import MergedRecord
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
@@ -21,7 +21,7 @@ from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_voi
 CONTEST = "one"
 
 
-def steps_of(*partitions: list[LogRecord]) -> list[Step]:
+def steps_of(*partitions: list[LogRecord]) -> list[HistoryStep]:
     """The steps of the contest over the partitions, merged as the command merges them."""
     history = History(CONTEST, range(len(partitions)))
     entries = heapq.merge(

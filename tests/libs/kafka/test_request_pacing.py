@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.topics import Topic
 from libs.kafka import request_pacing
-from libs.kafka.request_pacing import FEW_RECORDS, Pace
+from libs.kafka.request_pacing import FEW_RECORDS, RequestPace
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from tests.support.eventually import eventually
@@ -22,9 +22,9 @@ class Broker:
     def __init__(self, linger_s: float = 0.0, records: int = 1) -> None:
         self.requests: list[list[str]] = []
         self.records = records
-        self.pace = Pace[str](self.send, linger_s)
+        self.pace = RequestPace[str](self.send, linger_s)
 
-    def send(self, pace: Pace[str], partitions: Sequence[str]) -> None:
+    def send(self, pace: RequestPace[str], partitions: Sequence[str]) -> None:
         self.requests.append(list(partitions))
         pace.records = self.records
 

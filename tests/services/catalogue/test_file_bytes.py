@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.api_key_cache import ApiKey, ApiKeyCache
+from libs.catalogue.api_key_cache import ApiKeyCache, CachedApiKey
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.object_store import StorageUnavailable, Store, environment_files, open_store
@@ -41,7 +41,7 @@ def files(catalogue: Catalogue, store: Store) -> Files:
     return Files(catalogue.namespace, catalogue.record_service, store)
 
 
-KEY = ApiKey("k", "a", frozenset({"content:write"}), b"digest")
+KEY = CachedApiKey("k", "a", frozenset({"content:write"}), b"digest")
 
 
 async def chunks(*texts: str) -> AsyncIterator[bytes]:

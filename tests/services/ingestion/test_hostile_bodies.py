@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.catalogue.api_key_cache import ApiKey
+from libs.catalogue.api_key_cache import CachedApiKey
 from libs.contracts.validation import MAX_PROBLEMS
 from libs.tally.errors import TallyError
 from libs.web.errors import PayloadTooLarge
@@ -19,7 +19,7 @@ GOOD: dict[str, Any] = {"voter_id": "v", "participant_key": "p"}
 JSON = "application/json"
 
 
-KEY = ApiKey("k", "a", frozenset({"votes:write"}), b"digest")
+KEY = CachedApiKey("k", "a", frozenset({"votes:write"}), b"digest")
 
 
 def refusal(ballot: Ballot) -> TallyError:

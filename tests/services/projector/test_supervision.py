@@ -9,7 +9,7 @@ import pytest
 from libs.kafka.errors import LogChanged, WrongTopic
 from libs.telemetry.metrics import REGISTRY
 from services.projector import supervision
-from services.projector.supervision import PartFailed, Run, Supervisor
+from services.projector.supervision import PartFailed, Run, TaskSupervisor
 from tests.support.eventually import eventually
 
 
@@ -35,8 +35,8 @@ class Part:
 
 
 @asynccontextmanager
-async def supervised(needed: frozenset[str] = frozenset(), **parts: Run) -> AsyncIterator[Supervisor]:
-    supervisor = Supervisor(parts, needed)
+async def supervised(needed: frozenset[str] = frozenset(), **parts: Run) -> AsyncIterator[TaskSupervisor]:
+    supervisor = TaskSupervisor(parts, needed)
     task = asyncio.create_task(supervisor.run())
     try:
         yield supervisor
@@ -84,7 +84,7 @@ async def test_where_nothing_can_be_folded_any_more_it_ends_and_says_all_that_is
         "manager": Part().run,
     }
     with pytest.raises(ExceptionGroup) as ended:
-        await asyncio.wait_for(Supervisor(parts, frozenset({"one", "other"})).run(), 60)
+        await asyncio.wait_for(TaskSupervisor(parts, frozenset({"one", "other"})).run(), 60)
     wrong = ended.value.subgroup(supervision.UNSERVABLE)
     assert wrong is not None
     assert "recreated" in repr(wrong)

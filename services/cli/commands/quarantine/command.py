@@ -16,7 +16,7 @@ from libs.deployment.deployment import Deployment
 from libs.monitoring.lag import ProjectionName
 from libs.monitoring.quarantine import Drop, keep, name_of
 from libs.replay.job import Job, Rebuilt
-from libs.replay.targets import Rebuildable, Target
+from libs.replay.targets import Rebuildable, ReplayTarget
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time_conversion import timestamp
 from libs.views.votes_apply_items import POISON, UNKNOWN, fold_item
@@ -71,7 +71,7 @@ def choose(trials: Sequence[Trial]) -> Chosen:
 async def rebuild(deployment: Deployment, chosen: Chosen, *, accept: bool) -> AsyncIterator[Rebuilt]:
     """Rebuild the partitions in a new generation and swap it in once verified. Raises as `Job.run`."""
     for projection, partitions in chosen.partitions.items():
-        target = Target(Rebuildable(projection), partitions=partitions)
+        target = ReplayTarget(Rebuildable(projection), partitions=partitions)
         done = await Job(deployment, target, parallel=PARALLEL).run(accept=accept)
         yield await with_titles(deployment, done)
 

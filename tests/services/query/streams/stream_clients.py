@@ -11,7 +11,7 @@ import orjson
 
 from libs.web.server.asgi_routes import AsgiRoute
 from libs.web.server.http_middleware import HttpMiddleware
-from libs.web.server.http_service import Server
+from libs.web.server.http_service import HttpServer
 from libs.web.settings import HttpSettings
 from tests.services.query.query_environment import QueryEnvironment, contest
 from tests.support.http_clients import http_client
@@ -75,7 +75,7 @@ class Stream:
 class Service:
     """The environment, served at `url`."""
 
-    def __init__(self, env: QueryEnvironment, client: httpx.AsyncClient, server: Server) -> None:
+    def __init__(self, env: QueryEnvironment, client: httpx.AsyncClient, server: HttpServer) -> None:
         self.env = env
         self.client = client
         self.server = server
@@ -122,7 +122,7 @@ async def first_events(env: QueryEnvironment, path: str, key: str | None = None)
 
 @asynccontextmanager
 async def served(env: QueryEnvironment) -> AsyncIterator[Service]:
-    server = Server(env.app, HttpSettings(port=0, drain_delay_s=0))
+    server = HttpServer(env.app, HttpSettings(port=0, drain_delay_s=0))
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup()
