@@ -11,6 +11,7 @@ from platformdirs import user_cache_path
 
 from libs.local_stack import errors
 from libs.local_stack.jar_pins import Pin, pins
+from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 
 PARALLEL = 4
@@ -32,9 +33,15 @@ def class_path(report: Report, cancelled: Event | None = None, cache: Path | Non
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with FileLock(directory / "lock"):
-            return JarStore(directory).complete(pins(), report, cancelled or Event())
+            return JarStore(directory, mirror()).complete(pins(), report, cancelled or Event())
     except OSError as error:
         raise errors.from_os_error(error, directory) from error
+
+
+def mirror() -> dict[str, str] | None:
+    """Return the repository that the settings name."""
+    url = StackSettings().maven_mirror
+    return None if url is None else {"mirror": url.get_secret_value()}
 
 
 class JarStore:

@@ -63,6 +63,10 @@ class StackSettings(EnvironmentSettings):
     )
     gateways: int = Field(1, ge=1, description="Local gateways, which share one address.")
     projectors: int = Field(1, ge=1, description="Local projectors, which share the partitions.")
+    maven_mirror: SecretUrl | None = Field(
+        None,
+        description="Repository of the local Kafka's jars, verified by SHA-256; absent: Maven's central one.",
+    )
     kafka_heap_mb: int = Field(512, ge=128, description="Heap of the local Kafka.")
     valkey_fsync: Literal["everysec", "always", "no"] = Field(
         "everysec", description="When the local Valkey flushes its append-only file to the disk."

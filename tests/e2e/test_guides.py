@@ -132,7 +132,8 @@ async def test_the_operator_s_guide_leads_from_the_daily_look_through_a_show_to_
     text = (GUIDES / "operator.md").read_text()
     titles, sections = HEADINGS, re.split(r"^#+ .*$", text, flags=re.MULTILINE)[1:]
     assert re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE) == titles
-    assert set(INLINE.findall(text)) == NOT_RUN.keys()
+    pasted = {line for block in BLOCK.findall(text) for line in block.splitlines()}
+    assert set(INLINE.findall(text)) - pasted == NOT_RUN.keys()
     code, receipt = await run(own_stack, "\n".join([FIRST_VOTE[0], VOTED, RECEIPT, NAMES]), tmp_path)
     assert code == 0, receipt
     known = dict(line.split("=", 1) for line in receipt.splitlines())

@@ -11,7 +11,7 @@ import pytest
 
 from libs.local_stack.errors import StackError
 from libs.local_stack.jar_pins import Pin, pins
-from libs.local_stack.jars import JarStore
+from libs.local_stack.jars import JarStore, mirror
 from libs.local_stack.startup_report import Silence
 
 JAR = b"the bytes of a jar"
@@ -53,6 +53,17 @@ def test_a_jar_is_fetched_once(tmp_path: Path, repositories: dict[str, str], pub
     assert path.read_bytes() == JAR
     published.unlink()
     assert complete(tmp_path, repositories) == [path]
+
+
+def test_the_settings_name_a_mirror(
+    tmp_path: Path, repositories: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert mirror() is None
+    monkeypatch.setenv("TALLY_MAVEN_MIRROR", repositories["here"])
+    found = mirror()
+    assert found is not None
+    (path,) = complete(tmp_path, found)
+    assert path.read_bytes() == JAR
 
 
 def test_a_damaged_jar_is_fetched_again(tmp_path: Path, repositories: dict[str, str]) -> None:
