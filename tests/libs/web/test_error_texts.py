@@ -14,7 +14,17 @@ INNER = re.compile(
     r"\b(fold(s|ed|ing)?|unfolded|views?|gates?|fence[sd]?|fencing|generations?|projectors?|doubt|incarnations?)\b",
     re.IGNORECASE,
 )
-FOR_OPERATORS = ("projection", "monitoring", "deployment", "projector", "audit", "backup", "local_stack", "cli")
+FOR_OPERATORS = (
+    "projection",
+    "monitoring",
+    "deployment",
+    "projector",
+    "audit",
+    "backup",
+    "replay",
+    "local_stack",
+    "cli",
+)
 """Packages whose errors only logs and commands show."""
 ANSWERS_OF_OPERATORS = re.compile(
     "ProjectionName|ProjectionTotals|GenerationStatus|OperationsStatus|OtherGeneration|PartitionStatus|StandingProblem"
