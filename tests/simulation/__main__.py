@@ -1,14 +1,17 @@
 """Runs schedules, searches seeds that notice a mutation, shortens a failing schedule, or measures the power."""
 
 import argparse
+import asyncio
 import multiprocessing
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count
 
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.real_valkey import RealValkey, a_valkey
 from tests.simulation.schedule import Runner, shortest
 
 CHUNK = 100
@@ -19,7 +22,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1_000, help="number of schedules")
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--backend", choices=["model", "valkey"], default="model")
-    parser.add_argument("--valkey", default="", help="unix socket of a server; default: one is started")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--find", metavar="MUTATION", help="search the first seed that notices this mutation")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="shorten this failing schedule, and print it")
@@ -70,8 +72,23 @@ def search(seeds: Sequence[int], processes: int, backend: str) -> int:
     return bool(failed)
 
 
-def _search(backend: str, seeds: Sequence[int]) -> tuple[list[tuple[int, str]], Counter[str], int]:
-    runner, pages, answers = Runner(), [], Counter[str]()
+Found = tuple[list[tuple[int, str]], Counter[str], int]
+"""Failing seeds with their pages, answers by their kind, and the number of schedules."""
+
+
+def _search(backend: str, seeds: Sequence[int]) -> Found:
+    return _run_all(Runner(), seeds) if backend == "model" else asyncio.run(_search_with_server(seeds))
+
+
+async def _search_with_server(seeds: Sequence[int]) -> Found:
+    databases = count()
+    async with a_valkey() as url:
+        runner = Runner(lambda: RealValkey(url, next(databases)))
+        return await asyncio.to_thread(_run_all, runner, seeds)
+
+
+def _run_all(runner: Runner, seeds: Sequence[int]) -> Found:
+    pages, answers = [], Counter[str]()
     for seed in seeds:
         result = runner.run(seed)
         answers.update(type(answer.result).__name__ for answer in result.answers)

@@ -1,6 +1,7 @@
 -- A Valkey in memory, for the shipped functions: the commands that they call, over Lua tables.
 -- Loaded once per simulated server. Returns a table of functions for `memory_valkey.py`.
--- `host`: now() (us), run() and replication() (ids), sha1hex(text), seconds() (of the processor's time).
+-- `host`: now() (us), run() and replication() (ids), sha1hex(text), pace() (seconds of the processor's time between two looks
+-- at its clock).
 
 local host = ...
 
@@ -364,7 +365,12 @@ function redis.register_function(name, callback)
   functions[name] = callback
 end
 
-os = { clock = host.seconds }
+local clock_number = 0
+
+os = { clock = function()
+  clock_number = clock_number + 1
+  return clock_number * host.pace()
+end }
 
 -- cmsgpack and struct, as Valkey has them
 
@@ -630,6 +636,7 @@ function server.forget_functions() functions = {} end
 function server.fcall(name, count, ...)
   local callback = functions[name]
   if not callback then return false, 'ERR Function not found' end
+  clock_number = 0
   local names, args = {}, { ... }
   for i = 1, count do names[i] = args[i] end
   local rest = {}

@@ -27,9 +27,10 @@ class Host(Protocol):
 
     run: str
     replication: str
+    fold_pace: float
+    """Seconds of the processor's time between two looks at its clock in the current call."""
 
     def now_us(self) -> int: ...
-    def fold_seconds(self) -> float: ...
 
 
 class Backend(Protocol):
@@ -73,7 +74,7 @@ class MemoryValkey:
                     b"now": self._now,
                     b"run": self._run,
                     b"replication": self._replication,
-                    b"seconds": self._seconds,
+                    b"pace": self._pace,
                     b"sha1hex": _sha1,
                 }
             )
@@ -97,8 +98,8 @@ class MemoryValkey:
     def _replication(self) -> bytes:
         return self.host.replication.encode()
 
-    def _seconds(self) -> float:
-        return self.host.fold_seconds()
+    def _pace(self) -> float:
+        return self.host.fold_pace
 
     def execute(self, command: tuple[Any, ...]) -> Any:
         name, *rest = command

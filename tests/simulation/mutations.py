@@ -206,7 +206,41 @@ SERVERS: Final = {
     ),
 }
 
-MUTATIONS: Final = PROTOCOL | MANAGERS | SERVERS
+RULES: Final = {
+    "a replaced vote leaves its figures": _lua(
+        ("move_choices(c, standing, replaced, -1, counted and -1 or 0)", "")
+    ),
+    "a voter's next plain vote counts the voter again": _lua(("key == by_row then in_row", "false then in_row")),
+    "a removed vote keeps its slot": _lua(("if slots[i] == digest then", "if false then")),
+    "a replacement takes a period of its own": _lua(("vote.epoch = replaced.epoch", "")),
+    "the sums of the former period are merged": _lua(
+        ("epoch < standing.epoch - 1 end", "epoch < standing.epoch end")
+    ),
+    "a period begins while a vote of the last but one is pending": _lua(
+        ("if source == FREE and use.oldest < epoch - 1 then return { R_SHUT } end", "")
+    ),
+    "a late mark closes what is being reopened": _lua(("math.abs(where[at]) >= seq", "where[at] >= seq")),
+    "closed while something is pending": _lua(("pending = pending + 1", "pending = 0")),
+    "reservations of replacements weigh as the others": _lua(("then weight = 0 end", "then weight = 1 end")),
+    "voiding gives the allowance back": _lua(
+        ("move_contest(c, standing, vote, 0, by)", "move_contest(c, standing, vote, by, by)")
+    ),
+    "an operation voids again and again": _lua(("if operations[i] == operation then return false end", "")),
+    "an operation restores what another one voided": _lua(
+        ("if operations[#operations] ~= operation then return false end", "")
+    ),
+    "what is not voided is restored": _lua(("~= from then return false end", "== LATE then return false end")),
+    "voids at once after the close": _lua(
+        ("return c:void_later(voter .. digest .. 'V', offset, restored, operation)", "")
+    ),
+    "a voided vote cannot be removed": _lua(
+        ("if status ~= COUNTED and status ~= VOIDED then", "if status ~= COUNTED then")
+    ),
+    "a voter takes back what was voided": _lua(("(refund or find_pending(list, REMOVAL .. digest))", "true")),
+}
+"""Rules of the ledger and of the count."""
+
+MUTATIONS: Final = PROTOCOL | MANAGERS | SERVERS | RULES
 SEEDS: Final = {
     "no confirmation": 16,
     "a lost confirmation confirms": 16,

@@ -107,7 +107,7 @@ class Runner:
                 check(world)
                 violation = defects.first
             except Violation as broken:
-                violation = str(broken)
+                violation = f"{loop.errors[0]}" if loop.errors else str(broken)
             except Exception as error:
                 violation = f"a defect: {error!r}"
             finally:

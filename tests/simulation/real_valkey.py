@@ -1,0 +1,191 @@
+"""A real Valkey as a simulated server: its functions, in a database of its own, with the clock of the simulation.
+
+Three things are not its own: TIME, the ids in INFO and the processor's clock, since a function must see those of
+the simulation. They are read from keys that each call sets before.
+"""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import hiredis
+
+from libs.views.function_libraries import libraries
+from tests.simulation.memory_valkey import FUNCTION_MISSING, Change, Host, function_sources
+from tests.support.own_valkey import own_valkey
+
+CALL: Final = "local function call(...) return redis.call(...) end"
+SIMULATED: Final = """
+local clock_call, clock_number = '', 0
+local os = { clock = function()
+  local number = redis.call('GET', 'host:call')
+  if number ~= clock_call then clock_call, clock_number = number, 0 end
+  clock_number = clock_number + 1
+  return clock_number * redis.call('GET', 'host:pace')
+end }
+local function call(command, ...)
+  if command == 'TIME' then
+    local now = tonumber(redis.call('GET', 'host:now'))
+    local seconds = math.floor(now / 1000000)
+    return { string.format('%.0f', seconds), string.format('%.0f', now - seconds * 1000000) }
+  end
+  if command == 'INFO' and ... == 'server' then return 'run_id:' .. redis.call('GET', 'host:run') end
+  if command == 'INFO' then return 'master_replid:' .. redis.call('GET', 'host:replication') end
+  return redis.call(command, ...)
+end
+"""
+
+
+@asynccontextmanager
+async def a_valkey() -> AsyncIterator[str]:
+    """Start a server; yield its URL."""
+    with TemporaryDirectory() as folder:
+        async with own_valkey(Path(folder)) as server:
+            yield server.address
+
+
+class RealValkey:
+    """Implements `Backend` by one database of a server."""
+
+    host: Host
+
+    def __init__(self, url: str, database: int, changes: tuple[Change, ...] = ()) -> None:
+        parts = urlsplit(url)
+        self._socket = socket.create_connection((parts.hostname or "", parts.port or 0))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reader = hiredis.Reader()
+        self._suffix = f"_db{database}"
+        self._calls = 0
+        self._is_loaded = False
+        self._sources = []
+        for library, code in zip(libraries(), function_sources(changes), strict=True):
+            text = code.decode()
+            assert text.count(CALL) == 1
+            head = f"#!lua name={library.loaded_name}{self._suffix}\n"
+            text = text.replace(CALL, SIMULATED)
+            number = library.loaded_name.rpartition("_")[2]
+            named = text.replace(f"version = '{number}'", f"version = '{number}{self._suffix}'", 1)
+            self._sources.append(head + named)
+        self._ask(("AUTH", parts.username, parts.password), ("SELECT", database))
+
+    def execute(self, command: tuple[Any, ...]) -> Any:
+        name, *rest = command
+        if name == "FUNCTION":
+            if self._is_loaded:
+                raise hiredis.ReplyError("ERR Library already exists")
+            self.load_functions()
+            return b"OK"
+        if name not in ("FCALL", "FCALL_RO"):
+            return self._ask(command)
+        if not self._is_loaded:
+            raise hiredis.ReplyError(FUNCTION_MISSING)
+        self._calls += 1
+        host = self.host
+        state = "host:call", self._calls, "host:now", host.now_us(), "host:pace", host.fold_pace
+        return self._ask(("MSET", *state), (name, rest[0] + self._suffix, *rest[1:]))
+
+    def load_functions(self) -> None:
+        self._is_loaded = True
+        self._ask(*(("FUNCTION", "LOAD", "REPLACE", source) for source in self._sources))
+        self._ask(("MSET", "host:run", self.host.run, "host:replication", self.host.replication))
+
+    def unload_functions(self) -> None:
+        self._is_loaded = False
+
+    def snapshot(self) -> Any:
+        keys = [key for key in self._ask(("KEYS", "*")) if not key.startswith(b"host:")]
+        return dict(zip(keys, self._ask_all([("DUMP", key) for key in keys]), strict=True))
+
+    def restore(self, snapshot: Any) -> None:
+        self.clear()
+        self._ask_all([("RESTORE", key, 0, dump) for key, dump in snapshot.items()])
+
+    def clear(self) -> None:
+        self._ask(("FLUSHDB",))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _ask(self, *commands: tuple[Any, ...]) -> Any:
+        """Send commands at once; return the last reply, raise the first error."""
+        return self._ask_all(list(commands))[-1]
+
+    def _ask_all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        if not commands:
+            return []
+        self._socket.sendall(b"".join(hiredis.pack_command(command) for command in commands))
+        replies: list[Any] = []
+        while len(replies) < len(commands):
+            reply = self._reader.gets()
+            if reply is False:
+                self._reader.feed(self._socket.recv(1 << 20))
+                continue
+            replies.append(reply)
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                raise reply
+        return replies
+
+
+class Both:
+    """Implements `Backend` by a model and a real server, which must reply alike."""
+
+    def __init__(self, model: Any, real: RealValkey) -> None:
+        self._each = model, real
+
+    @property
+    def host(self) -> Host:
+        return self._each[1].host
+
+    @host.setter
+    def host(self, host: Host) -> None:
+        for backend in self._each:
+            backend.host = host
+
+    def execute(self, command: tuple[Any, ...]) -> Any:
+        replies = []
+        for backend in self._each:
+            try:
+                replies.append(backend.execute(command))
+            except hiredis.ReplyError as error:
+                replies.append(hiredis.ReplyError(str(error).partition(" script: ")[0]))
+        model, real = replies
+        assert _plain(model) == _plain(real), f"{command}: the model replies {model}, Valkey {real}"
+        if isinstance(model, hiredis.ReplyError):
+            raise real
+        return model
+
+    def load_functions(self) -> None:
+        for backend in self._each:
+            backend.load_functions()
+
+    def unload_functions(self) -> None:
+        for backend in self._each:
+            backend.unload_functions()
+
+    def snapshot(self) -> Any:
+        return [backend.snapshot() for backend in self._each]
+
+    def restore(self, snapshot: Any) -> None:
+        for backend, its in zip(self._each, snapshot, strict=True):
+            backend.restore(its)
+
+    def clear(self) -> None:
+        for backend in self._each:
+            backend.clear()
+
+
+def _plain(reply: Any) -> Any:
+    """Return a reply to be compared: errors by their text, lists and packed lists in any order.
+
+    The order of a hash's fields is not defined, and some replies list them.
+    """
+    if isinstance(reply, hiredis.ReplyError):
+        return str(reply).partition(" script: ")[0]
+    if isinstance(reply, list):
+        return sorted(repr(_plain(item)) for item in reply)
+    return sorted(reply) if isinstance(reply, bytes) else reply
