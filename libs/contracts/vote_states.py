@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.contracts.log_records import Position
-from libs.tally.events import Choices
-from libs.tally.reservations import Duplicate
+from libs.tally.reservations import Duplicate, VoteTerms
 from libs.tally.voter_ledger import VoteStatus
 
 
@@ -33,28 +32,23 @@ class FoldProgress(NamedTuple):
 class VoteState:
     """State of one vote id in the ledger: unknown (`pending` False, `status` None), pending, or folded.
 
-    Once folded, `content` and the first answer are those of the recorded attempt, which may differ from the
+    Once folded, `content` and the `terms` are those of the recorded attempt, which may differ from the
     caller's: the same id, reserved again after a fence, may have other content.
     """
 
     progress: FoldProgress
     pending: bool = False
     status: VoteStatus | None = None
-    accepted_at: int | None = None
+    terms: VoteTerms | None = None
     offset: int | None = None
-    choices: Choices = ()
     source: str | None = None
     content: str | None = None
-    remaining_participant: int | None = None
-    remaining_contest: int | None = None
-    next_free_vote_at: int | None = None
     removal_waits: bool = False
     """A removal was recorded after the contest's close: it takes effect if the contest is reopened."""
 
     @property
     def known(self) -> Duplicate | None:
         """The first answer, once the vote is folded."""
-        if self.status is None or self.accepted_at is None or self.offset is None:
+        if self.status is None or self.terms is None or self.offset is None:
             return None
-        left = self.remaining_participant, self.remaining_contest
-        return Duplicate(self.accepted_at, *left, self.next_free_vote_at, self.offset, self.status, self.choices)
+        return Duplicate(self.terms, self.offset, self.status)

@@ -15,6 +15,16 @@ from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 
 
+class VoteTerms(NamedTuple):
+    """The answer to the first attempt of a vote; each attempt gets the same."""
+
+    accepted_at: int
+    remaining_participant: int | None
+    remaining_contest: int | None
+    next_free_vote_at: int | None
+    choices: Choices
+
+
 class Granted(NamedTuple):
     """The vote is reserved. `joined`: an earlier attempt with the same id is pending, and has these same values.
 
@@ -23,30 +33,22 @@ class Granted(NamedTuple):
     """
 
     joined: bool
-    accepted_at: int
+    terms: VoteTerms
     incarnation: int
-    remaining_participant: int | None
-    remaining_contest: int | None
-    next_free_vote_at: int | None
     epoch: int
     config: int
     max_participant: int
     max_contest: int
     form: Form
-    choices: Choices
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The vote id was folded before with the same content: its first answer. Only a ballot has `choices`."""
+    """The vote id was folded before with the same content. Only the terms of a ballot have choices."""
 
-    accepted_at: int
-    remaining_participant: int | None
-    remaining_contest: int | None
-    next_free_vote_at: int | None
+    terms: VoteTerms
     offset: int
     status: VoteStatus
-    choices: Choices = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ RemovalAnswer = (
 
 def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:
     """Build the event of a reserved vote from the command and the values that admitted it."""
+    terms = granted.terms
     return VoteCast(
         contest=command.contest,
         voter=command.voter,
@@ -158,16 +161,16 @@ def cast_of(command: CastVote, granted: Granted, receipt: str) -> VoteCast:
         vote_id=command.vote_id,
         content=command.content,
         source=command.source,
-        choices=granted.choices,
-        accepted_at=granted.accepted_at,
+        choices=terms.choices,
+        accepted_at=terms.accepted_at,
+        remaining_participant=terms.remaining_participant,
+        remaining_contest=terms.remaining_contest,
+        next_free_vote_at=terms.next_free_vote_at,
         incarnation=granted.incarnation,
         config=granted.config,
         max_participant=granted.max_participant,
         max_contest=granted.max_contest,
         epoch=granted.epoch,
-        remaining_participant=granted.remaining_participant,
-        remaining_contest=granted.remaining_contest,
-        next_free_vote_at=granted.next_free_vote_at,
         receipt=receipt,
         form=granted.form,
         rating=command.rating,

@@ -27,6 +27,7 @@ from libs.tally.reservations import (
     Request,
     Stale,
     Unknown,
+    VoteTerms,
 )
 from libs.tally.voter_ledger import VoteStatus
 
@@ -103,20 +104,24 @@ def answer(reply: Sequence[Any]) -> Answer:
     if reply[0] <= 1:
         kind, at, n, left_p, left_c, next_at, epoch, config, max_p, max_c, form, choices = reply
         votes = tuple([(participant.decode(), count) for participant, count in choices])
-        left, renews_at = (limited(left_p), limited(left_c)), next_at or None
-        return Granted(kind == 1, at, n, *left, renews_at, epoch, config, max_p, max_c, FORMS[form], votes)
+        terms = VoteTerms(at, limited(left_p), limited(left_c), next_at or None, votes)
+        return Granted(kind == 1, terms, n, epoch, config, max_p, max_c, FORMS[form])
     match reply:
         case [2, at, _, left_p, left_c, next_at, offset, status, *chosen]:
-            left = limited(left_p), limited(left_c)
-            names = [name.decode() for name in chosen[::2]]
-            choices = tuple(zip(names, chosen[1::2], strict=True))
-            return Duplicate(at, *left, next_at or None, offset, VoteStatus(status), choices)
+            return Duplicate(vote_terms(at, left_p, left_c, next_at, chosen), offset, VoteStatus(status))
         case [3]:
             return IdConflict()
         case [8 | 9 as kind, limit, used, next_at, now]:
             scope = LimitScope.PARTICIPANT if kind == 8 else LimitScope.CONTEST
             return OverLimit(scope, limit, used, next_at or None, now)
     return _not_admitted(reply)
+
+
+def vote_terms(at: int, left_p: int, left_c: int, next_at: int, chosen: Sequence[Any]) -> VoteTerms:
+    """Decode the terms of a folded vote; `chosen` is a flat list of participants and votes."""
+    names = [name.decode() for name in chosen[::2]]
+    choices = tuple(zip(names, chosen[1::2], strict=True))
+    return VoteTerms(at, limited(left_p), limited(left_c), next_at or None, choices)
 
 
 def _not_admitted(reply: Sequence[Any]) -> GateClosed | Stale | NotRunning | RefusedByCaller:

@@ -36,7 +36,7 @@ from libs.views.reply_types import (
     UsedVotes,
     VoterAllowance,
 )
-from libs.views.serialization import SOURCES, digest, limited, pack, raw, text, unpack
+from libs.views.serialization import SOURCES, digest, limited, pack, raw, text, unpack, vote_terms
 from libs.views.watched_reads import LEAST_HOLD_S, ChangedPartitions, WatchedReads
 
 CHANGES_PAGE = 250
@@ -245,19 +245,14 @@ def _doubt_holds_s(doubt: Doubt) -> float | None:
 def vote_state(progress: FoldProgress, row: Sequence[Any]) -> VoteState:
     """Decode a row of `votes_lookup`."""
     if row[0] != 2:
-        return VoteState(progress, True, None, row[1]) if row[0] == 1 else VoteState(progress)
+        return VoteState(progress, pending=row[0] == 1)
     status, at, offset, source, content, left_p, left_c, next_at, chosen, waits = row[1:]
-    names = [name.decode() for name in chosen[::2]]
     return VoteState(
         progress,
         status=VoteStatus(status),
-        accepted_at=at,
+        terms=vote_terms(at, left_p, left_c, next_at, chosen),
         offset=offset,
-        choices=tuple(zip(names, chosen[1::2], strict=True)),
         source=SOURCES[source],
         content=text(content),
-        remaining_participant=limited(left_p),
-        remaining_contest=limited(left_c),
-        next_free_vote_at=next_at or None,
         removal_waits=waits == 1,
     )

@@ -289,19 +289,19 @@ def _length(body: bytes) -> tuple[bytes, bytes]:
 
 
 def _body(accepted: Accepted) -> dict[str, Any]:
-    vote = accepted.command
+    vote, terms = accepted.command, accepted.terms
     return {
         "vote_id": vote.vote_id,
         "contest_key": vote.contest,
         "status": "accepted",
-        "accepted_at": timestamp(accepted.accepted_at),
+        "accepted_at": timestamp(terms.accepted_at),
         "source": vote.source,
-        "choices": [{"participant_key": key, "count": count} for key, count in accepted.choices],
+        "choices": [{"participant_key": key, "count": count} for key, count in terms.choices],
         "remaining": {
-            "participant": accepted.remaining_participant,
-            "contest": accepted.remaining_contest,
+            "participant": terms.remaining_participant,
+            "contest": terms.remaining_contest,
         },
-        "next_free_vote_at": timestamp(accepted.next_free_vote_at),
+        "next_free_vote_at": timestamp(terms.next_free_vote_at),
         "receipt": accepted.receipt,
     }
 

@@ -77,8 +77,8 @@ class VoterReads:
         voter = await find_voter(self._contests, account, contest, voter_id, anonymous_id)
         partition = self._votes.partition_of(configured, voter)
         state = await self._views.lookup(partition, contest, voter, vote_id)
-        if state.status is not None:
-            is_detailed = configured.contest_type in ("rating", "ordering") and bool(state.choices)
+        if state.terms is not None:
+            is_detailed = configured.contest_type in ("rating", "ordering") and bool(state.terms.choices)
             cast = await self._casts.read(partition, state.offset or 0) if is_detailed else None
             return await self._shown(configured, partition, vote_id, state, cast)
         if state.pending:
@@ -120,10 +120,12 @@ class VoterReads:
     ) -> VoteStatusAnswer:
         """Return a folded vote; its rating and positions are in its event."""
         assert state.status is not None
+        assert state.terms is not None
+        choices = state.terms.choices
         await self._position_tokens.load()
         counts, reason = False, REASONS.get(state.status)
         if state.status is VoteStatus.COUNTED:
-            counts, reason = await self._counts(contest, [participant for participant, _ in state.choices])
+            counts, reason = await self._counts(contest, [participant for participant, _ in choices])
         rating, positions = (None, None) if cast is None else (cast.rating, cast.positions)
         return VoteStatusAnswer(
             vote_id=vote_id,
@@ -131,9 +133,9 @@ class VoterReads:
             status=state.status.name.lower(),
             counts=counts,
             reason=reason,
-            accepted_at=timestamp(state.accepted_at),
+            accepted_at=timestamp(state.terms.accepted_at),
             source=state.source,
-            choices=[Choice(participant_key=participant, count=count) for participant, count in state.choices],
+            choices=[Choice(participant_key=participant, count=count) for participant, count in choices],
             rating=None if rating is None else _rating(rating),
             positions=None if positions is None else dict(positions),
             position=self._position_tokens.encode({partition: (state.offset or 0) + 1}),

@@ -74,7 +74,7 @@ class Steps:
         count(outcome)
         if isinstance(outcome, TallyError):
             raise outcome
-        return PurchaseCast(**_of(purchase), accepted_at=outcome.accepted_at)
+        return PurchaseCast(**_of(purchase), accepted_at=outcome.terms.accepted_at)
 
     async def _take_back(self, purchase: Purchase) -> PurchaseEvent:
         await self.votes.refund(purchase.account, await self._vote(purchase))

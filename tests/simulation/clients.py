@@ -160,7 +160,7 @@ def void(world: "World", name: str, rng: Random) -> None:
 
 def described(result: Any) -> str:
     if isinstance(result, Accepted):
-        return f"201 at {result.partition}/{result.offset}, accepted {result.accepted_at}"
+        return f"201 at {result.partition}/{result.offset}, accepted {result.terms.accepted_at}"
     if isinstance(result, TallyError):
         return f"{type(result).__name__}: {result.message} ({result.cause})"
     return repr(result)[:150]

@@ -49,21 +49,21 @@ PROTOCOL: Final = {
         (
             "fenced = True  # its record can never count, so it may be reserved again\n"
             "                        continue",
-            "return _accepted(command, answer, event.receipt, partition, len(event.receipt))",
+            "return Accepted(command, answer.terms, True, event.receipt, partition, len(event.receipt))",
         ),
     ),
     "accepted by the own grant where another record was folded": _of(
         CASTING,
         (
             "return _repeated(command, recorded.known, sign, partition, replayed=answer.joined)",
-            "return _accepted(command, answer, event.receipt, partition, recorded.known.offset)",
+            "return Accepted(command, answer.terms, True, event.receipt, partition, recorded.known.offset)",
         ),
     ),
     "a joiner records limits of its own": _of(
         CASTING,
         (
-            "event = cast_of(command, answer, sign(answer.accepted_at))",
-            "event = cast_of(command, answer, sign(answer.accepted_at))\n"
+            "event = cast_of(command, answer, sign(answer.terms.accepted_at))",
+            "event = cast_of(command, answer, sign(answer.terms.accepted_at))\n"
             "                if answer.joined:\n"
             "                    import dataclasses\n"
             "                    event = dataclasses.replace(event, max_participant=0, max_contest=0)",

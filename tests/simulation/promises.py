@@ -232,7 +232,7 @@ def _check_success(name: tuple[str, str, str], answer: Answer, vote: Any, is_unw
     command = answer.command
     if vote.cast is not None and isinstance(command, CastVote):
         demand(vote.cast.content == command.content, f"{name} was answered 201 for two contents")
-        demand(vote.cast.accepted_at == answer.result.accepted_at, f"{name} was accepted at two times")
+        demand(vote.cast.accepted_at == answer.result.terms.accepted_at, f"{name} was accepted at two times")
     stands = vote.status in (VoteStatus.COUNTED, VoteStatus.REPLACED, VoteStatus.VOIDED)
     demand(
         stands or (vote.status is VoteStatus.REMOVED and is_unwanted),

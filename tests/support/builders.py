@@ -6,6 +6,7 @@ from typing import Any
 
 from libs.tally.contest import UNLIMITED, Contest
 from libs.tally.events import Rating, SourceReported, VoteCast, VoteRemoved, VoteRestored, VoteVoided
+from libs.tally.reservations import VoteTerms
 from libs.tally.vote_commands import CastVote
 
 NOW = 1_790_000_000_000_000
@@ -134,3 +135,9 @@ def a_report(report_id: str = "report", *counts: tuple[str, int, int, int], **ch
         "counts": counts,
     }
     return SourceReported(**{**given, **changes})
+
+
+def terms_of(cast: VoteCast) -> VoteTerms:
+    """Return the terms that the vote was recorded with."""
+    left = cast.remaining_participant, cast.remaining_contest
+    return VoteTerms(cast.accepted_at, *left, cast.next_free_vote_at, cast.choices)

@@ -71,10 +71,10 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
         answer: Answer | TallyError = yield Reserve(_request(contest, command, judged))
         match answer:
             case Granted():
-                event = cast_of(command, answer, sign(answer.accepted_at))
+                event = cast_of(command, answer, sign(answer.terms.accepted_at))
                 recorded: unknown_appends.Recorded = yield from unknown_appends.record(event, is_folded)
                 if isinstance(recorded, int):
-                    return _accepted(command, answer, event.receipt, partition, recorded)
+                    return Accepted(command, answer.terms, answer.joined, event.receipt, partition, recorded)
                 if recorded is None:
                     unknown = "The vote may or may not have been recorded; send it again with the same vote id."
                     return AppendUnknown(unknown, retry_after_s=2)
@@ -132,35 +132,12 @@ def _request(contest: Contest, command: CastVote, judged: Selection | TallyError
     return Request(contest, command.voter, command.vote_id, command.content, command.source, selection)
 
 
-def _accepted(command: CastVote, granted: Granted, receipt: str, partition: int, offset: int) -> Accepted:
-    return Accepted(
-        command,
-        granted.choices,
-        granted.joined,
-        granted.accepted_at,
-        granted.remaining_participant,
-        granted.remaining_contest,
-        granted.next_free_vote_at,
-        receipt,
-        partition,
-        offset,
-    )
-
-
 def _repeated(command: CastVote, first: Duplicate, sign: Sign, partition: int, *, replayed: bool) -> Accepted:
     """Return the first answer of a vote that is folded."""
-    return Accepted(
-        command,
-        first.choices or ((command.participant or "", command.count),),
-        replayed,
-        first.accepted_at,
-        first.remaining_participant,
-        first.remaining_contest,
-        first.next_free_vote_at,
-        sign(first.accepted_at),
-        partition,
-        first.offset,
-    )
+    terms = first.terms
+    if not terms.choices:
+        terms = terms._replace(choices=((command.participant or "", command.count),))
+    return Accepted(command, terms, replayed, sign(terms.accepted_at), partition, first.offset)
 
 
 def _refusal(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.tally.errors import TallyError
-from libs.tally.events import Choices
+from libs.tally.reservations import VoteTerms
 from libs.tally.vote_commands import CastVote
 
 
@@ -12,12 +12,8 @@ class Accepted(NamedTuple):
     """An accepted vote, recorded in the log. `replayed`: an earlier request with the same id recorded it."""
 
     command: CastVote
-    choices: Choices
+    terms: VoteTerms
     replayed: bool
-    accepted_at: int
-    remaining_participant: int | None
-    remaining_contest: int | None
-    next_free_vote_at: int | None
     receipt: str
     partition: int
     offset: int

@@ -150,7 +150,7 @@ async def test_a_clock_that_was_wrong_is_set_right_behind_a_fence(steered: Steer
     assert not isinstance(await steered.partition.reserve(a_vote(voter="late"), contest), Granted)
     assert await steered.look() == 2
     granted = await steered.partition.grant(a_vote(voter="late"), contest)
-    assert granted.accepted_at < ahead - HOUR_US
+    assert granted.terms.accepted_at < ahead - HOUR_US
     assert await steered.look() == 2
     assert (await steered.state()).pending == 1
 
@@ -174,7 +174,7 @@ async def test_other_fences_leave_the_clock_where_it_is(steered: Steered) -> Non
     moment = (await steered.state()).now + 5_000_000
     await steered.partition.set_clock(moment)
     await steered.partition.fence()
-    assert (await steered.partition.grant(a_vote())).accepted_at >= moment
+    assert (await steered.partition.grant(a_vote())).terms.accepted_at >= moment
     assert Position("log", steered.partition.end) == (await steered.state()).position
 
 

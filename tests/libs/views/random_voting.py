@@ -133,7 +133,7 @@ class Voting:
         renews = self.contest.renewal.after(standing.latest)
         if vote.source == "c-free" and renews is not None and not standing.latest and standing.votes:
             return  # allowances began to renew after the voter's first votes
-        now = answer.accepted_at if isinstance(answer, Granted) else answer.now
+        now = answer.terms.accepted_at if isinstance(answer, Granted) else answer.now
         epoch = 0
         if vote.source == "c-free":
             renewed = renews is not None and standing.latest and now >= renews

@@ -76,7 +76,7 @@ async def test_doubts_are_those_of_each_partitions_state(valkey: CountedClient, 
     await partition.fence()
     granted = await partition.grant(a_vote())
     doubts, state = await views.doubts(group), await views.state(0)
-    assert doubts[0] == (True, False, granted.accepted_at) == (state.open, False, state.oldest_pending)
+    assert doubts[0] == (True, False, granted.terms.accepted_at) == (state.open, False, state.oldest_pending)
     await partition.set_clock(state.now + 3_600_000_000)
     assert (await views.doubts(group))[0] == (True, True, None)
 

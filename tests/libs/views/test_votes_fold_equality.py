@@ -28,7 +28,7 @@ from libs.views.vote_views import VoteViews
 from tests.libs.views.lua_ledger import SMALL, SMALL_PREFIX, load
 from tests.libs.views.random_logs import folded, is_poison, logs
 from tests.simulation.comparison import described, described_view, differing
-from tests.support.builders import a_cast
+from tests.support.builders import a_cast, terms_of
 from tests.support.hypothesis_examples import examples
 from tests.support.intercepted_valkey import InterceptedValkey
 
@@ -101,8 +101,7 @@ async def compare(views: VoteViews, log: list[LogRecord], tally: PartitionTally)
             for vote_id, vote in standing.votes.items():
                 seen = await views.lookup(0, name, voter, vote_id)
                 assert (seen.status, seen.offset, seen.content) == (vote.status, vote.offset, vote.cast.content)
-                assert seen.choices == vote.cast.choices
-                assert seen.accepted_at == vote.cast.accepted_at
+                assert seen.terms == terms_of(vote.cast)
             assert (await views.lookup(0, name, voter, "never")).status is None
             rows = (await views.allowance(0, name, voter)).used
             used = {(row.participant, row.source, row.epoch): row.votes for row in rows}

@@ -16,7 +16,7 @@ from libs.views.reply_types import FoldInput
 from libs.views.serialization import raw
 from libs.views.vote_records import read_record, record_of
 from libs.views.vote_views import APPLY_ITEMS, VoteViews
-from tests.support.builders import NOW, a_cast, a_removal
+from tests.support.builders import NOW, a_cast, a_removal, terms_of
 
 REMAINING: Final = (None, 0, 127, 128, 255, 256, 2**31 - 1)
 COUNTS: Final = (1, 255, 256, 2**24 - 1)
@@ -65,11 +65,7 @@ async def test_every_number_of_a_vote_is_restored_from_its_record(valkey: Valkey
         asked = casts[at : at + APPLY_ITEMS]
         _, found = await views.lookups(0, [VoteName("contest", cast.voter, cast.vote_id) for cast in asked])
         for cast, state in zip(asked, found, strict=True):
-            assert state.choices == cast.choices
-            assert (state.content, state.accepted_at) == (cast.content, cast.accepted_at)
-            left = state.remaining_participant, state.remaining_contest
-            assert left == (cast.remaining_participant, cast.remaining_contest)
-            assert state.next_free_vote_at == cast.next_free_vote_at
+            assert (state.content, state.terms) == (cast.content, terms_of(cast))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ async def test_a_counted_vote_may_be_removed_and_the_answer_says_which_it_is(par
     before = await partition.cast(vote, contest)
     granted = await partition.ask_removal(REMOVAL, contest)
     assert isinstance(granted, RemovalGranted)
-    assert granted.removed_at >= before.accepted_at
+    assert granted.removed_at >= before.terms.accepted_at
     assert granted.incarnation == before.incarnation
     what = granted.anonymous, granted.content, granted.source, granted.offset
     assert what == (True, vote.content, "c-free", partition.end - 1)
@@ -52,7 +52,7 @@ async def test_the_allowance_is_back_when_the_removal_is_folded(partition: Parti
     granted = await partition.ask_removal(REMOVAL, ONE)
     assert isinstance(await partition.reserve(a_vote(vote_id="2"), ONE), OverLimit)
     await partition.fold(removal_event(REMOVAL, granted))
-    assert (await partition.cast(a_vote(vote_id="2"), ONE)).remaining_contest == 0
+    assert (await partition.cast(a_vote(vote_id="2"), ONE)).terms.remaining_contest == 0
 
 
 async def test_who_removed_every_vote_is_no_longer_a_voter(partition: Partition) -> None:

@@ -27,13 +27,13 @@ async def test_an_allowance_is_whole_again_once_it_has_cooled_down(partition: Pa
     await partition.set_clock(MIDNIGHT)
     first = await partition.cast(a_vote(vote_id="1"), MINUTELY)
     renews_at = MIDNIGHT + 60 * SECOND
-    assert (first.epoch, first.next_free_vote_at) == (0, renews_at)
+    assert (first.epoch, first.terms.next_free_vote_at) == (0, renews_at)
     await partition.set_clock(renews_at - 1)
     assert refused_until(await partition.reserve(a_vote(vote_id="2"), MINUTELY)) == (renews_at, renews_at - 1)
     await partition.set_clock(renews_at)
     second = await partition.cast(a_vote(vote_id="2"), MINUTELY)
-    assert (second.epoch, second.remaining_contest) == (1, 0)
-    assert second.next_free_vote_at == renews_at + 60 * SECOND
+    assert (second.epoch, second.terms.remaining_contest) == (1, 0)
+    assert second.terms.next_free_vote_at == renews_at + 60 * SECOND
 
 
 async def test_a_pending_vote_renews_as_a_folded_one_does(partition: Partition) -> None:
@@ -55,7 +55,7 @@ async def test_the_latest_free_vote_counts_whatever_was_left(partition: Partitio
     assert refused_until(await partition.reserve(a_vote(vote_id="3"), contest))[0] == MIDNIGHT + 110 * SECOND
     await partition.set_clock(MIDNIGHT + 110 * SECOND)
     whole = await partition.grant(a_vote(count=3, vote_id="3"), contest)
-    assert (whole.epoch, whole.remaining_contest) == (1, 0)
+    assert (whole.epoch, whole.terms.remaining_contest) == (1, 0)
 
 
 @pytest.mark.parametrize("before_midnight", [1, DAY_US])
@@ -80,7 +80,7 @@ async def test_with_both_it_is_the_later(partition: Partition, renewal: Renewal,
     contest = replace(MINUTELY, renewal=renewal)
     await partition.set_clock(MIDNIGHT + SECOND)
     granted = await partition.cast(a_vote(vote_id="1"), contest)
-    assert granted.next_free_vote_at == MIDNIGHT + renews_at == renewal.after(MIDNIGHT + SECOND)
+    assert granted.terms.next_free_vote_at == MIDNIGHT + renews_at == renewal.after(MIDNIGHT + SECOND)
     await partition.set_clock(MIDNIGHT + renews_at - 1)
     assert isinstance(await partition.reserve(a_vote(vote_id="2"), contest), OverLimit)
     await partition.set_clock(MIDNIGHT + renews_at)
@@ -115,7 +115,7 @@ async def test_paid_votes_neither_renew_nor_put_it_off(partition: Partition) -> 
     await partition.cast(a_vote(vote_id="free"), contest)
     await partition.set_clock(MIDNIGHT + 50 * SECOND)
     paid = await partition.grant(a_vote(vote_id="paid", source="c-paid"), contest)
-    assert (paid.epoch, paid.next_free_vote_at) == (0, None)
+    assert (paid.epoch, paid.terms.next_free_vote_at) == (0, None)
     await partition.set_clock(MIDNIGHT + 60 * SECOND)
     assert (await partition.grant(a_vote(vote_id="again"), contest)).epoch == 1
     await partition.set_clock(MIDNIGHT + DAY_US)
@@ -130,13 +130,14 @@ async def test_a_replacement_stays_in_the_period_of_what_it_replaces_and_renews(
     await partition.cast(a_rating("a", vote_id="1"), contest)
     await partition.set_clock(MIDNIGHT + 60 * SECOND)
     replacing = await partition.cast(a_rating("a", 1 * SECOND, vote_id="2"), contest)
-    assert (replacing.epoch, replacing.remaining_contest) == (1, 1)
+    assert (replacing.epoch, replacing.terms.remaining_contest) == (1, 1)
     fresh = await partition.cast(a_rating("b", vote_id="3"), contest)
-    assert (fresh.epoch, fresh.remaining_contest) == (1, 0)
+    assert (fresh.epoch, fresh.terms.remaining_contest) == (1, 0)
     allowance = await partition.views.allowance(0, "contest", pseudonym("voter"))
     assert {row for row in allowance.used if not row.participant} == {("", "c-free", 0, 1), ("", "c-free", 1, 1)}
     assert (
-        refused_until(await partition.reserve(a_rating("c", vote_id="4"), contest))[0] == fresh.next_free_vote_at
+        refused_until(await partition.reserve(a_rating("c", vote_id="4"), contest))[0]
+        == fresh.terms.next_free_vote_at
     )
 
 
@@ -146,7 +147,7 @@ async def test_a_voter_does_not_grow_by_periods_that_are_over(partition: Partiti
     for at in range(24):
         await partition.set_clock(MIDNIGHT + at * 60 * SECOND)
         granted = await partition.cast(a_vote("ab"[at % 2], vote_id=str(at)), MINUTELY)
-        assert (granted.epoch, granted.remaining_contest) == (at, 0)
+        assert (granted.epoch, granted.terms.remaining_contest) == (at, 0)
         sizes.append(len((await partition.views.allowance(0, "contest", pseudonym("voter"))).used))
     assert sizes == [2, 4, 6] + [7] * 21
 

@@ -29,7 +29,7 @@ async def test_a_new_rating_takes_the_place_of_the_old_one(partition: Partition)
     await partition.cast(a_rating("a", 2 * MILLION, sub_ratings=(("taste", MILLION),), vote_id="1"), RATED)
     second = a_rating("a", 5 * MILLION, sub_ratings=(("look", 3 * MILLION),), vote_id="2")
     granted = await partition.cast(second, RATED)
-    assert (granted.remaining_participant, granted.remaining_contest) == (0, 1)
+    assert (granted.terms.remaining_participant, granted.terms.remaining_contest) == (0, 1)
     assert [await partition.status(name) for name in "12"] == [REPLACED, COUNTED]
     assert await partition.figures("a") == await partition.figures("") == VoteSums(1, 1, 0)
     expected = RatingSums(1, 5 * MILLION, {"taste": (0, 0), "look": (1, 3 * MILLION)}, (0, 0, 0, 0, 0, 1))
@@ -83,7 +83,7 @@ async def test_of_pending_ratings_of_a_participant_one_uses_the_allowance(partit
     contest = replace(RATED, free=Limits(9, 1))
     votes = [a_rating("a", vote_id=str(n)) for n in range(3)]
     granted = [await partition.grant(vote, contest) for vote in votes]
-    assert [grant.remaining_contest for grant in granted] == [0, 0, 0]
+    assert [grant.terms.remaining_contest for grant in granted] == [0, 0, 0]
     used = (await partition.views.allowance(0, "contest", pseudonym("voter"))).used
     assert sorted(used) == [("", "c-free", 0, 1), ("a", "c-free", 0, 1)]
     assert isinstance(await partition.reserve(a_rating("b", vote_id="b"), contest), OverLimit)
@@ -99,13 +99,13 @@ async def test_removing_a_replacement_brings_nothing_back(partition: Partition) 
     assert [await partition.status(name) for name in "12"] == [REPLACED, VoteStatus.REMOVED]
     assert await partition.figures("a", "") == VoteSums()
     granted = await partition.cast(a_rating("a", vote_id="3"), RATED)
-    assert granted.remaining_contest == 1
+    assert granted.terms.remaining_contest == 1
 
 
 async def test_a_ballot_is_one_vote_and_its_positions_are_worth_theirs(partition: Partition) -> None:
     granted = await partition.cast(a_ballot(("1st", "b"), ("2nd", "a")), ORDERED)
-    assert (granted.choices, granted.form) == ((("b", 5), ("a", 3)), "ballot")
-    assert (granted.remaining_participant, granted.remaining_contest) == (None, 0)
+    assert (granted.terms.choices, granted.form) == ((("b", 5), ("a", 3)), "ballot")
+    assert (granted.terms.remaining_participant, granted.terms.remaining_contest) == (None, 0)
     assert await partition.figures("b") == VoteSums(5, 1, 0)
     assert await partition.figures("a") == VoteSums(3, 1, 0)
     assert await partition.figures("") == VoteSums(8, 1, 0)
@@ -118,7 +118,7 @@ async def test_a_new_ballot_takes_the_place_of_the_old_one_as_a_whole(partition:
     assert await partition.figures("a") == VoteSums()
     assert await partition.figures("b") == VoteSums(5, 1, 0)
     paid = await partition.cast(a_ballot(("1st", "a"), vote_id="3", source="c-paid"), ORDERED)
-    assert paid.remaining_contest == 0
+    assert paid.terms.remaining_contest == 0
     assert await partition.status("2") is COUNTED
 
 
@@ -128,6 +128,8 @@ async def test_a_ballot_that_was_folded_answers_with_all_its_choices(partition: 
     for n in range(9):  # beyond those kept inline, too
         known = await partition.reserve(ballot, ORDERED)
         assert isinstance(known, Duplicate)
-        assert known.choices == granted.choices
-        assert (await partition.views.lookup(0, "contest", ballot.voter, "vote")).choices == granted.choices
+        assert known.terms.choices == granted.terms.choices
+        seen = await partition.views.lookup(0, "contest", ballot.voter, "vote")
+        assert seen.terms is not None
+        assert seen.terms.choices == granted.terms.choices
         await partition.cast(a_ballot(("1st", "a"), vote_id=f"next {n}"), ORDERED)

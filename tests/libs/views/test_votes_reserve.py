@@ -16,6 +16,7 @@ from libs.tally.reservations import (
     OverLimit,
     RefusedByCaller,
     Stale,
+    VoteTerms,
 )
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.client import connect
@@ -36,20 +37,16 @@ def over_limit(answer: Answer) -> tuple[str, int, int]:
 async def test_a_vote_is_granted_with_what_it_was_judged_by(partition: Partition) -> None:
     before = (await partition.views.state(0)).now
     granted = await partition.grant(a_vote(count=2), a_contest(version=7, free=Limits(5, 9)))
-    assert before <= granted.accepted_at <= (await partition.views.state(0)).now
+    assert before <= granted.terms.accepted_at <= (await partition.views.state(0)).now
     assert granted == Granted(
         joined=False,
-        accepted_at=granted.accepted_at,
+        terms=VoteTerms(granted.terms.accepted_at, 3, 7, None, (("a", 2),)),
         incarnation=(await partition.views.state(0)).incarnation,
-        remaining_participant=3,
-        remaining_contest=7,
-        next_free_vote_at=None,
         epoch=0,
         config=7,
         max_participant=5,
         max_contest=9,
         form="plain",
-        choices=(("a", 2),),
     )
 
 
@@ -102,7 +99,7 @@ async def test_pending_and_folded_votes_both_use_up_the_limits(partition: Partit
     await partition.grant(a_vote("b", vote_id="4"), contest)
     assert over_limit(await partition.reserve(a_vote("b", 2, vote_id="5"), contest)) == ("contest", 4, 3)
     granted = await partition.grant(a_vote("b", vote_id="6"), contest)
-    assert (granted.remaining_participant, granted.remaining_contest) == (1, 0)
+    assert (granted.terms.remaining_participant, granted.terms.remaining_contest) == (1, 0)
 
 
 async def test_sources_voters_and_contests_do_not_share_limits(partition: Partition) -> None:
@@ -128,11 +125,11 @@ async def test_the_clock_of_a_partition_never_goes_back_nor_gives_a_moment_twice
     partition: Partition, valkey_address: str, namespace: str
 ) -> None:
     first = await partition.grant(a_vote())
-    ahead = first.accepted_at + 10**9
+    ahead = first.terms.accepted_at + 10**9
     async with connect(ValkeySettings(valkey_url=valkey_address)) as redis:
         await redis.hset(f"{key_base(namespace, 'votes', 0, 1)}:gate", "clock", ahead)
-    assert (await partition.grant(a_vote(voter="other"))).accepted_at == ahead + 1
-    assert (await partition.grant(a_vote(voter="third"))).accepted_at == ahead + 2
+    assert (await partition.grant(a_vote(voter="other"))).terms.accepted_at == ahead + 1
+    assert (await partition.grant(a_vote(voter="third"))).terms.accepted_at == ahead + 2
 
 
 async def test_a_pending_id_is_joined_and_takes_no_second_allowance(partition: Partition) -> None:
@@ -162,10 +159,7 @@ async def test_a_folded_id_gets_its_first_answer_even_after_the_end(partition: P
     granted = await partition.grant(a_vote(), contest)
     await partition.record(a_vote(), granted)
     assert await partition.reserve(a_vote(), replace(contest, end=2)) == Duplicate(
-        accepted_at=granted.accepted_at,
-        remaining_participant=3,
-        remaining_contest=8,
-        next_free_vote_at=None,
+        terms=VoteTerms(granted.terms.accepted_at, 3, 8, None, ()),
         offset=partition.end - 1,
         status=VoteStatus.COUNTED,
     )
@@ -184,13 +178,17 @@ async def test_the_largest_numbers_survive(partition: Partition) -> None:
     most = 2**31 - 1
     contest, vote = a_contest(free=Limits(most, most)), a_vote(count=1_000_000)
     granted = await partition.grant(vote, contest)
-    assert (granted.max_contest, granted.remaining_participant) == (most, most - 1_000_000)
+    assert (granted.max_contest, granted.terms.remaining_participant) == (most, most - 1_000_000)
     await partition.record(vote, granted)
     known = await partition.reserve(vote, contest)
     assert isinstance(known, Duplicate)
-    assert (known.remaining_participant, known.remaining_contest) == (most - 1_000_000, most - 1_000_000)
+    assert (known.terms.remaining_participant, known.terms.remaining_contest) == (
+        most - 1_000_000,
+        most - 1_000_000,
+    )
     seen = await partition.views.lookup(0, "contest", vote.voter, vote.vote_id)
-    assert (seen.choices, seen.accepted_at) == ((("a", 1_000_000),), granted.accepted_at)
+    assert seen.terms is not None
+    assert (seen.terms.choices, seen.terms.accepted_at) == ((("a", 1_000_000),), granted.terms.accepted_at)
 
 
 async def test_who_has_hundreds_of_votes_on_their_way_waits(partition: Partition) -> None:

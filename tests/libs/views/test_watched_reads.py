@@ -190,7 +190,7 @@ async def test_a_partition_with_a_new_reservation_is_read_again(valkey: CountedC
     [group] = watched.groups(EVERY)
     await watched.read(group)
     granted = await partition.grant(a_vote())
-    assert (await watched.read(group))[0] == Doubt(True, False, granted.accepted_at)
+    assert (await watched.read(group))[0] == Doubt(True, False, granted.terms.accepted_at)
 
 
 async def test_gates_that_are_shut_are_read_by_each_look_and_open_ones_are_not(

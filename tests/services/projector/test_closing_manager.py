@@ -58,7 +58,7 @@ async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_d
     await own.set_clocks(end)
     at_the_end = await own.cast(contest)
     assert isinstance(before, Accepted)
-    assert before.accepted_at == end - 1000
+    assert before.terms.accepted_at == end - 1000
     assert isinstance(at_the_end, ContestNotRunning)
     async with own.projecting():
         await own.catalogue.record_service.patch(

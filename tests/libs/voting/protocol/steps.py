@@ -5,7 +5,8 @@ from typing import Any
 
 from libs.contracts.log_records import Appended, Position
 from libs.contracts.vote_states import FoldProgress, VoteState
-from libs.tally.reservations import Duplicate, Granted
+from libs.tally.events import Choices
+from libs.tally.reservations import Duplicate, Granted, VoteTerms
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.effects import Effect, Steps
 
@@ -28,20 +29,20 @@ def names(effects: Sequence[Effect]) -> list[str]:
     return [type(effect).__name__ for effect in effects]
 
 
+def terms(accepted_at: int = 1_000, choices: Choices = (("a", 1),)) -> VoteTerms:
+    return VoteTerms(accepted_at, 0, None, None, choices)
+
+
 def granted(**changes: Any) -> Granted:
     given: dict[str, Any] = {
         "joined": False,
-        "accepted_at": 1_000,
+        "terms": terms(),
         "incarnation": 7,
-        "remaining_participant": 0,
-        "remaining_contest": None,
-        "next_free_vote_at": None,
         "epoch": 0,
         "config": 3,
         "max_participant": 1,
         "max_contest": -1,
         "form": "plain",
-        "choices": (("a", 1),),
     }
     return Granted(**{**given, **changes})
 
@@ -51,9 +52,9 @@ def progress(incarnation: int = 7, *, is_open: bool = True, offset: int = 1) -> 
 
 
 def folded(content: str, status: VoteStatus = VoteStatus.COUNTED, **changes: Any) -> VoteState:
-    given: dict[str, Any] = {"accepted_at": 900, "offset": 30, "choices": (("a", 1),), "content": content}
+    given: dict[str, Any] = {"terms": terms(accepted_at=900), "offset": 30, "content": content}
     return VoteState(progress(), status=status, **{**given, **changes})
 
 
 def duplicate(status: VoteStatus = VoteStatus.COUNTED) -> Duplicate:
-    return Duplicate(900, 0, None, None, 30, status)
+    return Duplicate(terms(accepted_at=900, choices=()), 30, status)

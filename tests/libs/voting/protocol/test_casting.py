@@ -102,7 +102,7 @@ def test_a_record_that_is_certainly_not_in_the_log_is_released() -> None:
 def test_the_fold_answers_for_a_record_in_doubt() -> None:
     _, outcome = play(steps(), granted(), AppendUnknown("no answer"), folded(VOTE.content))
     assert isinstance(outcome, Accepted)
-    assert (outcome.accepted_at, outcome.offset, outcome.receipt) == (900, 30, "receipt at 900")
+    assert (outcome.terms.accepted_at, outcome.offset, outcome.receipt) == (900, 30, "receipt at 900")
 
 
 def test_an_id_that_another_request_took_after_a_fence_is_not_ones_own() -> None:
@@ -163,7 +163,7 @@ def test_a_configuration_that_cannot_be_had_ends_the_vote(failing: list[Any]) ->
 def test_a_repeated_vote_gets_its_first_answer() -> None:
     _, outcome = play(steps(), duplicate())
     assert isinstance(outcome, Accepted)
-    assert (outcome.replayed, outcome.offset, outcome.choices) == (True, 30, (("a", 1),))
+    assert (outcome.replayed, outcome.offset, outcome.terms.choices) == (True, 30, (("a", 1),))
 
 
 @pytest.mark.parametrize(
