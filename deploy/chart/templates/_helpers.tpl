@@ -169,14 +169,21 @@ spec:
   # 5 s until no proxy sends requests any more, 10 s for requests, 10 s for votes that are being recorded
   terminationGracePeriodSeconds: 30
   topologySpreadConstraints:
-    {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
     - maxSkew: 1
-      topologyKey: {{ . }}
+      topologyKey: topology.kubernetes.io/zone
       whenUnsatisfiable: ScheduleAnyway
       labelSelector:
-        matchLabels: {{- include "tally.selector" $ | nindent 10 }}
+        matchLabels: {{- include "tally.selector" . | nindent 10 }}
       matchLabelKeys: [pod-template-hash]
-    {{- end }}
+  # Nodes by affinity: where nodes name no zone, the scheduler ignores every constraint beside that of the zone.
+  affinity:
+    podAntiAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 100
+          podAffinityTerm:
+            topologyKey: kubernetes.io/hostname
+            labelSelector:
+              matchLabels: {{- include "tally.selector" . | nindent 16 }}
   containers:
     - name: {{ .part }}
       {{- include "tally.container" . | nindent 6 }}
