@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,8 @@ class Node:
     bus_port: int
     directory: Path
     timeout_ms: int
+    announced: tuple[int, int] = (0, 0)
+    """Ports under which the others find it, if not its own."""
     process: subprocess.Popen[bytes] = field(init=False)
     redis: Redis = field(init=False)
 
@@ -44,6 +46,8 @@ class Node:
             "dir": self.directory,
             "cluster-enabled": "yes",
             "cluster-port": self.bus_port,
+            "cluster-announce-port": self.announced[0],
+            "cluster-announce-bus-port": self.announced[1],
             "cluster-node-timeout": self.timeout_ms,
             "cluster-require-full-coverage": "no",
             "cluster-replica-validity-factor": 0,
@@ -85,7 +89,10 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        return "redis://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        return "redis://" + ",".join(f"127.0.0.1:{node.announced[0] or node.port}" for node in self.nodes)
+
+    def primary_of(self, replica: int) -> Node:
+        return self.nodes[replica]
 
     def node_of(self, slot: int) -> Node:
         """Return the node that held the slot at first."""
@@ -100,10 +107,11 @@ class Cluster:
             await node.command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
             if number < self.shards:
                 await node.command("CLUSTER", "ADDSLOTSRANGE", borders[number], borders[number + 1] - 1)
-            await first.command("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus_port)
+            found_at = node.announced if any(node.announced) else (node.port, node.bus_port)
+            await first.command("CLUSTER", "MEET", "127.0.0.1", *found_at)
         await eventually(self._agrees, deadline_s=START_S)
-        for replica, primary in zip(self.nodes[self.shards :], self.nodes, strict=False):
-            await replica.command("CLUSTER", "REPLICATE", await primary.id())
+        for number, replica in enumerate(self.nodes[self.shards :]):
+            await replica.command("CLUSTER", "REPLICATE", await self.primary_of(number).id())
         await eventually(self._is_replicated, deadline_s=START_S)
 
     async def _answers(self) -> bool:
@@ -129,21 +137,36 @@ class Cluster:
 
 @asynccontextmanager
 async def valkey_cluster(
-    shards: int = 3, *, replicas: bool = False, fails_over: bool = True
+    shards: int = 3,
+    *,
+    replicas: bool = False,
+    fails_over: bool = True,
+    further: int = 0,
+    timeout_ms: int = 0,
+    announce: Callable[[int], Awaitable[int]] | None = None,
+    kind: type[Cluster] = Cluster,
+    started: Callable[[list[Node]], None] = lambda _: None,
 ) -> AsyncIterator[Cluster]:
-    """Start and form a cluster. Unless it `fails_over` soon, a busy machine promotes no replica."""
+    """Start and form a cluster. Unless it `fails_over` soon, a busy machine promotes no replica.
+
+    `further` are replicas beside; `announce` returns the port under which the others find one; `started` is called
+    before the servers meet.
+    """
     directory = Path(tempfile.mkdtemp(prefix="valkey-cluster-"))
-    servers = shards * (2 if replicas else 1)
+    servers = shards * (2 if replicas else 1) + further
     ports = free_ports(2 * servers)
-    timeout_ms = FAILOVER_TIMEOUT_MS if replicas and fails_over else NODE_TIMEOUT_MS
+    timeout_ms = timeout_ms or (FAILOVER_TIMEOUT_MS if replicas and fails_over else NODE_TIMEOUT_MS)
     nodes = [
         Node(port, bus_port, directory / str(port), timeout_ms)
         for port, bus_port in zip(ports[:servers], ports[servers:], strict=True)
     ]
     for node in nodes:
+        if announce is not None:
+            node.announced = await announce(node.port), await announce(node.bus_port)
         node.start()
     try:
-        cluster = Cluster(nodes, shards)
+        started(nodes)
+        cluster = kind(nodes, shards)
         await cluster.form()
         yield cluster
     finally:
