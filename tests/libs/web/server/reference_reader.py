@@ -12,6 +12,8 @@ TOKEN: Final = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]*"
 QUOTED: Final = rb"\"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*\""
 CHUNK: Final = re.compile(rb"[0-9A-Fa-f]+(;%s(=%s(%s)?)?)*(?<!;)" % (TOKEN, TOKEN, QUOTED))
 """A chunk's first line, with the extensions that llhttp takes."""
+PREFACE: Final = b"PRI "
+"""After it llhttp awaits the rest of HTTP/2's preface, until the deadline."""
 TARGET: Final = re.compile(rb"/[^#]*")
 METHODS: Final = frozenset(
     b"DELETE GET HEAD POST PUT OPTIONS TRACE COPY LOCK MKCOL MOVE PROPFIND PROPPATCH SEARCH UNLOCK BIND REBIND "
@@ -47,15 +49,14 @@ def read(data: bytes) -> Reading:
         try:
             request = _next(connection)
         except h11.RemoteProtocolError as error:
-            return Reading(requests, True, str(error))
+            return Reading(requests, None if rest.startswith(PREFACE) else True, str(error))
         if request is None:
             return Reading(requests, None, "incomplete")
         data = connection.trailing_data[0]
         head, blank, body = rest[: len(rest) - len(data)].partition(b"\r\n\r\n")
         for reason, is_refused in STRICTER.items():
             if is_refused(head + blank, body, request):
-                # of PRI llhttp awaits the rest of HTTP/2's preface, until the deadline
-                return Reading(requests, None if request.method == b"PRI" else True, reason)
+                return Reading(requests, None if rest.startswith(PREFACE) else True, reason)
         requests.append(request)
         if connection.their_state is h11.MUST_CLOSE or _is_last(request, body):
             return Reading(requests, True, "the last request")

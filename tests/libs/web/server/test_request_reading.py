@@ -110,13 +110,14 @@ def _is_at_work(connection: Any) -> bool:
 
 
 def _comparable(request: Request) -> Request:
-    """Without the origin of an absolute target and an empty query, which ASGI does not show."""
+    """Without an empty query, which ASGI does not show, and with a coding in lower case, as h11 shows it."""
     target = request.target
-    if target.startswith((b"http://", b"https://")):
-        target = b"/" + target.split(b"/", 3)[3] if target.count(b"/") > 2 else b""
+    headers = tuple(
+        (name, value.lower() if name == b"transfer-encoding" else value) for name, value in request.headers
+    )
     if target.endswith(b"?") and target.count(b"?") == 1:
         target = target[:-1]
-    return request._replace(target=target)
+    return request._replace(target=target, headers=headers)
 
 
 def _check_responses(recorder: Recorder, socket: Socket) -> None:
