@@ -4,6 +4,7 @@ They print a line once each has connected, go on until their input ends, and con
 """
 
 import asyncio
+import random
 import resource
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,10 @@ CONNECTIONS: Final = 10_000
 BY_ADDRESS: Final = 250
 """Connections from each loopback address."""
 PAUSE_S: Final = 5.0
-"""Time between two sends of a client, and before it connects again."""
+"""Time between two sends of a client."""
+AWAY_S: Final = 30.0
+"""Time in which all connect, and after which one that was closed connects again: they hold connections. A flood of
+new ones would measure how many requests a second a gateway answers."""
 AT_ONCE: Final = 100
 HEAD: Final = b"POST /contests HTTP/1.1\r\nHost: here\r\n"
 GET: Final = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -38,6 +42,7 @@ KINDS: Final[Mapping[str, tuple[bytes, bytes]]] = {
 
 async def attack(port: int, number: int, kind: str, opening: asyncio.Semaphore, connected: asyncio.Event) -> None:
     first, again = KINDS[kind]
+    await asyncio.sleep(random.uniform(0, AWAY_S))
     address = f"127.1.{number // BY_ADDRESS // 250}.{number // BY_ADDRESS % 250 + 1}"
     while True:
         with suppress(OSError):
@@ -52,7 +57,7 @@ async def attack(port: int, number: int, kind: str, opening: asyncio.Semaphore, 
                 writer.write(again)
             writer.transport.abort()
         connected.set()
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(AWAY_S)
 
 
 async def main(port: int, kind: str) -> None:

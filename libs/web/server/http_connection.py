@@ -5,7 +5,9 @@ are the limits, the end of a connection, and what uvicorn's parser accepts again
 """
 
 import asyncio
+import logging
 from http import HTTPStatus
+from types import NoneType
 from typing import Any, Final
 
 import httptools
@@ -36,6 +38,8 @@ REFUSED: Final = {
     RequestTimeout: HTTP_REFUSALS.labels("deadline"),
 }
 EVICTED: Final = HTTP_REFUSALS.labels("evicted")
+logger = logging.getLogger(__name__)
+
 FRAMING: Final = (b"content-length", b"transfer-encoding")
 
 
@@ -160,7 +164,9 @@ class HttpConnection(HttpToolsProtocol):
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade as upgrade:
             self._ignore_upgrade(piece[upgrade.args[0] :])
-        except httptools.HttpParserError:
+        except httptools.HttpParserError as error:
+            if not isinstance(error.__context__, NoneType | httptools.HttpParserInvalidURLError | UnicodeError):
+                logger.error("a request could not be read", exc_info=error.__context__)
             self._refuse(BadRequest("The request is not valid HTTP/1.1."))
 
     def _ignore_upgrade(self, rest: bytes) -> None:
