@@ -52,8 +52,6 @@ class Node:
             "cluster-require-full-coverage": "no",
             "cluster-replica-validity-factor": 0,
             "repl-diskless-sync-delay": 0,
-            "appendonly": "yes",
-            "appendfsync": "no",
             "save": "",
             "io-threads": 1,
         }

@@ -107,6 +107,8 @@ async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
 async def shards() -> AsyncIterator[ValkeyClient]:
     async with valkey_cluster() as cluster:
         client = open_valkey(cluster.url)
+        for node in cluster.nodes:
+            await node.command("CONFIG", "SET", "appendonly", "yes")
         yield client
         await client.close()
 
