@@ -8,11 +8,12 @@ import httpx
 
 from libs.web.tls import public_authorities
 
-PROBE_S: Final = 10.0
-"""Time that a process has for an answer, and between two probes."""
+PROBE_S: Final = 30.0
+"""Time that a process has for an answer, and between two probes. A gateway that 10,000 clients flooded, on a
+machine with 35 runnable processes, answered after up to 20 s: it must not be restarted for that."""
 UNANSWERED: Final = 6
-"""Probes in a row without an answer after which a process is restarted: a minute, so that a busy machine restarts
-nothing. They are counted, not timed: a supervisor that is itself suspended asks again before it restarts."""
+"""Probes in a row without an answer after which a process is restarted: three minutes. They are counted, not
+timed: a supervisor that is itself suspended asks again before it restarts."""
 
 
 class Probed(Protocol):
