@@ -10,10 +10,10 @@ from starlette.types import Message
 
 from libs.catalogue.schemas.base import or_null
 from libs.legacy.translator import JsonSchema
-from libs.web import form_schemas
+from libs.web import form_parsing
 from libs.web.auth import headers_of
 from libs.web.errors import MalformedJson
-from libs.web.form_schemas import about, integer_text, json_text
+from libs.web.form_parsing import about, integer_text, json_text
 from libs.web.openapi import COMPONENT
 from libs.web.request_parsing import parse_json, parse_object, read_body, require_json, require_utf8
 
@@ -24,7 +24,7 @@ BOOLEANS: Final = {
     for text in texts
 }
 """Boolean texts in forms and queries."""
-INTEGER: Final = re.compile(form_schemas.INTEGER)
+INTEGER: Final = re.compile(form_parsing.INTEGER)
 
 
 async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:

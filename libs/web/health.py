@@ -10,8 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.telemetry.redaction import redacted
-from libs.web.cached_value import OncePerSecond
-from libs.web.json_responses import NO_STORE, json_response
+from libs.web.responses import NO_STORE, OncePerSecond, json_response
 
 Check = Callable[[], Awaitable[None]]
 """Returns if the dependency is available; otherwise raises, with a message for the operator."""

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.telemetry.metrics import HTTP_REQUEST_SECONDS, REGISTRY
-from libs.web.cached_value import OncePerSecond
 from libs.web.errors import METHODS, Scope
+from libs.web.responses import OncePerSecond
 
 OPEN_METRICS: Final = "application/openmetrics-text"
 FORMATS: Final = {is_open: choose_encoder(OPEN_METRICS if is_open else "") for is_open in (True, False)}

@@ -15,9 +15,8 @@ from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IfMatch, IfNoneMatch
-from libs.web.etags import etag, not_modified
-from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
+from libs.web.responses import etag, json_response, not_modified
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER
 from services.catalogue.routes import fits

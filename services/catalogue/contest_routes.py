@@ -25,10 +25,9 @@ from libs.views.reply_types import ContestCounts
 from libs.views.vote_views import VoteViews
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey
-from libs.web.etags import etag
 from libs.web.idempotency import RequestKeyStore, is_repetition
-from libs.web.json_responses import json_response
 from libs.web.openapi import BAD_BODY, answers
+from libs.web.responses import etag, json_response
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER, record_answer
 

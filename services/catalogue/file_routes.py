@@ -15,14 +15,12 @@ from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator, headers_of, require
-from libs.web.byte_ranges import SAFE, Span, attachment, requested_range
 from libs.web.common_parameters import TEXT, IdempotencyKey, IfMatch, IfNoneMatch
 from libs.web.errors import Unauthorized, UnsupportedMediaType
-from libs.web.etags import etag, matches, not_modified
-from libs.web.json_responses import json_response
 from libs.web.openapi import UNCHANGED, Schema, answers, needs
 from libs.web.rate_limits import charge_unauthenticated
 from libs.web.request_parsing import stream_body
+from libs.web.responses import SAFE, Span, attachment, etag, json_response, matches, not_modified, requested_range
 from libs.web.typed_routes import Permitted, TypedRoute
 from services.catalogue.files import Files, UploadUrls
 from services.catalogue.openapi import BEARER, record_answer

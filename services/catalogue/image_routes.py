@@ -26,11 +26,10 @@ from libs.contracts.validation import Problem
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import IdempotencyKey, IfMatch
 from libs.web.errors import MalformedJson, MethodNotAllowed, allow
-from libs.web.form_parsing import open_form
-from libs.web.form_schemas import as_fields
-from libs.web.json_responses import json_response
+from libs.web.form_parsing import as_fields, open_form
 from libs.web.openapi import BAD_BODY, Schema, answers, named
 from libs.web.request_parsing import MAX_DEPTH, parse_json, read_object
+from libs.web.responses import json_response
 from libs.web.server.http_service import Complete
 from libs.web.typed_routes import Permitted, TypedRoute
 from services.catalogue.images import Images

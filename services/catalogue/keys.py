@@ -37,9 +37,9 @@ from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
 from libs.web.errors import Forbidden, Unauthorized
-from libs.web.json_responses import NO_STORE, json_response
 from libs.web.openapi import BAD_BODY, LOCATION, REPLAYED, answers
 from libs.web.request_parsing import integer_parameter
+from libs.web.responses import NO_STORE, json_response
 from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER
 from services.catalogue.write_requests import write_request

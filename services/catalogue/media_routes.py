@@ -16,11 +16,10 @@ from libs.media.picture_encoding import FORMATS
 from libs.tally.errors import NotFound
 from libs.views.catalogue_views import CatalogueViews
 from libs.web.auth import Authenticator, header, headers_of, require
-from libs.web.byte_ranges import SAFE
 from libs.web.common_parameters import TEXT, IfNoneMatch
-from libs.web.etags import etag, not_modified
 from libs.web.openapi import LEGACY_ANSWERS, UNCHANGED
 from libs.web.query_parameters import refuse_unknown_parameters
+from libs.web.responses import SAFE, etag, not_modified
 from services.catalogue.openapi import BEARER
 
 DEFAULT: Final = "default"

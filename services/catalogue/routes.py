@@ -21,10 +21,9 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.web.auth import ApiKey, Authenticator, require
 from libs.web.common_parameters import LISTED, MOST_LISTED, TEXT, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
-from libs.web.etags import etag, not_modified, precondition_fails
-from libs.web.json_responses import json_response
 from libs.web.openapi import needs
 from libs.web.request_parsing import integer_parameter, read_object
+from libs.web.responses import etag, json_response, not_modified, precondition_fails
 from libs.web.server.http_service import ByVotes, Complete
 from services.catalogue import openapi
 from services.catalogue.list_filters import FILTERS, Select, everything

@@ -22,8 +22,8 @@ from libs.web.auth import (
     headers_of,
 )
 from libs.web.errors import Forbidden, Unauthorized
-from libs.web.json_responses import NO_STORE, json_response
 from libs.web.openapi import BAD_BODY, answers, needs, problems
+from libs.web.responses import NO_STORE, json_response
 from libs.web.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
 from libs.web.typed_routes import JsonBody, Sent, TypedRoute
 

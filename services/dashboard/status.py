@@ -19,8 +19,8 @@ from libs.telemetry.redaction import redacted
 from libs.views.generations import State
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.health import Check, reasons_of
-from libs.web.json_responses import NO_STORE, json_response
 from libs.web.openapi import answers
+from libs.web.responses import NO_STORE, json_response
 from libs.web.typed_routes import Permitted, TypedRoute
 
 APART_S: Final = 1.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from libs.web.etags import etag
+from libs.web.responses import etag
 
 Header = tuple[bytes, bytes]
 

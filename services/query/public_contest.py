@@ -15,8 +15,8 @@ from libs.tally.contest import Phase
 from libs.tally.time_conversion import timestamp
 from libs.views.partition_reads import Mark
 from libs.web.auth import header
-from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters
+from libs.web.responses import not_modified
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded
 from services.query.public_results import PublicResults, for_all, shared_for

@@ -16,8 +16,8 @@ from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp
 from libs.web.auth import header
-from libs.web.etags import not_modified
 from libs.web.query_parameters import refuse_unknown_parameters
+from libs.web.responses import not_modified
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded
 from services.query.snapshot_cache import SnapshotCache, now

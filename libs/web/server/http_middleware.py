@@ -10,11 +10,11 @@ from starlette.requests import ClientDisconnect
 from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
 from libs.web import cors
-from libs.web.caching import NOT_SHARED
 from libs.web.errors import RateLimited, Scope, bug_response, is_for_the_caller, log_bug, problem_response
 from libs.web.metrics import RequestTimes
 from libs.web.rate_limits import RateLimits
 from libs.web.request_ids import HEADER, request_id
+from libs.web.responses import NOT_SHARED
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.server.direct_routes import DirectRoutes
 

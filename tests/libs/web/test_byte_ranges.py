@@ -4,8 +4,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from libs.web.byte_ranges import Span, attachment, requested_range
 from libs.web.errors import RangeNotSatisfiable
+from libs.web.responses import Span, attachment, requested_range
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError, Vi
 from libs.web.auth import Authenticator, require
 from libs.web.client_address import Proxies
 from libs.web.errors import TABLE, Forbidden, Unauthorized, handle_errors, problem_response
-from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.health import health_routes
 from libs.web.request_parsing import read_body
+from libs.web.responses import matches, not_modified, precondition_fails
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.tracing import Traced
 from tests.libs.web.fake_keys import Key, Keys

@@ -14,10 +14,8 @@ from starlette.routing import Route
 
 from libs.telemetry.tracing import Tracing
 from libs.web.auth import Authenticator
-from libs.web.byte_ranges import Span, attachment, requested_range
 from libs.web.client_address import Proxies, parse_hop
 from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
-from libs.web.etags import matches, not_modified, precondition_fails
 from libs.web.request_ids import request_id
 from libs.web.request_parsing import (
     declared_size,
@@ -27,6 +25,7 @@ from libs.web.request_parsing import (
     require_json,
     stream_body,
 )
+from libs.web.responses import Span, attachment, matches, not_modified, precondition_fails, requested_range
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.sessions import COOKIE, Sessions
 from tests.libs.web.fake_keys import Key, Keys

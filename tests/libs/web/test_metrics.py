@@ -6,8 +6,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from libs.web.cached_value import OncePerSecond
 from libs.web.metrics import metrics_route
+from libs.web.responses import OncePerSecond
 
 
 def a_client() -> httpx.AsyncClient:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from libs.local_stack.ports import free_ports
-from libs.web.cached_value import OncePerSecond
+from libs.web.responses import OncePerSecond
 from libs.web.server.background_server import serve_in_background
 from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HttpSettings
