@@ -24,6 +24,7 @@ from tests.deploy.conftest import Chart
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "chart"
 SNAPSHOTS = Path(__file__).parent / "chart_snapshots"
+PART = "app.kubernetes.io/component"
 RESOURCE = "type", "name", "patternType"
 SCHEMAS_OF = "1.34"
 CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule", "HTTPRoute"}
@@ -153,18 +154,21 @@ def test_a_process_may_drain_and_is_restarted_only_when_it_hangs(objects: list[d
         assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-def test_operators_ports_are_closed_to_the_world(chart: Chart) -> None:
-    for values, sources in ((LEAST, None), (EVERYTHING, EVERYTHING["networkPolicy"]["operationsFrom"])):
-        objects = chart.render(values)
-        open_to = {
-            port["port"]: rule.get("from")
-            for policy in kind(objects, "NetworkPolicy").values()
-            for rule in policy["spec"]["ingress"]
-            for port in rule["ports"]
-        }
-        assert open_to.get(9465) == open_to.get(9464) == sources
-        (service,) = kind(objects, "Service").values()
-        assert [port["targetPort"] for port in service["spec"]["ports"]] == ["http"]
+@pytest.mark.parametrize("values", [LEAST, EVERYTHING])
+def test_operators_ports_are_closed_to_the_world(chart: Chart, values: dict[str, Any]) -> None:
+    sources = values.get("networkPolicy", {}).get("operationsFrom")
+    objects = chart.render(values)
+    rules = [rule for policy in kind(objects, "NetworkPolicy").values() for rule in policy["spec"]["ingress"]]
+    admitted = [
+        (port["port"], rule.get("from")) for rule in rules for port in rule["ports"] if port["port"] != 8080
+    ]
+    assert sorted(admitted) == ([] if sources is None else [(9464, sources), (9465, sources)])
+    covered = {
+        each["spec"]["podSelector"]["matchLabels"][PART] for each in kind(objects, "NetworkPolicy").values()
+    }
+    assert covered == {"gateway", "projector", "topics", "rebuild"}
+    (service,) = kind(objects, "Service").values()
+    assert [port["targetPort"] for port in service["spec"]["ports"]] == ["http"]
 
 
 def test_there_are_never_more_projectors_than_partitions(chart: Chart) -> None:
