@@ -28,12 +28,10 @@ from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets
 from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.tracing import Tracing
-from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Valkey
 from libs.views.function_loading import load_functions, open_valkey
-from libs.views.idempotency_keys import RequestKeys
-from libs.views.request_counters import RateCounters
+from libs.views.request_counters import KeyUses, RateCounters, RequestKeys
 from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
 from libs.web.client_address import Proxies

@@ -32,8 +32,8 @@ from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRules
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import microseconds, timestamp
-from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
+from libs.views.request_counters import KeyUses
 from libs.web.auth import ApiKey, Authenticator
 from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
 from libs.web.errors import Forbidden, Unauthorized

@@ -11,11 +11,9 @@ from libs.kafka.reader import LogReader
 from libs.monitoring.collector import StatusCollector
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.function_loading import open_valkey
-from libs.views.idempotency_keys import RequestKeys
-from libs.views.request_counters import RateCounters
+from libs.views.request_counters import KeyUses, RateCounters, RequestKeys
 from libs.web.auth import Authenticator
 from libs.web.health import Check
 from libs.web.server.http_service import HttpModule

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from libs.catalogue.schemas.base import checked
 from libs.tally.contest import MILLION
-from libs.views.idempotency_keys import RequestKeys
+from libs.views.request_counters import RequestKeys
 from libs.web.auth import (
     ApiKey,
     Authenticator,

@@ -19,15 +19,13 @@ from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets
 from libs.tally.errors import LedgerCatchingUp, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
-from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.failover_settings import FailoverCheck
 from libs.views.function_loading import open_valkey
-from libs.views.idempotency_keys import RequestKeys
 from libs.views.partition_reads import Group
 from libs.views.purchase_views import PurchaseViews
 from libs.views.reply_types import Doubt
-from libs.views.request_counters import RateCounters
+from libs.views.request_counters import KeyUses, RateCounters, RequestKeys
 from libs.views.vote_views import VoteViews
 from libs.voting.cast_reader import CastCache, cast_reader
 from libs.voting.service_factory import SINGLE_RECORD_BYTES, create_voting_service

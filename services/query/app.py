@@ -15,10 +15,9 @@ from libs.legacy.contest_reads import LegacyReads, contest_reads_router
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import ViewsUnavailable
-from libs.views.api_key_uses import KeyUses
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.function_loading import load_functions, open_valkey
-from libs.views.request_counters import RateCounters
+from libs.views.request_counters import KeyUses, RateCounters
 from libs.views.timeline import Timeline
 from libs.views.vote_views import VoteViews
 from libs.web.auth import Authenticator
