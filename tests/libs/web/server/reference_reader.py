@@ -104,12 +104,15 @@ def _is_last(request: Request, body: bytes) -> bool:
     So it does after Upgrade, which it ignores, Proxy-Connection and trailers.
     """
     values = [*_values(request, b"connection"), *_values(request, b"proxy-connection")]
-    if _is_chunked(request):
-        values += re.findall(rb"(?i)(?:^|\r\n)(?:proxy-)?connection:([^\r]*)", _chunk_lines(body)[1])
-    tokens = {token.strip().lower() for value in values for token in value.split(b",")}
-    if request.version == b"1.0":
-        return True  # also with Upgrade, after which h11 reads on
-    return b"close" in tokens or (b"upgrade" in tokens and bool(_values(request, b"upgrade")))
+    trailers = _chunk_lines(body)[1] if _is_chunked(request) else b""
+    trailing = re.findall(rb"(?i)(?:^|\r\n)(?:proxy-)?connection:([^\r]*)", trailers)
+    if request.version == b"1.0" or b"close" in _tokens(values + trailing):
+        return True
+    return b"upgrade" in _tokens(values) and bool(_values(request, b"upgrade"))
+
+
+def _tokens(values: list[bytes]) -> set[bytes]:
+    return {token.strip().lower() for value in values for token in value.split(b",")}
 
 
 def _is_chunked(request: Request) -> bool:
