@@ -110,9 +110,9 @@ async def test_the_probe_tells_a_ready_service_from_one_that_waits_and_kills_one
         path = (await reader.readline()).split()[1].decode()
         if path in statuses:
             writer.write(f"HTTP/1.1 {statuses[path]}\r\nContent-Length: 0\r\n\r\n".encode())
-            writer.close()
         else:
             await reader.read()
+        writer.close()
 
     monkeypatch.setattr(probe, "HANGS_AFTER_S", 0.5)
     service = await asyncio.create_subprocess_exec("sleep", "600")
@@ -127,6 +127,7 @@ async def test_the_probe_tells_a_ready_service_from_one_that_waits_and_kills_one
     assert await asyncio.to_thread(probe.main, url) == 1
     assert await service.wait() == -signal.SIGKILL
     server.close()
+    await server.wait_closed()
     assert await asyncio.to_thread(probe.main, url) == 1
 
 
