@@ -15,6 +15,7 @@ from tests.simulation.real_valkey import RealValkey, a_valkey
 from tests.simulation.schedule import Runner, shortest
 
 CHUNK = 100
+PROGRESS = 1_000
 
 
 def main() -> None:
@@ -59,6 +60,8 @@ def search(seeds: Sequence[int], processes: int, backend: str) -> int:
     with multiprocessing.Pool(processes) as pool:
         for pages, counted, ran in pool.imap_unordered(partial(_search, backend), chunks):
             done += ran
+            if done % PROGRESS == 0:
+                print(f"{done} schedules, {time.monotonic() - began:.0f} s, {len(failed)} failed", flush=True)
             answers.update(counted)
             for seed, page in pages:
                 if not failed:

@@ -16,6 +16,16 @@ class Violation(AssertionError):
 
 
 @dataclass(slots=True)
+class Bought:
+    """A purchase by its token; `key` is None until its recording was answered."""
+
+    token: str
+    contest: str
+    key: str | None = None
+    is_refunded: bool = False
+
+
+@dataclass(slots=True)
 class Answer:
     """A request and its result: an outcome, an error, or None if there was no answer."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,11 +11,13 @@ from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
+from libs.purchases.requests import PurchaseForm, VotesForm
+from libs.purchases.service import Recorded
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.voting.protocol.outcomes import Accepted, Removed
-from tests.simulation.answers import Answer
+from tests.simulation.answers import Answer, Bought
 from tests.simulation.contests import PARTICIPANTS, moment, participant_key, some_rules, some_vote
 from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess
@@ -90,10 +93,36 @@ async def _request(
         await asyncio.sleep(rng.uniform(0.05, 1.0))
 
 
+def batch(world: "World", name: str, rng: Random) -> None:
+    """Send several votes of one voter in one request, once."""
+    client, contest = world.loop.process(name), world.some_contest(rng)
+    first, *others = [some_vote(rng, contest, world.kinds[contest], 6) for _ in range(rng.choice([2, 3]))]
+    commands = [first, *(replace(vote, voter=first.voter, anonymous=first.anonymous) for vote in others)]
+
+    async def work(gateway: Gateway) -> Any:
+        assert gateway.voting is not None
+        return await gateway.voting.cast(ACCOUNT, commands)
+
+    async def run() -> None:
+        answers = [Answer(command, False, world.loop.now) for command in commands]
+        world.answers += answers
+        gateway = rng.choice(world.gateways)
+        world.note(f"casts {[command.vote_id for command in commands]} of {first.voter} at {gateway.name}")
+        results = await world.ask(client, gateway, work)
+        world.note(f"is answered {results}"[:300])
+        if isinstance(results, Exception):
+            raise results
+        if results is not None:
+            for answer, result in zip(answers, results, strict=True):
+                answer.result = result
+
+    _run(world, client, run())
+
+
 def change(world: "World", name: str, rng: Random) -> None:
     """Change a contest's rules or its end, or a participant's status."""
     contest = world.some_contest(rng)
-    if rng.random() < 0.75:
+    if rng.random() < (0.3 if world.has_purchases else 0.75):
         rules = some_rules(rng)
         if rng.random() < 0.3:
             rules["end"] = moment(world.loop.now + rng.uniform(0.0, 3.0))
@@ -154,6 +183,43 @@ def void(world: "World", name: str, rng: Random) -> None:
             await asyncio.sleep(rng.uniform(0.0, 1.0))
             if rng.random() < 0.4:
                 _start(world, f"{name}.removal", rng, RemoveVote(contest, voter, vote_id))
+
+    _run(world, client, run())
+
+
+def purchase(world: "World", name: str, rng: Random) -> None:
+    """Buy votes, and sometimes have the purchase refunded, also before it is recorded."""
+    client, contest = world.loop.process(name), world.some_contest(rng)
+    if world.kinds[contest] != "voteonly":
+        return
+    bought = Bought(name, contest)
+    world.bought.append(bought)
+    form = PurchaseForm(
+        user_id=rng.choice(["dora", "emil"]),
+        purchase_token=name,
+        type="vote",
+        vote=VotesForm(
+            contest_key=contest,
+            participant_key=participant_key(contest, rng.choice(PARTICIPANTS)),
+            count=rng.choice([1, 1, 2]),
+        ),
+    )
+    refunds = rng.choice([False, False, True])
+
+    async def run() -> None:
+        works: list[Work] = [lambda at: at.purchases.record(ACCOUNT, form)]
+        if refunds:
+            bought.is_refunded = True
+            works.insert(rng.randrange(2), lambda at: at.purchases.refund_token(ACCOUNT, name))
+        for work in works:
+            result: Any = None
+            while result is None or getattr(result, "code", "") in TRY_AGAIN:
+                world.note(f"buys {name} in {contest}" if work is works[-1] else f"refunds {name}")
+                result = await world.ask(client, rng.choice(world.gateways), work)
+                world.note(f"is answered {described(result)}")
+                await asyncio.sleep(rng.uniform(0.05, 0.5))
+            if isinstance(result, Recorded):
+                bought.key = result.purchase.key
 
     _run(world, client, run())
 

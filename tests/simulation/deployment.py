@@ -13,7 +13,10 @@ from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.projection.consumer import ConsumerSession, LogClients
+from libs.purchases.encryption import AccountCiphers
+from libs.purchases.service import PackageBounds, PurchaseService
 from libs.storage.object_store import Store
+from libs.storage.secrets import account_secret
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.function_loading import load_functions
 from libs.views.purchase_views import PurchaseViews
@@ -139,6 +142,8 @@ class Gateway(Service):
         self.records = RecordService(
             RESOURCES, its.catalogue_views, CommandWriter(its.catalogue, its.writer, its.catalogue_views)
         )
+        register = AccountCiphers(partial(account_secret, its.store)), PackageBounds(its.catalogue_views, False)
+        self.purchases = PurchaseService(its.purchases, its.writer, its.purchase_views, *register)
         self.reopener = Reopener(self.records, its.vote_views, its.votes)
 
     def request(

@@ -22,7 +22,15 @@ ACTIVE_S: Final = 6.0
 """Time in which requests begin and faults happen."""
 MOMENTS: Final = (
     *("votes_reserve", "votes_reserve", "votes_reserve", "votes_confirm", "votes_remove", "votes_apply"),
-    *("votes_apply", "votes_shut", "votes_need", "votes_raise", "votes_closing", "catalogue_apply", "append"),
+    *(
+        "votes_apply",
+        "votes_shut",
+        "votes_need",
+        "votes_raise",
+        "votes_closing",
+        "catalogue_apply",
+        "append",
+    ),
 )
 """Calls at which a fault may come, by their weights."""
 KINDS: Final = ("restart", "promotion", "promotion", "restore", "empty")
@@ -49,6 +57,9 @@ def plan(world: "World") -> list[Item]:
         "void": ((0, 0, 1, 2), 0.5, clients.void),
         "reopening": ((0, 1, 1, 2), 2.0, clients.reopen),
     }
+    kinds["batch"] = (0, 0, 1, 2), 0.0, clients.batch
+    if world.has_purchases:
+        kinds["purchase"] = (range(2, 6), 0.0, clients.purchase)
     items = []
     for kind, (counts, earliest, do) in kinds.items():
         for number in range(amounts.choice(counts)):

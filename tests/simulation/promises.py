@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.tally.counts import VoteSums
 from libs.tally.errors import TallyError
 from libs.tally.events import (
@@ -24,10 +24,12 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue_views import CatalogueViews
 from libs.views.client import Shard
 from libs.views.hash_tags import SLOTS, slot_of
+from libs.views.purchase_views import PurchaseViews
 from libs.views.vote_views import VoteViews
 from libs.voting.protocol.outcomes import Accepted
 from tests.simulation.answers import Answer, Name, Violation
 from tests.simulation.comparison import described, described_view, differing
+from tests.simulation.contests import VOTING
 from tests.simulation.deployment import ACCOUNT, NAMESPACE
 from tests.simulation.naive_fold import USING, PlainCount, Sum, plainly
 from tests.simulation.world import World
@@ -90,8 +92,22 @@ async def _unsettled(world: World) -> str:
         due = await catalogue.due(topic.partition_of(ACCOUNT), 10)
         if due:
             return f"contests are due: {due}"
+        if world.has_purchases:
+            return await _unsettled_purchases(world, valkey)
     except Exception as error:
         return f"the views cannot be read: {error!r}"
+    return ""
+
+
+async def _unsettled_purchases(world: World, valkey: Any) -> str:
+    topic = purchases_topic(NAMESPACE, world.partitions)
+    views = PurchaseViews(valkey, NAMESPACE, topic)
+    for number in range(world.partitions):
+        position, end = await views.position(number), len(_records(world, topic.name, number))
+        if position is None or position.offset != end:
+            return f"purchases/{number} has {end} records: {position}"
+        if todo := await views.todo(number, -1, 10):
+            return f"purchases are open: {todo}"
     return ""
 
 
@@ -158,6 +174,7 @@ def check(world: World) -> None:
     _check_answers(world, partitions)
     _check_order(world, partitions)
     _check_patches(world, partitions)
+    _check_purchases(world, partitions)
 
 
 def check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
@@ -292,6 +309,37 @@ def _check_close(where: str, contest: str, partition: Partition, tally: ContestT
         then = folded(partition.events[:mark], partition.times_ms).contests.get(contest, ContestTally())
         same = then.figures == tally.figures and then.ids == tally.ids
         demand(same, f"{where}: the result changed after the close")
+
+
+def _check_purchases(world: World, partitions: list[Partition]) -> None:
+    """The votes of a recorded purchase count once, unless it is refunded or refused."""
+    topic = purchases_topic(NAMESPACE, world.partitions)
+    views: Any = PurchaseViews(Observer(world), NAMESPACE, topic)
+    found: dict[str, list[Any]] = defaultdict(list)
+    for partition in partitions:
+        for contest, count in partition.counts.items():
+            for (voter, _), vote in count.votes.items():
+                if voter not in VOTING and vote.cast is not None:
+                    found[contest].append(vote)
+    cast = Counter[str]()
+    for bought in world.bought:
+        if bought.key is None:
+            continue
+        purchase = observe(world, views.get(ACCOUNT, bought.key))
+        demand(purchase is not None, f"{bought} was recorded, and is gone")
+        if bought.is_refunded:
+            demand(purchase.status == "refunded", f"{bought} was refunded: {purchase.status}")
+        elif purchase.status in ("cast", "uncounted"):
+            cast[bought.contest] += 1
+        else:
+            demand(purchase.status == "refused", f"{bought} is {purchase.status}")
+    for contest in world.kinds:
+        stand = sum(vote.status in USING for vote in found[contest])
+        waits = sum(len(partition.counts[contest].waiting) for partition in partitions)
+        demand(
+            stand - waits <= cast[contest] <= stand,
+            f"{contest}: {cast[contest]} purchases are cast, {stand} of their votes count, {waits} changes wait",
+        )
 
 
 def _check_order(world: World, partitions: list[Partition]) -> None:

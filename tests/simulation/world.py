@@ -9,7 +9,7 @@ from libs.catalogue.commands import WriteRequest
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.tally.errors import TallyError
-from tests.simulation.answers import Answer, Name, Violation
+from tests.simulation.answers import Answer, Bought, Name, Violation
 from tests.simulation.contests import CONTESTS, PARTICIPANTS, participant_key, some_contest
 from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorProcess, Service
 from tests.simulation.faults import Streams
@@ -20,6 +20,8 @@ from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop
 
 SETTLE_S: Final = 60.0
 """Time after the faults by which all has settled."""
+PURCHASES: Final = 0.2
+"""Share of the schedules with purchases, whose managers cost most."""
 PATIENCE_S: Final = 12.0
 """Time after which a client gives up a request."""
 
@@ -41,7 +43,8 @@ class World:
         shape = streams["shape"]
         self.partitions = shape.choice([1, 2])
         used = backends[: 1 if shape.random() < 0.7 else len(backends)]
-        self.deployment = Deployment(loop, streams, used, self.note, self.partitions, has_purchases=False)
+        has_purchases = streams["purchases"].random() < PURCHASES
+        self.deployment = Deployment(loop, streams, used, self.note, self.partitions, has_purchases)
         self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(shape.choice([1, 2, 2]))]
         self.projectors = [ProjectorProcess(self.deployment, f"projector{n}") for n in range(shape.choice([1, 2]))]
         self.operator = loop.process("operator")
@@ -52,6 +55,7 @@ class World:
         """Operation, and name of the vote that it voids."""
         self.changes: list[tuple[float, str, int]] = []
         """Time, contest and version of each change that was answered."""
+        self.bought: list[Bought] = []
         self.open_requests = 0
         self.plan: list[Item] = [item for item in plan(self) if item.name not in without]
 
@@ -62,6 +66,10 @@ class World:
     def unwanted(self) -> set[Name]:
         """Votes whose removal or refund was asked for."""
         return {answer.name for answer in self.answers if not answer.is_cast}
+
+    @property
+    def has_purchases(self) -> bool:
+        return self.deployment.has_purchases
 
     def begin(self) -> None:
         """Create the contests, and wait until votes are taken. Then the plan begins."""

@@ -1,0 +1,133 @@
+"""The simulation drives the code that keeps the promises; what it does not reach is named here, with reasons."""
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any, Final
+
+import pytest
+
+from tests.simulation import world
+from tests.simulation.schedule import Runner
+
+pytestmark = pytest.mark.slow
+
+PACKAGES: Final = "libs.voting", "libs.projection", "services.projector"
+SEEDS: Final = range(40)
+NOT_DRIVEN: Final[dict[str, str]] = {
+    "libs.projection.generation_expiry": "replays are not simulated",
+    "libs.projection.group_consumer": "the adapter of the consumer group",
+    "libs.projection.newer_event_version": "events of a newer version are not simulated",
+    "libs.projection.projection_interface": "has no code",
+    "libs.projection.quarantine_log": "logs only",
+    "libs.projection.replay": "replays are not simulated",
+    "libs.projection.tracing": "traces only",
+    "libs.voting.cast_reader": "reads votes for their voters",
+    "libs.voting.source_reports": "reports of sources are not simulated",
+    "services.projector.http_endpoints": "serves metrics",
+    "services.projector.readiness": "health checks",
+    "services.projector.uncounted_purchases": "runs, but no participant is rejected after a purchase was cast",
+    "libs.projection.catalogue_projection:CatalogueViewWriter.apply": "has no code",
+    "libs.projection.catalogue_projection:CatalogueViewWriter.position": "has no code",
+    "libs.projection.catalogue_projection:no_votes": "the test environment has no votes",
+    "libs.projection.consumer:Consumer.start": "has no code",
+    "libs.projection.consumer:Consumer.stop": "has no code",
+    "libs.projection.consumer:ConsumerSession._fail": "logs that change are not simulated",
+    "libs.projection.partition_worker:PartitionWorker.drained": "processes are killed here",
+    "libs.projection.projector:Projector.check": "health checks",
+    "libs.projection.projector:Projector.folds": "metrics",
+    "libs.projection.projector:Projector.lag": "metrics",
+    "libs.projection.settings:fetch_wait_ms": "for the adapter of the consumer group",
+    "libs.projection.votes_projector:VotesProjector.check": "health checks",
+    "libs.projection.votes_projector:VotesProjector.folds": "metrics",
+    "libs.projection.votes_projector:VotesProjector.lag": "metrics",
+    "libs.voting.contest_cache:ContestCache.cached": "the way of one vote through HTTP",
+    "libs.voting.contest_cache:ContestCache.current": "reads for voters",
+    "libs.voting.protocol_driver:Driver._open_span": "traces only",
+    "libs.voting.protocol_driver:Driver._traced_step": "traces only",
+    "libs.voting.service:ReceiptSecrets.load": "has no code",
+    "libs.voting.service:VotingService.cached": "the way of one vote through HTTP",
+    "libs.voting.service:VotingService.refresh": "reads for voters",
+    "libs.voting.service:_refused": "metrics",
+    "libs.voting.service:count": "metrics",
+    "services.projector.app:ProjectorServers.__init__": "opens clients of real servers",
+    "services.projector.app:assigned_to": "replays are not simulated",
+    "services.projector.app:run": "opens clients of real servers",
+    "services.projector.closing_manager:reports_until": "reports of sources are not simulated",
+    "services.projector.supervision:Startup.check": "health checks",
+    "services.projector.supervision:Startup.end": "opens clients of real servers",
+    "services.projector.purchase_manager:PurchaseManager._set_aside": "secrets are not lost here",
+    "services.projector.catalogue_progress:CatalogueProgress.has_folded_account": "contests are not deleted here",
+    "libs.voting.batching:ReservationBatcher._release": "rare: a reservation whose caller has timed out",
+    "libs.voting.protocol_driver:_recovering": "an answer to a request whose time is over",
+    "services.projector.supervision:TaskSupervisor._check.<locals>.check": "health checks",
+    "services.projector.supervision:TaskSupervisor._check": "health checks",
+    "services.projector.supervision:TaskSupervisor._stop": "logs that change are not simulated",
+    "services.projector.supervision:TaskSupervisor.checks": "health checks",
+}
+"""Modules, or functions as module:name."""
+
+
+def modules() -> Iterator[ModuleType]:
+    for package in map(importlib.import_module, PACKAGES):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
+
+
+def functions(module: ModuleType) -> dict[CodeType, str]:
+    """Return the functions and methods that a module defines, by their code."""
+    found: dict[CodeType, str] = {}
+
+    def collect(code: CodeType) -> None:
+        for inner in code.co_consts:
+            if isinstance(inner, CodeType) and not inner.co_name.startswith("<"):
+                if inner.co_flags & inspect.CO_OPTIMIZED:
+                    found[inner] = inner.co_qualname
+                collect(inner)
+
+    source = Path(str(module.__file__)).read_text()
+    collect(compile(source, str(module.__file__), "exec"))
+    return {code: name for code, name in found.items() if not _is_stub(code)}
+
+
+def _is_stub(code: CodeType) -> bool:
+    """Return whether it is a method of a protocol: it has no more than a docstring."""
+    return len([*code.co_names]) == 0 and len(code.co_code) <= 8  # resume, load None, return
+
+
+def test_each_decision_is_driven(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: set[tuple[str, str]] = set()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            code = frame.f_code
+            called.add((code.co_filename, code.co_qualname))
+
+    runner = Runner()
+    sys.setprofile(note)
+    try:
+        for seed in SEEDS:
+            runner.run(seed)
+        monkeypatch.setattr(world, "PURCHASES", 1.0)
+        for seed in SEEDS:
+            runner.run(seed)
+    finally:
+        sys.setprofile(None)
+    missing, idle = [], set(NOT_DRIVEN)
+    for module in modules():
+        for name in functions(module).values():
+            place = f"{module.__name__}:{name}"
+            is_called = (module.__file__, name) in called
+            excuse = module.__name__ if module.__name__ in NOT_DRIVEN else place
+            if excuse in NOT_DRIVEN:
+                idle.discard(excuse)
+                continue
+            if not is_called:
+                missing.append(place)
+    assert not missing, "\n".join(["the simulation does not drive:", *missing])
+    assert not idle, f"these are gone: {idle}"
