@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 PARTS = 20
 SCHEDULES = by_profile(short=400, long=100_000)
-SEARCHED = 200
+SEARCHED = 300
 """Seeds searched for a mutation that its own seed does not notice: any change of the schedules moves the seeds."""
 
 
