@@ -65,11 +65,14 @@ class ChangedPartitions:
 
     def is_noted(self, group: Group, partition: int) -> bool:
         """Return whether it is due because a change was noted, or because it was never read."""
-        return partition in self._watched[group].noted
+        its = self._watched.get(group)
+        return its is None or partition in its.noted  # another group may have replaced this one during the read
 
     def note_read(self, group: Group, partitions: Collection[int], hold_s: float | None = None) -> None:
         """Note that these partitions were read after the latest `due`; each comes in turn at another time."""
-        its, now = self._watched[group], _now()
+        its, now = self._watched.get(group), _now()
+        if its is None:
+            return
         longest = min(LONGEST_HOLD_S, max(LEAST_HOLD_S, len(group) / IN_TURN_PER_S))
         if now < its.distrusts_until:
             longest = LEAST_HOLD_S
@@ -79,7 +82,8 @@ class ChangedPartitions:
 
     def distrust(self, group: Group) -> None:
         """Have all partitions read: something changed that was not noted."""
-        its = self._watched[group]
+        if (its := self._watched.get(group)) is None:
+            return
         its.distrusts_until = _now() + DISTRUST_S
         its.noted.update(group)
 

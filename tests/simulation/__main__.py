@@ -15,7 +15,7 @@ from tests.simulation.real_valkey import RealValkey, a_valkey
 from tests.simulation.schedule import Runner, shortest
 
 CHUNK = 100
-PROGRESS = 1_000
+PROGRESS = 100
 
 
 def main() -> None:
