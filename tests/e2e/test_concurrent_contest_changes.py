@@ -12,11 +12,13 @@ import pytest
 
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
+from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.events import VoteCast
+from services.cli.deployment_discovery import find_addresses
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id
@@ -148,14 +150,17 @@ async def test_from_the_answer_to_a_change_on_every_worker_judges_by_it(
         (record, {"contest_config": {"end": start}}, NOT_RUNNING),
     ]
     changes: list[Change] = []
-    async with asyncio.TaskGroup() as group:
+    async with Deployment(find_addresses(stack.data_dir)) as deployment, asyncio.TaskGroup() as group:
+        views = deployment.catalogue.views
         group.create_task(voters.run())
         await voters.goes_on(0)
         for number, (path, patch, judged) in enumerate(steps):
             answer = await changing[number % 2].patch(path, json=patch)
             answered = asyncio.get_running_loop().time()
             assert answer.status_code == 200, answer.text
-            changes.append(Change(time.time_ns() // 1000, int(answer.headers["etag"].strip('"').split(".")[0])))
+            moment, config = time.time_ns() // 1000, await views.contest_config("dev", contest.key)
+            assert config.version is not None
+            changes.append(Change(moment, config.version))
             assert {vote.judged for vote in await voters.goes_on(answered)} == {judged}, patch
         voters.stop = True
     accepted = sum(vote.answer.status_code == 201 for vote in voters.votes)

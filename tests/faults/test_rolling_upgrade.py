@@ -3,6 +3,7 @@ each 503."""
 
 import asyncio
 import random
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -36,9 +37,13 @@ PARTITIONS = 4
 VOTERS = 8
 LIMIT = 20
 RESTARTS = by_profile(short={"gateway": 2, "projector": 4}, long={"gateway": 15, "projector": 35})
-LAYOUT = 10
-OTHER_LAYOUT = [(f"local SCHEMA = {LAYOUT}", "local SCHEMA = 99")]
-OTHER_CATALOGUE = [("local SCHEMA = 6 ", "local SCHEMA = 98 ")]
+SCHEMA = re.compile(r"local SCHEMA = (\d+)")
+LAYOUT, CATALOGUE_LAYOUT = (
+    int(SCHEMA.findall((function_libraries.SOURCES / folder / "01_records.lua").read_text())[0])
+    for folder in ("votes", "catalogue")
+)
+OTHER_LAYOUT = [(f"local SCHEMA = {LAYOUT} ", "local SCHEMA = 99 ")]
+OTHER_CATALOGUE = [(f"local SCHEMA = {CATALOGUE_LAYOUT} ", "local SCHEMA = 98 ")]
 
 Restart = Callable[[bool], Awaitable[None]]
 """Stops a process, by SIGKILL if the argument is true, and starts it again."""

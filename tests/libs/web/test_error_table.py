@@ -13,6 +13,7 @@ COMMAND = "raised by a command of `tally` only, which prints it"
 GUARDED = "stops the projector or a command; services answer `log_unavailable` with it as the cause"
 NO_ROW = {
     "libs.kafka.errors.LogChanged": GUARDED,
+    "libs.kafka.errors.TopicMissing": GUARDED,
     "libs.kafka.errors.WrongTopic": GUARDED,
     "libs.deployment.identity.WrongStore": GUARDED,
     "libs.backup.errors.ExportRefused": COMMAND,
