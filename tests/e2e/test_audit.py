@@ -156,7 +156,7 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
     rows = (await audit(stack))[before:]
     assert [row["action"] for row in rows] == ["votes voided", "exported", "generations dropped"]
     assert [row["actor"]["name"] for row in rows] == ["tally void run", "tally export", "tally replay drop"]
-    assert rows[1]["subject"] == {"secrets": "False"}
+    assert rows[1]["subject"] == {"secrets": "False", "files": "True"}
     assert (rows[0]["subject"]["contest"], rows[0]["subject"]["votes"]) == (contest.key, "1")
     assert all(row["actor"]["origin"].endswith(f"@{HOST}") for row in rows)
 

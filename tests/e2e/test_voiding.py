@@ -194,7 +194,7 @@ async def test_a_replay_keeps_what_is_voided_and_what_can_be_undone(api: Api, st
     before = await folded_counts(contest)
     done = await void(stack, contest.key, "--participant", contest.participants[0], "--execute")
     voided = await folded_counts(contest)
-    words = "--projection", "votes", contest.key, "--execute"
+    words = "--projection", "votes", "--execute"
     replayed = await tally(stack, "replay", "run", *words)
     assert replayed.exit_code == 0, replayed.output
     assert await folded_counts(contest) == voided
