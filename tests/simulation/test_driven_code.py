@@ -24,7 +24,6 @@ NOT_DRIVEN: Final[dict[str, str]] = {
     "libs.projection.newer_event_version": "events of a newer version are not simulated",
     "libs.projection.projection_interface": "has no code",
     "libs.projection.quarantine_log": "logs only",
-    "libs.projection.replay": "replays are not simulated",
     "libs.projection.tracing": "traces only",
     "libs.voting.cast_reader": "reads votes for their voters",
     "libs.voting.source_reports": "reports of sources are not simulated",
