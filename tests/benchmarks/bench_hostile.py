@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import httpx
@@ -24,7 +24,8 @@ QUIET: Final = "no hostile connections"
 CLIENTS: Final = 8
 PACE_S: Final = 0.05
 """Time between two votes of a client."""
-CONNECT_S: Final = 120.0
+CONNECT_S: Final = 30.0
+"""Time after which votes are cast also if not all clients have connected."""
 GOAL: Final = 0.5
 """The quiet p99 over the attacked one, at least: at most twice as long."""
 
@@ -65,7 +66,8 @@ async def hostile_clients(port: int, kind: str) -> AsyncIterator[None]:
     assert clients.stdin is not None
     assert clients.stdout is not None
     try:
-        await asyncio.wait_for(clients.stdout.readline(), CONNECT_S)
+        with suppress(TimeoutError):  # some are always away: they were refused, and connect again
+            await asyncio.wait_for(clients.stdout.readline(), CONNECT_S)
         yield
     finally:
         clients.kill()
