@@ -5,7 +5,6 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,17 +14,14 @@ import pytest
 from tests.deploy.machines import images
 from tests.deploy.machines.conftest import Row
 from tests.deploy.machines.machine import INSIDE, Machine
-from tests.faults.voters import Voters, settled
+from tests.deploy.machines.voting import voting
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
-from tests.support.voting import Api
 
 pytestmark = pytest.mark.stack
 
 BASE_URL = "http://127.0.0.1:8080"
 SERVICES = ("kafka", "valkey", "projector", "gateway")
-VOTERS = 6
-LIMIT = 20
 
 
 @dataclass(frozen=True)
@@ -78,24 +74,6 @@ async def client(compose: Compose) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {printed.strip().splitlines()[-1]}"}
     async with http_client(base_url=BASE_URL, headers=headers, timeout=30) as client:
         yield client
-
-
-@asynccontextmanager
-async def voting(client: httpx.AsyncClient) -> AsyncIterator[Voters]:
-    """Voters before, during and after what the context does; at the end each of their votes is counted once."""
-    contest = await Api(client).contest(participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT})
-    voters = Voters(contest)
-    async with asyncio.TaskGroup() as group:
-        for number in range(VOTERS):
-            group.create_task(voters.vote(number))
-        try:
-            await eventually(lambda: voters.total > 20)
-            yield voters
-            before = voters.total
-            await eventually(lambda: voters.total > before + 20 and sum(map(len, voters.removed.values())) > 10)
-        finally:
-            voters.stop.set()
-    await settled(client, contest, voters)
 
 
 def test_everything_becomes_healthy_in_its_order(compose: Compose, row: Row) -> None:

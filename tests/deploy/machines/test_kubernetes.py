@@ -6,7 +6,6 @@ import secrets
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import helm_python as helm
@@ -18,18 +17,16 @@ from tests.deploy.machines import images
 from tests.deploy.machines.conftest import Row
 from tests.deploy.machines.kubernetes_node import FIXED, NODES, Kubernetes
 from tests.deploy.machines.machine import INSIDE, Machine
-from tests.faults.voters import Voters, settled
+from tests.deploy.machines.voting import voting
+from tests.faults.voters import Voters
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
-from tests.support.voting import Api
 
 pytestmark = pytest.mark.stack
 
 CHART = images.ROOT / "deploy" / "chart"
 RELEASE = "tally"
 GATEWAY, PROJECTOR = f"{RELEASE}-tallykeeper-gateway", f"{RELEASE}-tallykeeper-projector"
-VOTERS = 6
-LIMIT = 20
 LITTLE = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}
 PARTS = "gateway", "projector", "operator"
 VALUES: dict[str, Any] = {
@@ -173,24 +170,6 @@ async def client(kubernetes: Kubernetes) -> AsyncIterator[httpx.AsyncClient]:
 
 
 Do = Callable[[], Awaitable[object]]
-
-
-@asynccontextmanager
-async def voting(client: httpx.AsyncClient) -> AsyncIterator[Voters]:
-    """Voters before, during and after what the context does; at the end each of their votes is counted once."""
-    contest = await Api(client).contest(participants=3, free={"max_participant": LIMIT, "max_contest": 2 * LIMIT})
-    voters = Voters(contest)
-    async with asyncio.TaskGroup() as group:
-        for number in range(VOTERS):
-            group.create_task(voters.vote(number))
-        try:
-            await eventually(lambda: voters.total > 20)
-            yield voters
-            before = voters.total
-            await eventually(lambda: voters.total > before + 20 and sum(map(len, voters.removed.values())) > 10)
-        finally:
-            voters.stop.set()
-    await settled(client, contest, voters)
 
 
 async def in_thread(kubernetes: Kubernetes, *arguments: str) -> None:
