@@ -16,10 +16,10 @@ from libs.deployment.deployment import Deployment
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.fold import ContestTally
-from libs.views.ledger_scan import HashPage, LedgerScan
-from libs.views.reply_types import ContestCounts, PartitionState
-from libs.views.serialization import SOURCES
-from libs.views.vote_views import VoteViews
+from libs.views.votes.ledger_scan import HashPage, LedgerScan
+from libs.views.votes.reply_types import ContestCounts, PartitionState
+from libs.views.votes.serialization import SOURCES
+from libs.views.votes.vote_views import VoteViews
 
 
 class CountPlace(NamedTuple):

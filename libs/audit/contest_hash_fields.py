@@ -9,9 +9,10 @@ from libs.audit.log_fold import LogFold, Past, Subject
 from libs.audit.voter_hash_fields import VOTER_HASHES, of_vote
 from libs.tally.events import VoteRestored
 from libs.tally.time_conversion import timestamp
-from libs.views.counts_replies import source_figures, source_row
-from libs.views.serialization import SOURCES, digest, raw, unpack
-from libs.views.timeline import Moment, field_of, moment_of, past_of
+from libs.views.valkey.function_libraries import unpack
+from libs.views.votes.counts_replies import source_figures, source_row
+from libs.views.votes.serialization import SOURCES, digest, raw
+from libs.views.votes.timeline import Moment, field_of, moment_of, past_of
 
 VOID_MARK: Final = b"V"
 """Ends the name of a field that holds a vote's waiting void or restore."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from libs.audit.log_fold import Difference, LogFold
 from libs.tally.fold import ContestTally
-from libs.views.ledger_scan import HashPage
+from libs.views.votes.ledger_scan import HashPage
 
 
 class Fields(Protocol):

@@ -16,10 +16,10 @@ from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import ContestClosed, Event, Fence, SourceReported, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
-from libs.views.reply_types import SourceFigures, SourceRow
-from libs.views.serialization import SOURCES, digest
-from libs.views.timeline import MINUTE_MS, PastRow
-from libs.views.votes_apply_items import POISON, fold_item
+from libs.views.votes.reply_types import SourceFigures, SourceRow
+from libs.views.votes.serialization import SOURCES, digest
+from libs.views.votes.timeline import MINUTE_MS, PastRow
+from libs.views.votes.votes_apply_items import POISON, fold_item
 
 VoterAndId = tuple[str, str]
 """(voter, vote id)"""

@@ -10,7 +10,8 @@ from typing import Any, Final
 from libs.audit.hash_fields import Fields, Hash, tally_of
 from libs.audit.log_fold import LogFold
 from libs.tally.voter_ledger import FoldedVote, VoterLedger
-from libs.views.ledger_scan import (
+from libs.views.valkey.function_libraries import unpack
+from libs.views.votes.ledger_scan import (
     INLINE,
     OWN,
     SHARE,
@@ -21,8 +22,8 @@ from libs.views.ledger_scan import (
     read_spilled,
     read_voter,
 )
-from libs.views.serialization import FORMS, digest, raw, text, unpack
-from libs.views.vote_records import DIGEST_SIZE, has_details, read_record, record_of
+from libs.views.votes.serialization import FORMS, digest, raw, text
+from libs.views.votes.vote_records import DIGEST_SIZE, has_details, read_record, record_of
 
 MEMBERS: Final = {
     "spilled": "older vote ids",

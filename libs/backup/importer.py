@@ -14,7 +14,7 @@ from libs.backup.target_check import check_views, find_present
 from libs.contracts.topics import Log, Topic
 from libs.deployment.deployment import Deployment
 from libs.kafka.topics import create_unbegun, find_topics, take_append_times
-from libs.views.function_loading import load_functions
+from libs.views.valkey.function_loading import load_functions
 
 
 @dataclass(frozen=True, slots=True)

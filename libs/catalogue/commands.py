@@ -2,8 +2,8 @@
 
 All writes that depend on records are optimistic (`CommandWriter.write`): read, derive a command that carries the
 versions read, append it; if another write came in between, the fold rejects the command, and the attempt repeats.
-Only fresh views are read (`libs/views/fresh_reader.py`), and none before the position of an outcome read earlier:
-a repeated attempt is computed from the write that it lost against, or from a later one.
+Only fresh views are read (`libs/views/generations/fresh_reader.py`), and none before the position of an outcome
+read earlier: a repeated attempt is computed from the write that it lost against, or from a later one.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from libs.contracts.log_records import CURRENT
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, TallyError, ViewsUnavailable
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 FOLD_DEADLINE_S: Final = 5.0
 WRITE_DEADLINE_S: Final = 2 * FOLD_DEADLINE_S

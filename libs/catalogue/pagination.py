@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from libs.catalogue.resource_definition import Resource
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.views.catalogue_views import CatalogueViews, Order
+from libs.views.catalogue.catalogue_views import CatalogueViews, Order
 
 Place = int | str
 """Position of a record in a list of one order: `CatalogueViews.page`."""

@@ -35,7 +35,7 @@ from libs.contracts.catalogue_events import (
 )
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import NotFound, TallyError
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 KEY_BYTES: Final = 12
 MAX_TOGETHER: Final = 100

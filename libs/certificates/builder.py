@@ -39,7 +39,7 @@ from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import ContestClosed, Event, LogCreated, VoteCast
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.votes_apply_items import POISON, fold_item
+from libs.views.votes.votes_apply_items import POISON, fold_item
 
 Batches = AsyncGenerator[Sequence[LogRecord], None]
 

@@ -29,9 +29,9 @@ from libs.contracts.votes_log import VotesLog
 from libs.storage.object_store import Store
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.tally.time_conversion import microseconds, timestamp
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.reply_types import ClosingState
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.votes.reply_types import ClosingState
+from libs.views.votes.vote_views import VoteViews
 
 DEADLINE_S: Final = 30.0
 """Timeout for a projector to decide a closing and append its close markers."""

@@ -18,10 +18,10 @@ from libs.kafka.writer import LogWriter
 from libs.storage.object_store import Store, open_store
 from libs.tally.errors import TallyError
 from libs.telemetry.progress import Progress
-from libs.views.client import ValkeyClient
-from libs.views.function_loading import open_valkey
-from libs.views.purchase_views import PurchaseViews
-from libs.views.vote_views import VoteViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_loading import open_valkey
+from libs.views.votes.vote_views import VoteViews
 
 
 class Deployment:

@@ -10,9 +10,9 @@ from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import NotFound
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import ValkeyClient
-from libs.views.request_counters import KeyUses
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.request_counters import KeyUses
 
 
 class Environment(StrEnum):

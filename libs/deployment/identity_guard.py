@@ -17,11 +17,11 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, wrong_partitions
 from libs.storage.object_store import StorageUnavailable, Store, open_store
 from libs.tally.errors import LogUnavailable, TallyError
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Valkey
-from libs.views.function_loading import open_valkey
-from libs.views.partition_reads import Mark, PartitionReads
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.client import Valkey
+from libs.views.valkey.function_loading import open_valkey
+from libs.views.valkey.partition_reads import Mark, PartitionReads
+from libs.views.votes.vote_views import VoteViews
 
 CHECK_S: Final = 10.0
 RETRY_S: Final = 0.5

@@ -2,7 +2,7 @@
 
 from libs.kafka.settings import KafkaSettings
 from libs.storage.settings import StorageSettings
-from libs.views.settings import ViewsSettings
+from libs.views.valkey.settings import ViewsSettings
 
 
 class DeploymentSettings(KafkaSettings, ViewsSettings, StorageSettings):

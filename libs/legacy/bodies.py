@@ -10,12 +10,12 @@ from starlette.types import Message
 
 from libs.catalogue.schemas.base import or_null
 from libs.legacy.translator import JsonSchema
-from libs.web import form_parsing
-from libs.web.auth import headers_of
+from libs.web.documents.openapi import COMPONENT
+from libs.web.door import form_parsing
+from libs.web.door.auth import headers_of
+from libs.web.door.form_parsing import about, integer_text, json_text
+from libs.web.door.request_parsing import parse_json, parse_object, read_body, require_json, require_utf8
 from libs.web.errors import MalformedJson
-from libs.web.form_parsing import about, integer_text, json_text
-from libs.web.openapi import COMPONENT
-from libs.web.request_parsing import parse_json, parse_object, read_body, require_json, require_utf8
 
 FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 BOOLEANS: Final = {
@@ -30,7 +30,7 @@ INTEGER: Final = re.compile(form_parsing.INTEGER)
 async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
     """Return the body's values of `parameters`, and of unknown ones in JSON; {} for an empty body.
 
-    Raises the errors of `libs.web.request_parsing`. The values are not validated.
+    Raises the errors of `libs.web.door.request_parsing`. The values are not validated.
     """
     headers = headers_of(request.scope)
     kind = require_json(headers, *FORMS)

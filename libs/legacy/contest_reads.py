@@ -22,8 +22,8 @@ from libs.legacy.routing import NEXT, LegacyCall, LegacyRoutes
 from libs.legacy.translator import page
 from libs.tally.contest import Phase
 from libs.tally.errors import NotFound
-from libs.views.catalogue_views import CatalogueViews
-from libs.web.auth import ApiKey, Authenticator
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.web.door.auth import ApiKey, Authenticator
 
 
 class ContestSnapshot(Protocol):

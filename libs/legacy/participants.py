@@ -26,7 +26,7 @@ from libs.legacy.translator import (
 )
 from libs.tally.counts import VoteSums
 from libs.tally.time_conversion import timestamp
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 Totals = Mapping[str, VoteSums] | None
 """Counts by participant in the results, "" for the contest; None, shown as null, while hidden from the caller."""

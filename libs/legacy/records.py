@@ -14,7 +14,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.translator import Translator
 from libs.tally.errors import NotFound, TallyError
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 PAGE: Final = 20
 """Records per page of the lists with a `next`."""

@@ -20,9 +20,9 @@ from libs.legacy.participants import name_brands
 from libs.legacy.records import PAGE, Filter, LegacyRecords
 from libs.legacy.translator import JsonSchema, Translator, page
 from libs.tally.errors import ViewsUnavailable
-from libs.views.catalogue_views import CatalogueViews
-from libs.web.auth import ApiKey, Authenticator, require
-from libs.web.openapi import LEGACY_ANSWERS, needs, parameter
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.web.documents.openapi import LEGACY_ANSWERS, needs, parameter
+from libs.web.door.auth import ApiKey, Authenticator, require
 from libs.web.server.http_service import Complete
 
 

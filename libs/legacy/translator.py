@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import Record, checked
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.web.openapi import COMPONENT, json_schema, named
+from libs.web.documents.openapi import COMPONENT, json_schema, named
 
 JsonSchema = dict[str, Any]
 

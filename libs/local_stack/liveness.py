@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 import httpx
 
-from libs.web.tls import public_authorities
+from libs.web.server.tls import public_authorities
 
 PROBE_S: Final = 30.0
 """Time that a process has for an answer, and between two probes. A gateway that 10,000 clients flooded, on a

@@ -8,7 +8,7 @@ from pydantic import Field
 from libs.storage.private_files import default_data_dir
 from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl
-from libs.views.settings import ValkeyUrl
+from libs.views.valkey.settings import ValkeyUrl
 
 
 class StackSettings(EnvironmentSettings):

@@ -21,7 +21,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.storage.private_files import own_directory
 from libs.telemetry.redaction import revealed
-from libs.web.tls import public_authorities
+from libs.web.server.tls import public_authorities
 
 WATCH_S = 0.05
 FIRST_DELAY_S, LONGEST_DELAY_S, STABLE_S = 0.2, 10.0, 30.0

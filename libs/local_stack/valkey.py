@@ -13,8 +13,8 @@ from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
 from libs.local_stack.server_interface import start_and_wait
 from libs.storage.private_files import remembered_secret, write_private
-from libs.views.client import connect
-from libs.views.settings import ValkeySettings, server_urls
+from libs.views.valkey.client import connect
+from libs.views.valkey.settings import ValkeySettings, server_urls
 
 LISTPACK_ENTRIES = 64
 """Hashes of more entries have a table; by default, Valkey searches up to 512 one by one for each voter."""

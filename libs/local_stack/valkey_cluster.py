@@ -17,8 +17,8 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.topology import Topology
 from libs.local_stack.valkey import SECRET_FILE, NativeValkey
 from libs.storage.private_files import remembered_secret
-from libs.views.failover_settings import ROUNDED_S
-from libs.views.hash_tags import SLOTS, shard_borders
+from libs.views.valkey.failover_settings import ROUNDED_S
+from libs.views.valkey.hash_tags import SLOTS, shard_borders
 
 NODE_TIMEOUT_MS: Final = 5000
 MAX_LAG_S: Final = NODE_TIMEOUT_MS // 1000 - ROUNDED_S

@@ -16,7 +16,7 @@ from typing import IO, Final
 import httpx
 
 from libs.media.url_fetcher import Allowed, NotFetched, plain_address
-from libs.web.tls import public_authorities
+from libs.web.server.tls import public_authorities
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """Returns the IP addresses of a host, for a port. Raises OSError."""

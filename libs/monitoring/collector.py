@@ -24,13 +24,13 @@ from libs.monitoring.status import (
 )
 from libs.storage.object_store import Store
 from libs.tally.errors import ViewsUnavailable
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Valkey
-from libs.views.generations import Generations, PartitionGenerations
-from libs.views.purchase_views import PurchaseViews, Todo, Unreadable
-from libs.views.reply_types import PartitionState
-from libs.views.vote_views import VoteViews
-from libs.web.tls import public_authorities
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import Generations, PartitionGenerations
+from libs.views.purchases.purchase_views import PurchaseViews, Todo, Unreadable
+from libs.views.valkey.client import Valkey
+from libs.views.votes.reply_types import PartitionState
+from libs.views.votes.vote_views import VoteViews
+from libs.web.server.tls import public_authorities
 
 SEALED_EVERY_S: Final = 30.0
 

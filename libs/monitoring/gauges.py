@@ -17,9 +17,9 @@ from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry import metrics as table
-from libs.views.client import Valkey
-from libs.views.generations import State
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import State
+from libs.views.valkey.client import Valkey
+from libs.views.votes.vote_views import VoteViews
 
 PATIENCE_S: Final = 1.5
 """Seconds that a scrape waits for a refresh; the result of a longer one appears in the next scrape."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import GenerationStatus, PartitionRow, Status, moment
-from libs.views.generations import State
+from libs.views.generations.generations import State
 
 BEHIND_S: Final = 1.0
 """Maximum lag in seconds of a healthy view."""

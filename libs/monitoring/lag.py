@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.contracts.votes_log import VotesLog, votes_log
 from libs.kafka.reader import FIRST_RECORD_BYTES, Extent, LogReader
-from libs.views.client import Valkey
-from libs.views.generations import Generations
+from libs.views.generations.generations import Generations
+from libs.views.valkey.client import Valkey
 
 
 class ProjectionName(StrEnum):

@@ -13,8 +13,8 @@ import orjson
 from libs.contracts.log_records import Position
 from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
-from libs.views.client import Valkey
-from libs.views.generations import Generations
+from libs.views.generations.generations import Generations
+from libs.views.valkey.client import Valkey
 
 PREFIX: Final = "quarantine"
 PAGE: Final = 500

@@ -8,7 +8,7 @@ from typing import Any, Final
 from libs.certificates.service import Sealed
 from libs.monitoring.lag import ProjectionName
 from libs.tally.time_conversion import timestamp
-from libs.views.generations import State
+from libs.views.generations.generations import State
 
 SUMMED: Final = ("lag", "quarantined", "dropped")
 SUMMED_OF_VOTES: Final = ("pending", "fenced", "duplicates", "overruled")

@@ -18,9 +18,9 @@ from libs.projection.newer_event_version import until_newer
 from libs.projection.projection_interface import FreshViews
 from libs.projection.quarantine_log import log_undecodable
 from libs.tally.contest import UNLIMITED
-from libs.views.partition_reads import PartitionReads
-from libs.views.vote_views import VoteViews
-from libs.views.watched_reads import WatchedMarks
+from libs.views.valkey.partition_reads import PartitionReads
+from libs.views.valkey.watched_reads import WatchedMarks
+from libs.views.votes.vote_views import VoteViews
 
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 RaiseConfig = Callable[[Mapping[str, int]], Awaitable[None]]

@@ -25,9 +25,9 @@ from libs.contracts.topics import Log
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
 from libs.telemetry.metrics import FENCES, GATE_SHUT_SECONDS
-from libs.views.partition_reads import Group
-from libs.views.reply_types import Doubt, PartitionState
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.partition_reads import Group
+from libs.views.votes.reply_types import Doubt, PartitionState
+from libs.views.votes.vote_views import VoteViews
 
 POLL_S = 0.1
 MARGIN_S = 1.0

@@ -12,8 +12,8 @@ from libs.kafka.reader import LogReader
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import FreshViews
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.views.fresh_reader import Freshness
-from libs.views.partition_reads import Group
+from libs.views.generations.fresh_reader import Freshness
+from libs.views.valkey.partition_reads import Group
 
 POLL_S = 0.2
 """Seconds until a restarted or emptied server is noticed."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.generations import Generations
+from libs.views.generations.generations import Generations
 
 POLL_S: Final = 60.0
 

@@ -17,7 +17,7 @@ from libs.projection.projection_interface import Projection
 from libs.projection.tracing import FoldTraces
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.metrics import FOLD_FAILURES, FOLD_SECONDS, FOLDED_RECORDS
-from libs.views.connection import OtherLayout
+from libs.views.valkey.connection import OtherLayout
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 2.0

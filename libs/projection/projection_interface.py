@@ -6,12 +6,12 @@ from typing import Protocol
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Log
 from libs.tally.errors import ViewsUnavailable
-from libs.views.fresh_reader import Freshness
-from libs.views.partition_reads import Group, Mark
+from libs.views.generations.fresh_reader import Freshness
+from libs.views.valkey.partition_reads import Group, Mark
 
 
 class FreshViews(Protocol):
-    """Reads and declares the freshness of views (`libs.views.fresh_reader`)."""
+    """Reads and declares the freshness of views (`libs.views.generations.fresh_reader`)."""
 
     def groups(self, partitions: Iterable[int]) -> list[Group]: ...
     async def stale(self, group: Group) -> list[int]: ...
@@ -20,7 +20,7 @@ class FreshViews(Protocol):
 
 
 class LiveViews(Protocol):
-    """Reads the positions of many live views by one call for each server (`libs.views.watched_reads`)."""
+    """Reads the positions of many live views by one call for each server (`libs.views.valkey.watched_reads`)."""
 
     def groups(self, partitions: Iterable[int]) -> list[Group]: ...
     async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]:

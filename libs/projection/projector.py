@@ -15,7 +15,7 @@ from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
-from libs.views.function_libraries import layouts
+from libs.views.valkey.function_libraries import layouts
 
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0

@@ -7,8 +7,8 @@ from libs.contracts.purchase_events import purchases_codec
 from libs.contracts.topics import Topic
 from libs.projection.newer_event_version import until_newer
 from libs.projection.quarantine_log import log_undecodable
-from libs.views.purchase_views import PurchaseViews
-from libs.views.watched_reads import WatchedMarks
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.watched_reads import WatchedMarks
 
 SLICE = 100
 """Records per call: about 2 ms."""

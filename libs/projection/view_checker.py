@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from libs.concurrency.tasks import KeyedTasks
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import LiveViews
-from libs.views.partition_reads import Group, Mark
+from libs.views.valkey.partition_reads import Group, Mark
 
 CHECK_S = 1.0
 """Seconds between checks."""

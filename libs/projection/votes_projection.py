@@ -15,10 +15,10 @@ from libs.projection.newer_event_version import NewerEvent
 from libs.projection.quarantine_log import log_quarantined
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_takers, address_votes, replaces
-from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
-from libs.views.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
-from libs.views.votes_apply_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
-from libs.views.watched_reads import WatchedMarks
+from libs.views.valkey.watched_reads import WatchedMarks
+from libs.views.votes.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
+from libs.views.votes.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
+from libs.views.votes.votes_apply_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
 
 FRESH_S = 0.5
 """Seconds after their append within which records are still counted for their address by ingestion. Older ones

@@ -1,6 +1,6 @@
 """Reference fold of one partition of the purchases log, and the votes that its purchases pay for.
 
-Tests keep `lua/purchases.lua` equal to the fold.
+Tests keep `purchases/purchases.lua` equal to the fold.
 """
 
 from dataclasses import dataclass, field, replace

@@ -12,7 +12,7 @@ from libs.purchases.requests import current
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
 from libs.telemetry.metrics import PURCHASES_UNREADABLE
-from libs.views.purchase_views import Unreadable
+from libs.views.purchases.purchase_views import Unreadable
 
 SHOWN_CHARACTERS = 4
 LEAST_HIDDEN = 8

@@ -27,8 +27,8 @@ from libs.purchases.responses import PurchaseUnreadable, report
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.time_conversion import microseconds
 from libs.telemetry.environment_settings import EnvironmentSettings
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.purchase_views import PurchaseViews, Unreadable
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.purchases.purchase_views import PurchaseViews, Unreadable
 
 logger = logging.getLogger(__name__)
 

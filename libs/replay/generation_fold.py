@@ -12,7 +12,7 @@ from libs.kafka.reader import Extent, LogReader
 from libs.projection.log_identity import LogIdentity, start_of
 from libs.projection.projection_interface import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.views.generations import Generations, State
+from libs.views.generations.generations import Generations, State
 
 FOLD_RECORDS: Final = 2_000
 """Maximum records per `fold` call, as in the live fold."""

@@ -13,8 +13,8 @@ from libs.replay.progress_bars import Bars
 from libs.replay.swap import SWAP_S, NotReached, swap, try_swap
 from libs.replay.targets import Rebuildable, ReplayTarget, next_number, unfinished
 from libs.replay.verification import VerificationResult, verify_generation
-from libs.views.function_loading import load_functions
-from libs.views.generations import GenerationGone
+from libs.views.generations.generations import GenerationGone
+from libs.views.valkey.function_loading import load_functions
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from libs.contracts.codec import vote_codec
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
 from libs.replay.targets import Rebuildable, ReplayTarget, unfinished
-from libs.views.client import Valkey, read_info
-from libs.views.function_loading import load_functions
+from libs.views.valkey.client import Valkey, read_info
+from libs.views.valkey.function_loading import load_functions
 
 SAMPLE: Final = 20_000
 """Number of votes decoded to estimate the speed of this machine."""

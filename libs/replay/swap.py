@@ -6,8 +6,7 @@ from typing import Final, Self
 
 from libs.replay.targets import former, latest_swapped_in
 from libs.tally.errors import ViewsUnavailable
-from libs.views.generations import GenerationGone, Generations
-from libs.views.swap_result import FENCES_DIFFER, FencesDiffer
+from libs.views.generations.generations import FENCES_DIFFER, FencesDiffer, GenerationGone, Generations
 
 SWAP_S: Final = 60.0
 """Time for the live generation to reach the new one's position."""

@@ -15,11 +15,11 @@ from libs.projection.catalogue_projection import CatalogueProjection, ConfigVers
 from libs.projection.projection_interface import Projection
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.generations import Generations, PartitionGenerations, State
-from libs.views.hash_tags import Prefix
-from libs.views.purchase_views import PurchaseViews
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import Generations, PartitionGenerations, State
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.hash_tags import Prefix
+from libs.views.votes.vote_views import VoteViews
 
 
 class Rebuildable(StrEnum):

@@ -10,9 +10,9 @@ from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
 from libs.replay.targets import ReplayTarget
 from libs.tally.counts import VoteSums
-from libs.views.generations import Generations, Moving
-from libs.views.ledger_scan import LedgerScan
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import Generations, Moving
+from libs.views.votes.ledger_scan import LedgerScan
+from libs.views.votes.vote_views import VoteViews
 
 ATTEMPTS: Final = 500
 AGAIN_S: Final = 0.02

@@ -11,8 +11,8 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import Contest
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.fold import ContestTally
-from libs.views.reply_types import ContestCounts
-from libs.views.vote_views import VoteViews
+from libs.views.votes.reply_types import ContestCounts
+from libs.views.votes.vote_views import VoteViews
 
 NOTHING: Final = VoteSums()
 NO_RATINGS: Final = RatingSums()

@@ -1,6 +1,6 @@
 """The fold of one partition of the votes log into voters' ledgers and counts.
 
-This is the reference implementation. The Valkey functions in `libs/views/lua/votes` compute the same, which
+This is the reference implementation. The Valkey functions in `libs/views/votes` compute the same, which
 property tests verify; `tally verify` uses this one. It reads no clock: the same events always give the same tally.
 """
 

@@ -13,8 +13,15 @@ from typing import Any, Final, Generic, TypeVar
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
 from libs.telemetry.metrics import RESERVE_SECONDS
-from libs.views.address_counters import AddressAnswer, AddressCounters, LimitedAnswer, LimitedRequest, Take, Taken
-from libs.views.vote_views import VoteViews
+from libs.views.votes.address_counters import (
+    AddressAnswer,
+    AddressCounters,
+    LimitedAnswer,
+    LimitedRequest,
+    Take,
+    Taken,
+)
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.effects import AddressTaken
 
 T = TypeVar("T")

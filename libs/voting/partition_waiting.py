@@ -9,7 +9,7 @@ from typing import Any
 
 from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
-from libs.views.vote_views import VoteViews
+from libs.views.votes.vote_views import VoteViews
 
 POLL_S = 0.02
 SLOWEST_POLL_S = 0.1

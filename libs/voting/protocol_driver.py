@@ -19,9 +19,16 @@ from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
-from libs.views.address_counters import ADDRESS_LIFE_S, AddressCounters, LimitedAnswer, LimitedRequest, Take, Taken
-from libs.views.reply_types import Refund
-from libs.views.vote_views import VoteViews
+from libs.views.votes.address_counters import (
+    ADDRESS_LIFE_S,
+    AddressCounters,
+    LimitedAnswer,
+    LimitedRequest,
+    Take,
+    Taken,
+)
+from libs.views.votes.reply_types import Refund
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.batching import AddressBatcher, ConfirmationBatcher, ReservationBatcher, StartBatcher
 from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache

@@ -11,10 +11,10 @@ from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import contest_secret
 from libs.tally.contest import Contest
 from libs.telemetry.tracing import Tracing
-from libs.views.address_counters import AddressCounters
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Valkey
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.client import Valkey
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import cast_reader
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver

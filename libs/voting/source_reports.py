@@ -20,9 +20,9 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import AppendUnknown, ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.reply_types import ReportState
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.votes.reply_types import ReportState
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.partition_waiting import POLL_S
 
 FOLD_WAIT_S: Final = 5.0

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from libs.tally.errors import NotFound, TallyError
-from libs.web.request_ids import request_id
+from libs.web.door.request_ids import request_id
 
 Scope = MutableMapping[str, Any]
 

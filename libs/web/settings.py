@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from pydantic import Field, field_validator
 
 from libs.telemetry.settings import TelemetrySettings
-from libs.web.client_address import AuditAddresses, ForwardedHeader, Proxies, parse_networks
+from libs.web.door.client_address import AuditAddresses, ForwardedHeader, Proxies, parse_networks
 
 DRAIN_S = 10
 """Seconds that requests in flight may take to finish once the port is closed."""

@@ -13,11 +13,11 @@ from libs.catalogue.schemas.app import AccountSettings
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import IfMatch, IfNoneMatch
-from libs.web.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
+from libs.web.documents.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import IfMatch, IfNoneMatch
+from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response, not_modified
-from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER
 from services.catalogue.routes import fits
 

@@ -28,15 +28,15 @@ from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import check_secrets
 from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.tracing import Tracing
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Valkey
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.request_counters import KeyUses, RateCounters, RequestKeys
-from libs.views.vote_views import VoteViews
-from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.client import Valkey
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.request_counters import KeyUses, RateCounters, RequestKeys
+from libs.views.votes.vote_views import VoteViews
+from libs.web.door.auth import Authenticator
+from libs.web.door.client_address import Proxies
+from libs.web.door.sessions import Sessions
 from libs.web.server.http_service import ByVotes, Complete, HttpModule
-from libs.web.sessions import Sessions
 from services.catalogue.account_routes import account_router
 from services.catalogue.contest_routes import ClosedContests, reopening_router
 from services.catalogue.file_routes import file_content_router, file_router

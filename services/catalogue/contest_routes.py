@@ -20,15 +20,15 @@ from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
 from libs.tally.time_conversion import microseconds
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.reply_types import ContestCounts
-from libs.views.vote_views import VoteViews
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import IdempotencyKey
-from libs.web.idempotency import RequestKeyStore, is_repetition
-from libs.web.openapi import BAD_BODY, answers
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.votes.reply_types import ContestCounts
+from libs.views.votes.vote_views import VoteViews
+from libs.web.documents.openapi import BAD_BODY, answers
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import IdempotencyKey
+from libs.web.door.idempotency import RequestKeyStore, is_repetition
+from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response
-from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER, record_answer
 
 

@@ -13,15 +13,15 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import NotFound
-from libs.views.catalogue_views import CatalogueViews
-from libs.web.auth import ApiKey, Authenticator, headers_of, require
-from libs.web.common_parameters import TEXT, IdempotencyKey, IfMatch, IfNoneMatch
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.web.documents.openapi import UNCHANGED, Schema, answers, needs
+from libs.web.door.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.door.common_parameters import TEXT, IdempotencyKey, IfMatch, IfNoneMatch
+from libs.web.door.rate_limits import charge_unauthenticated
+from libs.web.door.request_parsing import stream_body
+from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.errors import Unauthorized, UnsupportedMediaType
-from libs.web.openapi import UNCHANGED, Schema, answers, needs
-from libs.web.rate_limits import charge_unauthenticated
-from libs.web.request_parsing import stream_body
 from libs.web.responses import SAFE, Span, attachment, etag, json_response, matches, not_modified, requested_range
-from libs.web.typed_routes import Permitted, TypedRoute
 from services.catalogue.files import Files, UploadUrls
 from services.catalogue.openapi import BEARER, record_answer
 from services.catalogue.routes import fits

@@ -25,8 +25,8 @@ from libs.media.content_sniffing import TypeCheck
 from libs.storage.object_store import StorageUnavailable, Store, environment_files
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import NotFound
-from libs.views.catalogue_views import CatalogueViews
-from libs.web.auth import ApiKey
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.web.door.auth import ApiKey
 
 NAME_BYTES: Final = 12
 IDLE_S: Final = 3600

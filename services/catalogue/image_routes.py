@@ -23,15 +23,15 @@ from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.media import Image
 from libs.contracts.validation import Problem
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import IdempotencyKey, IfMatch
+from libs.web.documents.openapi import BAD_BODY, Schema, answers, named
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import IdempotencyKey, IfMatch
+from libs.web.door.form_parsing import as_fields, open_form
+from libs.web.door.request_parsing import MAX_DEPTH, parse_json, read_object
+from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.errors import MalformedJson, MethodNotAllowed, allow
-from libs.web.form_parsing import as_fields, open_form
-from libs.web.openapi import BAD_BODY, Schema, answers, named
-from libs.web.request_parsing import MAX_DEPTH, parse_json, read_object
 from libs.web.responses import json_response
 from libs.web.server.http_service import Complete
-from libs.web.typed_routes import Permitted, TypedRoute
 from services.catalogue.images import Images
 from services.catalogue.openapi import BEARER
 from services.catalogue.openapi import created as created_answer

@@ -23,7 +23,7 @@ from libs.media.picture_encoding import FORMATS, NotAPicture
 from libs.media.url_fetcher import NotFetched, UrlFetcher
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.web.auth import ApiKey
+from libs.web.door.auth import ApiKey
 
 IN_MEMORY_BYTES: Final = 1 << 20
 """Larger fetched pictures are spooled to a temporary file."""

@@ -32,15 +32,15 @@ from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRules
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import microseconds, timestamp
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.request_counters import KeyUses
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.request_counters import KeyUses
+from libs.web.documents.openapi import BAD_BODY, LOCATION, REPLAYED, answers
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
+from libs.web.door.request_parsing import integer_parameter
+from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.errors import Forbidden, Unauthorized
-from libs.web.openapi import BAD_BODY, LOCATION, REPLAYED, answers
-from libs.web.request_parsing import integer_parameter
 from libs.web.responses import NO_STORE, json_response
-from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.catalogue.openapi import BEARER
 from services.catalogue.write_requests import write_request
 

@@ -19,8 +19,8 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from libs.views.catalogue_views import Order
-from libs.web.common_parameters import TEXT
+from libs.views.catalogue.catalogue_views import Order
+from libs.web.door.common_parameters import TEXT
 
 Fits = Callable[[Stored], bool]
 MOST_SEARCHED: Final = 100

@@ -14,11 +14,11 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.picture_encoding import FORMATS
 from libs.tally.errors import NotFound
-from libs.views.catalogue_views import CatalogueViews
-from libs.web.auth import Authenticator, header, headers_of, require
-from libs.web.common_parameters import TEXT, IfNoneMatch
-from libs.web.openapi import LEGACY_ANSWERS, UNCHANGED
-from libs.web.query_parameters import refuse_unknown_parameters
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.web.documents.openapi import LEGACY_ANSWERS, UNCHANGED
+from libs.web.door.auth import Authenticator, header, headers_of, require
+from libs.web.door.common_parameters import TEXT, IfNoneMatch
+from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.responses import SAFE, etag, not_modified
 from services.catalogue.openapi import BEARER
 

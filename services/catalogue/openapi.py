@@ -9,8 +9,7 @@ from pydantic import WithJsonSchema
 
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.catalogue.resource_definition import Resource
-from libs.web.common_parameters import TEXT, TIME
-from libs.web.openapi import (
+from libs.web.documents.openapi import (
     BAD_BODY,
     COMPONENT,
     ETAG,
@@ -23,6 +22,7 @@ from libs.web.openapi import (
     named,
     written,
 )
+from libs.web.door.common_parameters import TEXT, TIME
 
 BEARER: Final = HTTPBearer(
     auto_error=False,

@@ -19,10 +19,19 @@ from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from libs.web.auth import ApiKey, Authenticator, require
-from libs.web.common_parameters import LISTED, MOST_LISTED, TEXT, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
-from libs.web.openapi import needs
-from libs.web.request_parsing import integer_parameter, read_object
+from libs.web.documents.openapi import needs
+from libs.web.door.auth import ApiKey, Authenticator, require
+from libs.web.door.common_parameters import (
+    LISTED,
+    MOST_LISTED,
+    TEXT,
+    IdempotencyKey,
+    IfMatch,
+    IfNoneMatch,
+    Limit,
+    Next,
+)
+from libs.web.door.request_parsing import integer_parameter, read_object
 from libs.web.responses import etag, json_response, not_modified, precondition_fails
 from libs.web.server.http_service import ByVotes, Complete
 from services.catalogue import openapi

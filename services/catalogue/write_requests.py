@@ -3,7 +3,7 @@
 from starlette.requests import Request
 
 from libs.catalogue.commands import WriteRequest
-from libs.web.request_parsing import parse_idempotency_key
+from libs.web.door.request_parsing import parse_idempotency_key
 
 
 def write_request(account: str, request: Request, idempotency_key: str | None, content: bytes) -> WriteRequest:

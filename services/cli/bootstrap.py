@@ -20,7 +20,7 @@ from libs.deployment.environment_catalogue import Environment
 from libs.deployment.identity import create_deployment
 from libs.local_stack.errors import Exit, StackError
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.views.function_loading import load_functions
+from libs.views.valkey.function_loading import load_functions
 
 ACCOUNT: Final = "dev"
 NO_SETTINGS: Final[Mapping[str, int]] = MappingProxyType({})

@@ -10,7 +10,7 @@ from libs.local_stack import stack_json
 from libs.storage.private_files import default_data_dir
 from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl, revealed
-from libs.views.settings import ValkeyUrl
+from libs.views.valkey.settings import ValkeyUrl
 
 DATA_DIR: Final = default_data_dir()
 

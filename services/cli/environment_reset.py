@@ -18,7 +18,7 @@ from libs.contracts.topics import Topic
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.telemetry.progress import Progress
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 T = TypeVar("T")
 

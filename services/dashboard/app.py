@@ -11,13 +11,13 @@ from libs.kafka.reader import LogReader
 from libs.monitoring.collector import StatusCollector
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_loading import open_valkey
-from libs.views.request_counters import KeyUses, RateCounters, RequestKeys
-from libs.web.auth import Authenticator
-from libs.web.health import Check
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.function_loading import open_valkey
+from libs.views.valkey.request_counters import KeyUses, RateCounters, RequestKeys
+from libs.web.door.auth import Authenticator
+from libs.web.door.sessions import Sessions
+from libs.web.server.health import Check
 from libs.web.server.http_service import HttpModule
-from libs.web.sessions import Sessions
 from services.dashboard.pages import code_route, page_routes
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings

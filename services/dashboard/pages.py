@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.web.auth import Authenticator
+from libs.web.door.auth import Authenticator
 from services.dashboard.session_routes import require_page
 
 HERE: Final = Path(str(resources(__package__)))

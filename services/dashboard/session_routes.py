@@ -1,4 +1,4 @@
-"""Log-in and log-out of browsers (`libs/web/sessions.py`)."""
+"""Log-in and log-out of browsers (`libs/web/door/sessions.py`)."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from libs.catalogue.schemas.base import checked
 from libs.tally.contest import MILLION
-from libs.views.request_counters import RequestKeys
-from libs.web.auth import (
+from libs.views.valkey.request_counters import RequestKeys
+from libs.web.documents.openapi import BAD_BODY, answers, needs, problems
+from libs.web.door.auth import (
     ApiKey,
     Authenticator,
     KeyFinder,
@@ -21,11 +22,10 @@ from libs.web.auth import (
     header,
     headers_of,
 )
+from libs.web.door.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
+from libs.web.door.typed_routes import JsonBody, Sent, TypedRoute
 from libs.web.errors import Forbidden, Unauthorized
-from libs.web.openapi import BAD_BODY, answers, needs, problems
 from libs.web.responses import NO_STORE, json_response
-from libs.web.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
-from libs.web.typed_routes import JsonBody, Sent, TypedRoute
 
 NEEDED: Final = ("results:read", "operations", "keys:manage")
 """Permissions with a page; any of them allows a session."""

@@ -16,12 +16,12 @@ from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import ProcessStatus, Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
-from libs.views.generations import State
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.health import Check, reasons_of
-from libs.web.openapi import answers
+from libs.views.generations.generations import State
+from libs.web.documents.openapi import answers
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.responses import NO_STORE, json_response
-from libs.web.typed_routes import Permitted, TypedRoute
+from libs.web.server.health import Check, reasons_of
 
 APART_S: Final = 1.0
 """Least time between two reads, which only requests start."""

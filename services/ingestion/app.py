@@ -19,20 +19,20 @@ from libs.storage.secret_rings import SecretRing
 from libs.storage.secrets import account_secret, check_secrets
 from libs.tally.errors import LedgerCatchingUp, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.failover_settings import FailoverCheck
-from libs.views.function_loading import open_valkey
-from libs.views.partition_reads import Group
-from libs.views.purchase_views import PurchaseViews
-from libs.views.reply_types import Doubt
-from libs.views.request_counters import KeyUses, RateCounters, RequestKeys
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.failover_settings import FailoverCheck
+from libs.views.valkey.function_loading import open_valkey
+from libs.views.valkey.partition_reads import Group
+from libs.views.valkey.request_counters import KeyUses, RateCounters, RequestKeys
+from libs.views.votes.reply_types import Doubt
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import CastCache, cast_reader
 from libs.voting.service_factory import SINGLE_RECORD_BYTES, create_voting_service
 from libs.voting.source_reports import SourceReporter
-from libs.web.auth import Authenticator
+from libs.web.door.auth import Authenticator
+from libs.web.door.sessions import Sessions
 from libs.web.server.http_service import HttpModule
-from libs.web.sessions import Sessions
 from services.ingestion.purchase_read_routes import purchase_read_router
 from services.ingestion.purchase_routes import purchase_router
 from services.ingestion.routes import hot_routes, voter_router

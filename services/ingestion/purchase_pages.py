@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 from libs.contracts.purchase_events import Purchase, PurchasePlace
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.responses import PurchaseShown
-from libs.views.purchase_views import Listed, Unreadable
-from libs.web.common_parameters import MOST_LISTED
-from libs.web.request_parsing import integer_parameter
+from libs.views.purchases.purchase_views import Listed, Unreadable
+from libs.web.door.common_parameters import MOST_LISTED
+from libs.web.door.request_parsing import integer_parameter
 
 TOKEN: Final = re.compile(r"([0-9]{1,16}):([A-Za-z0-9_-]{22})")
 

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from libs.purchases.responses import PurchaseShown, show_all
 from libs.purchases.service import PurchaseService
 from libs.tally.errors import NotFound
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import LISTED, Limit, Next
-from libs.web.openapi import answers
-from libs.web.typed_routes import Permitted, TypedRoute
+from libs.web.documents.openapi import answers
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import LISTED, Limit, Next
+from libs.web.door.typed_routes import Permitted, TypedRoute
 from services.ingestion.purchase_pages import PageRequest, PurchasePage, Reader, read_page
 from services.ingestion.purchase_routes import TAG, show_to
 

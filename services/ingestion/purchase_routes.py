@@ -11,12 +11,12 @@ from libs.purchases.encryption import SecretLost
 from libs.purchases.requests import PurchaseForm, RefundForm, parse_purchase, parse_refund
 from libs.purchases.responses import PurchaseShown, PurchaseUnreadable, RefundShown, report, show
 from libs.purchases.service import PurchaseService
-from libs.views.purchase_views import Unreadable
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import IdempotencyKey
-from libs.web.idempotency import RequestKeyStore, is_repetition
-from libs.web.openapi import BAD_BODY, REPLAYED, answers
-from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from libs.views.purchases.purchase_views import Unreadable
+from libs.web.documents.openapi import BAD_BODY, REPLAYED, answers
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import IdempotencyKey
+from libs.web.door.idempotency import RequestKeyStore, is_repetition
+from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 
 TAG: Final = "purchases"
 

@@ -9,9 +9,7 @@ from starlette.responses import Response
 from libs.contracts.position_token import PositionTokens
 from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
-from libs.web.openapi import (
+from libs.web.documents.openapi import (
     BAD_BODY,
     LOCATION,
     REPLAYED,
@@ -22,9 +20,11 @@ from libs.web.openapi import (
     response_header,
     takes,
 )
-from libs.web.request_parsing import integer_parameter
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
+from libs.web.door.request_parsing import integer_parameter
+from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
-from libs.web.typed_routes import Permitted, TypedRoute
 from services.ingestion.batch_parsing import NDJSON
 from services.ingestion.vote_endpoints import Voting
 from services.ingestion.vote_forms import (

@@ -7,12 +7,12 @@ from starlette.responses import Response
 
 from libs.contracts.position_token import PositionTokens
 from libs.voting.source_reports import SourceReporter
-from libs.web.auth import ApiKey, Authenticator
-from libs.web.common_parameters import IdempotencyKey
-from libs.web.idempotency import RequestKeyStore, is_repetition
-from libs.web.openapi import BAD_BODY, REPLAYED, answers
+from libs.web.documents.openapi import BAD_BODY, REPLAYED, answers
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import IdempotencyKey
+from libs.web.door.idempotency import RequestKeyStore, is_repetition
+from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import json_response
-from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
 

@@ -18,10 +18,10 @@ from libs.tally.vote_commands import CastVote
 from libs.telemetry.metrics import HTTP_REFUSALS, VOTES_IN_FLIGHT
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService, count
-from libs.web.auth import ApiKey, Authenticator, Headers, header, require
-from libs.web.client_address import Proxies
+from libs.web.door.auth import ApiKey, Authenticator, Headers, header, require
+from libs.web.door.client_address import Proxies
+from libs.web.door.request_parsing import declared_size, load_json, read_body, require_json
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
-from libs.web.request_parsing import declared_size, load_json, read_body, require_json
 from libs.web.server.direct_routes import DirectCycle
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, id_in, parse_batch
 from services.ingestion.vote_forms import MAX_VOTE_BYTES, VOTE_ID_TEXT, VoteForm, check_vote, parse_vote

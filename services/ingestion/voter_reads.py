@@ -16,8 +16,8 @@ from libs.tally.errors import RECOVERING, LedgerCatchingUp, NotFound
 from libs.tally.events import Rating, Source, VoteCast
 from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import CastCache
 from libs.voting.service import VotingService
 from services.ingestion.vote_forms import (

@@ -26,11 +26,11 @@ from libs.purchases.encryption import AccountCiphers
 from libs.storage.object_store import open_store
 from libs.storage.secrets import account_secret
 from libs.telemetry.tracing import Tracing
-from libs.views.address_counters import AddressCounters
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.purchase_views import PurchaseViews
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.service_factory import create_voting_service
 from services.projector.catalogue_progress import CatalogueProgress
 from services.projector.closing_manager import ClosingManager

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 
 class CatalogueProgress:

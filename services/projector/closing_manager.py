@@ -37,9 +37,9 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Actor, ContestClosed, ContestReopened
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.reply_types import ClosingState
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.votes.reply_types import ClosingState
+from libs.views.votes.vote_views import VoteViews
 
 POLL_S: Final = 0.5
 PAGE: Final = 200

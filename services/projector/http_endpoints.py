@@ -8,10 +8,10 @@ from starlette.applications import Starlette
 from libs.contracts.votes_log import VotesLog
 from libs.monitoring.gauges import open_gauges
 from libs.storage.object_store import Store
-from libs.views.client import Valkey
-from libs.web.health import Check, health_routes
-from libs.web.metrics import metrics_route
+from libs.views.valkey.client import Valkey
 from libs.web.server.background_server import serve_in_background
+from libs.web.server.health import Check, health_routes
+from libs.web.server.metrics import metrics_route
 from services.projector.settings import Settings
 
 

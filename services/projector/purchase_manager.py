@@ -15,7 +15,7 @@ from libs.kafka.writer import LogWriter
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.telemetry.metrics import PURCHASES_SET_ASIDE
-from libs.views.purchase_views import PurchaseViews, Unreadable
+from libs.views.purchases.purchase_views import PurchaseViews, Unreadable
 
 POLL_S: Final = 0.2
 PAGE: Final = 64

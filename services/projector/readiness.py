@@ -8,8 +8,8 @@ from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
 from libs.projection.votes_projector import VotesProjector
-from libs.views.vote_views import VoteViews
-from libs.web.health import Check
+from libs.views.votes.vote_views import VoteViews
+from libs.web.server.health import Check
 from services.projector.supervision import TaskSupervisor
 
 

@@ -16,8 +16,8 @@ from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
 from libs.tally.contest import Contest
 from libs.tally.errors import RECOVERING, TallyError, ViewsUnavailable
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.purchase_views import PaidChoice, PurchaseViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.purchases.purchase_views import PaidChoice, PurchaseViews
 
 PASS_S: Final = 1.0
 REST: Final = 10

@@ -15,14 +15,14 @@ from libs.legacy.contest_reads import LegacyReads, contest_reads_router
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import ViewsUnavailable
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.request_counters import KeyUses, RateCounters
-from libs.views.timeline import Timeline
-from libs.views.vote_views import VoteViews
-from libs.web.auth import Authenticator
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.request_counters import KeyUses, RateCounters
+from libs.views.votes.timeline import Timeline
+from libs.views.votes.vote_views import VoteViews
+from libs.web.door.auth import Authenticator
+from libs.web.door.sessions import Sessions
 from libs.web.server.http_service import HttpModule
-from libs.web.sessions import Sessions
 from services.query.certificate_endpoint import CertificateDownload
 from services.query.historical_counts import PastCounts, PastReads
 from services.query.position_wait import PositionWatch

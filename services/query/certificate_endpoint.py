@@ -6,7 +6,7 @@ from libs.catalogue.contests.closing_record import seal_of
 from libs.certificates.service import load
 from libs.storage.object_store import Store
 from libs.tally.errors import NotFound
-from libs.web.auth import Authenticator, require
+from libs.web.door.auth import Authenticator, require
 from services.query.errors import ResultsHidden
 from services.query.snapshot_cache import SnapshotCache, now
 

@@ -14,8 +14,8 @@ from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts, joined
 from libs.results.contest_results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import RatingSums, VoteSums
-from libs.views.reply_types import ContestCounts
-from libs.views.watched_reads import ChangedPartitions
+from libs.views.valkey.watched_reads import ChangedPartitions
+from libs.views.votes.reply_types import ContestCounts
 from services.query.encoded_response import EncodedResponse
 
 NO_POSITIONS: Final[Mapping[int, int]] = {}
@@ -48,7 +48,7 @@ class ContestSums:
         """Read changed partitions in one pipeline; return whether there were any. Raises `ViewsUnavailable`.
 
         Partitions that had not reached their `wanted` offset are read in any case: changes of another version's
-        functions may be noticed later (`libs.views.watched_reads`).
+        functions may be noticed later (`libs.views.valkey.watched_reads`).
         """
         groups = self._watched.groups(self._parts)
         due = dict(zip(groups, await asyncio.gather(*map(self._watched.due, groups)), strict=True))

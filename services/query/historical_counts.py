@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary
 from libs.contracts.log_records import Position
 from libs.results.contest_counts import sum_of
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.views.reply_types import ContestCounts, SourceCounts
-from libs.views.timeline import MINUTE_MS
+from libs.views.votes.reply_types import ContestCounts, SourceCounts
+from libs.views.votes.timeline import MINUTE_MS
 from libs.web.errors import RateLimited
 from services.query.counts_snapshot import Snapshot
 

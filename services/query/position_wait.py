@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.partition_reads import PartitionReads
+from libs.views.valkey.partition_reads import PartitionReads
 
 POLL_S = 0.005
 

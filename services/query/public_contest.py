@@ -13,9 +13,9 @@ from libs.catalogue.schemas.media import picture_url, picture_urls
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import timestamp
-from libs.views.partition_reads import Mark
-from libs.web.auth import header
-from libs.web.query_parameters import refuse_unknown_parameters
+from libs.views.valkey.partition_reads import Mark
+from libs.web.door.auth import header
+from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.responses import not_modified
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded

@@ -15,8 +15,8 @@ from libs.storage.secret_rings import SecretRing
 from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp
-from libs.web.auth import header
-from libs.web.query_parameters import refuse_unknown_parameters
+from libs.web.door.auth import header
+from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.responses import not_modified
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 from fastapi import Query
 from starlette.responses import Response
 
-from libs.web.common_parameters import IfNoneMatch
-from libs.web.openapi import UNCHANGED, Schema, answers, needs, problems
+from libs.web.documents.openapi import UNCHANGED, Schema, answers, needs, problems
+from libs.web.door.common_parameters import IfNoneMatch
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from services.query.certificate_endpoint import CertificateDownload
 from services.query.public_contest import PublicContests

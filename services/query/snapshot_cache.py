@@ -15,7 +15,7 @@ from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import NotFound
-from libs.views.partition_reads import Mark
+from libs.views.valkey.partition_reads import Mark
 from services.query.counts_snapshot import NO_POSITIONS, ContestSums, CountViews, Snapshot
 from services.query.position_wait import PositionWatch
 

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from libs.contracts.log_records import Position
 from libs.tally.counts import VoteSums
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.views.reply_types import ContestCounts, SourceCounts
-from libs.views.timeline import MINUTE_MS, ChangesPage, PastRow, TimelineChange
+from libs.views.votes.reply_types import ContestCounts, SourceCounts
+from libs.views.votes.timeline import MINUTE_MS, ChangesPage, PastRow, TimelineChange
 from services.query.counts_snapshot import Snapshot
 from services.query.historical_counts import PastReads, participants_of, rows_of
 

@@ -14,8 +14,8 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.results.contest_results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION, Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
-from libs.web.auth import ApiKey, Authenticator, header, require
-from libs.web.query_parameters import cached_by_query
+from libs.web.door.auth import ApiKey, Authenticator, header, require
+from libs.web.door.query_parameters import cached_by_query
 from libs.web.responses import not_modified
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse

@@ -16,9 +16,9 @@ from libs.results.contest_results import updated, vote_count
 from libs.tally.counts import VoteSums
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from libs.views.timeline import MINUTE_MS
-from libs.web.auth import ApiKey, Authenticator, Headers, header, require
-from libs.web.query_parameters import cached_by_query
+from libs.views.votes.timeline import MINUTE_MS
+from libs.web.door.auth import ApiKey, Authenticator, Headers, header, require
+from libs.web.door.query_parameters import cached_by_query
 from libs.web.responses import not_modified
 from libs.web.server.direct_routes import DirectCycle
 from services.query.counts_snapshot import NO_POSITIONS, Render, Snapshot

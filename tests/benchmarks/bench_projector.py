@@ -25,11 +25,11 @@ from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.errors import ViewsUnavailable
-from libs.views.address_counters import AddressCounters
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.partition_reads import Group, Mark
-from libs.views.vote_views import VoteViews
-from libs.views.votes_apply_items import fold_items
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.partition_reads import Group, Mark
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.vote_views import VoteViews
+from libs.views.votes.votes_apply_items import fold_items
 from libs.web.server.http_service import tune_garbage_collector
 from tests.benchmarks.alone import show
 from tests.benchmarks.cpu import CpuMeter

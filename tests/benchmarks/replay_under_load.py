@@ -25,9 +25,9 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.projection.votes_projection import VotesProjection
 from libs.replay.targets import PROJECTIONS, Rebuildable
-from libs.views.address_counters import AddressCounters
-from libs.views.client import read_info
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import read_info
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.vote_views import VoteViews
 from services.cli.deployment_discovery import find_addresses
 from tests.benchmarks.bench_projector import fold
 from tests.benchmarks.load import Load, wrk

@@ -16,7 +16,7 @@ import yaml
 
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.metrics import OF_ALL, REGISTRY, ROWS, Metric
-from libs.views.generations import State
+from libs.views.generations.generations import State
 from libs.web.errors import METHODS, TABLE
 from services.cli.__main__ import app
 from tests.support.openapi import read_tracked

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from libs.web.client_address import Proxies
-from libs.web.request_parsing import read_body
+from libs.web.door.client_address import Proxies
+from libs.web.door.request_parsing import read_body
 from libs.web.server.http_service import build_app
 from tests.deploy.proxies import CONFIGURATIONS, WEBSOCKETS_HAPROXY, WEBSOCKETS_NGINX, haproxy, nginx
 from tests.support.programs import Programs

@@ -16,12 +16,12 @@ from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.views.client import Coalescer, ValkeyClient, connect
-from libs.views.connection import NotPermitted
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.hash_tags import key_base
-from libs.views.settings import ValkeySettings
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import Coalescer, ValkeyClient, connect
+from libs.views.valkey.connection import NotPermitted
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.hash_tags import key_base
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes.vote_views import VoteViews
 from services.cli import bootstrap
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.secured import Secured, environment, secured_servers, terminator

@@ -15,7 +15,7 @@ from libs.catalogue.api_keys import IssuedKey, find_key, revoke_key
 from libs.local_stack.supervisor import Supervisor
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.web.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
+from libs.web.door.sessions import COOKIE, SECURE_COOKIE, SESSION_S, TICKET_S, Sessions
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client

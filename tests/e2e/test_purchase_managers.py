@@ -28,8 +28,8 @@ from libs.purchases.encryption import AccountCiphers
 from libs.storage.object_store import open_store
 from libs.storage.secrets import account_secret
 from libs.tally.errors import ViewsUnavailable
-from libs.views.function_loading import open_valkey
-from libs.views.purchase_views import PurchaseViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.function_loading import open_valkey
 from libs.voting.service_factory import create_voting_service
 from services.cli.deployment_discovery import find_addresses
 from services.projector.purchase_manager import PurchaseManager

@@ -18,8 +18,8 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.local_stack.valkey_cluster import MAX_LAG_S, NODE_TIMEOUT_MS
-from libs.views.failover_settings import LAG, WRITE
-from libs.views.hash_tags import SLOTS, key_base, slot_of
+from libs.views.valkey.failover_settings import LAG, WRITE
+from libs.views.valkey.hash_tags import SLOTS, key_base, slot_of
 from services.cli import bootstrap
 from tests.faults.voters import Voters, settled
 from tests.support.eventually import eventually

@@ -27,7 +27,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from libs.local_stack.valkey_cluster import NODE_TIMEOUT_MS
 from libs.storage.secrets import contest_secret
-from libs.views.hash_tags import key_base, slot_of
+from libs.views.valkey.hash_tags import key_base, slot_of
 from libs.voting.protocol_driver import RESERVE_WAIT_S
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses

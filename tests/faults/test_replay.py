@@ -17,7 +17,7 @@ import pytest
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.replay.targets import PROJECTIONS, Rebuildable
-from libs.views.generations import State
+from libs.views.generations.generations import State
 from services.cli.deployment_discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually

@@ -18,7 +18,7 @@ from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
-from libs.views import function_libraries
+from libs.views.valkey import function_libraries
 from services.cli.deployment_discovery import find_addresses
 from tests.faults.voters import Voters, settled
 from tests.support.deployments import compare

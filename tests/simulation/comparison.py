@@ -6,10 +6,11 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import VoteRestored
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.ledger_scan import read_share, read_voter
-from libs.views.serialization import digest, raw, text, unpack
-from libs.views.vote_records import StoredRecord, read_record
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.function_libraries import unpack
+from libs.views.votes.ledger_scan import read_share, read_voter
+from libs.views.votes.serialization import digest, raw, text
+from libs.views.votes.vote_records import StoredRecord, read_record
+from libs.views.votes.vote_views import VoteViews
 
 Table = dict[tuple[Any, ...], Any]
 

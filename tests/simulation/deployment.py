@@ -17,10 +17,10 @@ from libs.purchases.encryption import AccountCiphers
 from libs.purchases.service import PackageBounds, PurchaseService
 from libs.storage.object_store import Store
 from libs.storage.secrets import account_secret
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_loading import load_functions
-from libs.views.purchase_views import PurchaseViews
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.function_loading import load_functions
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.service import VotingService
 from libs.voting.service_factory import create_voting_service
 from services.projector.app import ProjectorServers, manager_runs, open_projectors

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import hiredis
 from lupa import lua51
 
-from libs.views.function_libraries import libraries
+from libs.views.valkey.function_libraries import libraries
 
 SOURCE: Final = Path(__file__).with_name("memory_valkey.lua").read_bytes()
 FUNCTION_MISSING: Final = "ERR Function not found"

@@ -21,11 +21,11 @@ from libs.tally.events import (
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Shard
-from libs.views.hash_tags import SLOTS, slot_of
-from libs.views.purchase_views import PurchaseViews
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.client import Shard
+from libs.views.valkey.hash_tags import SLOTS, slot_of
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.outcomes import Accepted
 from tests.simulation.answers import Answer, Name, Violation
 from tests.simulation.comparison import described, described_view, differing

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import hiredis
 
-from libs.views.function_libraries import libraries
+from libs.views.valkey.function_libraries import libraries
 from tests.simulation.memory_valkey import FUNCTION_MISSING, Change, Host, function_sources
 from tests.support.own_valkey import own_valkey
 

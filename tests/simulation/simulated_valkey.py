@@ -2,7 +2,7 @@
 
 A server executes the shipped functions (`memory_valkey.py`, or a real Valkey). It restarts, loses its last writes
 by a promotion, comes back with older data or with none, freezes, and its clock is wrong. Requests and replies take
-time and may be lost: then the outcome is unknown to the client, as in `libs/views/client.py`.
+time and may be lost: then the outcome is unknown to the client, as in `libs/views/valkey/client.py`.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.client import MAX_CONNECTIONS, TIMEOUT_S, Shard, not_sent
-from libs.views.connection import FUNCTION_MISSING, NO_ANSWER, _error_of
-from libs.views.function_libraries import plain_name
-from libs.views.function_loading import _load_missing
-from libs.views.hash_tags import SLOTS, slot_of
+from libs.views.valkey.client import MAX_CONNECTIONS, TIMEOUT_S, Shard, not_sent
+from libs.views.valkey.connection import FUNCTION_MISSING, NO_ANSWER, _error_of
+from libs.views.valkey.function_libraries import plain_name
+from libs.views.valkey.function_loading import _load_missing
+from libs.views.valkey.hash_tags import SLOTS, slot_of
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop

@@ -17,9 +17,9 @@ from libs.kafka.writer import LogWriter
 from libs.projection.catalogue_projection import CatalogueProjection
 from libs.projection.projector import Projector
 from libs.projection.settings import CATALOGUE, ProjectorSettings
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import ValkeyClient
-from libs.views.function_loading import load_functions, open_valkey
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_loading import load_functions, open_valkey
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
 from tests.support.topics import new_topics

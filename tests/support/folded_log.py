@@ -15,11 +15,11 @@ from libs.kafka.security import connection
 from libs.kafka.topics import begin_logs, create_unbegun
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated
-from libs.views.address_counters import AddressCounters
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import ValkeyClient
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.vote_views import VoteViews
 from tests.support.freshness import make_fresh
 from tests.support.topics import new_topics
 

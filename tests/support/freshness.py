@@ -2,7 +2,7 @@
 
 import asyncio
 
-from libs.views.fresh_reader import FreshReader
+from libs.views.generations.fresh_reader import FreshReader
 
 
 async def make_fresh(views: FreshReader, partition: int = 0) -> None:

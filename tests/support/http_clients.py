@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from libs.web.tls import public_authorities
+from libs.web.server.tls import public_authorities
 
 
 def http_client(**options: Any) -> httpx.AsyncClient:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
-from libs.views.client import Shard, Valkey
-from libs.views.function_libraries import plain_name
+from libs.views.valkey.client import Shard, Valkey
+from libs.views.valkey.function_libraries import plain_name
 
 
 class InterceptedValkey:

@@ -22,8 +22,8 @@ from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.settings import PURCHASES, ProjectorSettings
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.purchase_views import PurchaseViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.function_loading import load_functions, open_valkey
 from tests.support.eventually import eventually
 from tests.support.freshness import are_fresh
 from tests.support.topics import new_topics

@@ -4,7 +4,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from libs.views import function_libraries
+from libs.views.valkey import function_libraries
 
 if __name__ == "__main__":
     _, sources, module, *arguments = sys.argv

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from libs.local_stack.ports import free_ports
 from libs.local_stack.valkey import find
-from libs.views.hash_tags import SLOTS, shard_borders
+from libs.views.valkey.hash_tags import SLOTS, shard_borders
 from tests.support.eventually import eventually
 
 NODE_TIMEOUT_MS, FAILOVER_TIMEOUT_MS = 15_000, 1_500

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, ignore_patterns
 
-from libs.views import function_libraries
+from libs.views.valkey import function_libraries
 
 CACHED = (
     function_libraries.layouts,
@@ -30,8 +30,8 @@ def functions_of_another_version(folder: Path, changes: Sequence[tuple[str, str]
 
 def changed_copy(own: Path, folder: Path, changes: Sequence[tuple[str, str]]) -> Path:
     """Copy the sources into `folder`, and change the copy; repeatable."""
-    sources = copytree(own, folder / "lua", dirs_exist_ok=True)
-    with (sources / "shared" / "reads.lua").open("a") as file:
+    sources = copytree(own, folder / "views", ignore=ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True)
+    with (sources / "generations" / "reads.lua").open("a") as file:
         file.write("-- of another version\n")
     for old, new in changes:
         [path] = (path for path in sources.rglob("*.lua") if old in path.read_text())

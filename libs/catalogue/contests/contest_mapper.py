@@ -10,7 +10,7 @@ from libs.catalogue.schemas.contest import ContestConfig, Ordering, Rating, Rene
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import MILLION, Contest, Limits, ParticipantStatus, Phase, RatingScale, Renewal
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 
 async def load_contest(views: CatalogueViews, account: str, key: str) -> Contest | None:

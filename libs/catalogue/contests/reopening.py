@@ -11,8 +11,8 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import ViewsUnavailable
-from libs.views.reply_types import ClosingState
-from libs.views.vote_views import VoteViews
+from libs.views.votes.reply_types import ClosingState
+from libs.views.votes.vote_views import VoteViews
 
 DEADLINE_S: Final = 5.0
 POLL_S: Final = 0.02

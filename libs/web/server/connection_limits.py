@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from libs.web.client_address import Proxies, peer_network
+from libs.web.door.client_address import Proxies, peer_network
 from libs.web.settings import HostSettings
 
 SPARE_FILES: Final = 256

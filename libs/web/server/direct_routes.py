@@ -15,13 +15,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from libs.tally.errors import TallyError
 from libs.telemetry.logs import REQUEST_ID
+from libs.web.door.rate_limits import RateLimits
+from libs.web.door.request_ids import HEADER, request_id
+from libs.web.door.request_parsing import declared_length
 from libs.web.errors import bug_response, is_for_the_caller, log_bug, problem_response
-from libs.web.metrics import RequestTimes
-from libs.web.rate_limits import RateLimits
-from libs.web.request_ids import HEADER, request_id
-from libs.web.request_parsing import declared_length
 from libs.web.responses import NOT_SHARED
 from libs.web.server.client_transport import ClientTransport
+from libs.web.server.metrics import RequestTimes
 
 _OF_A_BODY: Final = (b"content-length", b"transfer-encoding")
 """A request with neither of these headers has no body."""

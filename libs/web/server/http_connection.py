@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 
 from libs.tally.errors import Overloaded, TallyError
 from libs.telemetry.metrics import HTTP_REFUSALS
-from libs.web import cors
+from libs.web.door import cors
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
 from libs.web.server.client_transport import ClientTransport
 from libs.web.server.connection_limits import ConnectionLimits

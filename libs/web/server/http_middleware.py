@@ -9,14 +9,14 @@ from starlette.requests import ClientDisconnect
 
 from libs.tally.errors import NotFound, TallyError
 from libs.telemetry.logs import REQUEST_ID
-from libs.web import cors
+from libs.web.door import cors
+from libs.web.door.rate_limits import RateLimits
+from libs.web.door.request_ids import HEADER, request_id
 from libs.web.errors import RateLimited, Scope, bug_response, is_for_the_caller, log_bug, problem_response
-from libs.web.metrics import RequestTimes
-from libs.web.rate_limits import RateLimits
-from libs.web.request_ids import HEADER, request_id
 from libs.web.responses import NOT_SHARED
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from libs.web.server.direct_routes import DirectRoutes
+from libs.web.server.metrics import RequestTimes
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]

@@ -20,21 +20,21 @@ from starlette.types import ASGIApp
 from libs.concurrency.forced_exit import ForcedExit, exit_if_hanging
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
-from libs.web.auth import ApiKey
-from libs.web.docs_pages import page_routes
+from libs.web.documents.docs_pages import page_routes
+from libs.web.documents.openapi_document import DocumentedApp
+from libs.web.documents.operations_routers import health_router, metrics_router
+from libs.web.door.auth import ApiKey
+from libs.web.door.rate_limits import RateLimits, SharedCounts
 from libs.web.errors import handle_errors
-from libs.web.health import Check
-from libs.web.metrics import MetricRefresher
-from libs.web.openapi_document import DocumentedApp
-from libs.web.operations_routers import health_router, metrics_router
-from libs.web.rate_limits import RateLimits, SharedCounts
 from libs.web.server.asgi_routes import AsgiRoute, StreamRoute
 from libs.web.server.background_server import listen, serve_in_background
 from libs.web.server.connection_limits import ConnectionLimits
+from libs.web.server.health import Check
 from libs.web.server.http_connection import HttpConfig
 from libs.web.server.http_middleware import HttpMiddleware, Refusal, never_refuse
+from libs.web.server.metrics import MetricRefresher
+from libs.web.server.tracing import Traced
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
-from libs.web.tracing import Traced
 
 STUCK_S = 30
 """Seconds after which a client that reads nothing of its response is disconnected."""

@@ -21,9 +21,9 @@ from libs.purchases.service import PackageBounds, PurchaseService, PurchaseSetti
 from libs.storage.secrets import account_secret
 from libs.tally.errors import IdempotencyKeyReused, TallyError
 from libs.telemetry.progress import Progress
-from libs.views.purchase_views import Listed, Unreadable
+from libs.views.purchases.purchase_views import Listed, Unreadable
+from libs.web.door.request_parsing import parse_object
 from libs.web.errors import MalformedJson
-from libs.web.request_parsing import parse_object
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.contest_lookup import named, titles_by_key
 from services.cli.operator_actions import record_action

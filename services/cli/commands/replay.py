@@ -12,7 +12,7 @@ from libs.replay.plan import Plan, make_plan
 from libs.replay.swap import roll_back
 from libs.replay.targets import PROJECTIONS, Rebuildable, ReplayTarget
 from libs.tally.errors import NotFound
-from libs.views.function_loading import load_functions
+from libs.views.valkey.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.contest_lookup import named, titles_by_key

@@ -15,7 +15,7 @@ from libs.contracts.topics import source_log_key
 from libs.deployment.deployment import Deployment
 from libs.tally.counts import VoteSums
 from libs.tally.time_conversion import timestamp
-from libs.views.reply_types import SourceCounts
+from libs.views.votes.reply_types import SourceCounts
 from libs.voting.source_reports import SourceReport, SourceReporter
 from services.cli.command_decorator import ContestKey, Execute, command, command_group
 from services.cli.contest_lookup import Titles, named, read_titles

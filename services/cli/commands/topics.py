@@ -13,7 +13,7 @@ from libs.deployment.votes_topics import create_next_topic
 from libs.kafka.errors import LogChanged, ReplicasAway, WrongTopic
 from libs.kafka.topics import REPLICATION_FACTOR
 from libs.tally.errors import TallyError
-from libs.views.function_loading import load_functions
+from libs.views.valkey.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.operator_actions import record_action
 from services.cli.render import Block, plural

@@ -6,9 +6,9 @@ from typing import Final, Protocol
 
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.views.connection import NO_ANSWER
-from libs.views.partition_reads import Mark, PartitionReads
-from libs.views.watched_reads import WatchedMarks
+from libs.views.valkey.connection import NO_ANSWER
+from libs.views.valkey.partition_reads import Mark, PartitionReads
+from libs.views.valkey.watched_reads import WatchedMarks
 
 LOOK_S: Final = 2.0
 """Time after which the views count as unavailable."""

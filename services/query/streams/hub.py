@@ -16,7 +16,7 @@ from libs.contracts.topics import Topic
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.telemetry.metrics import STREAM_MESSAGES, STREAMS_OPEN
-from libs.web.auth import AddressRefused, Authenticator, header
+from libs.web.door.auth import AddressRefused, Authenticator, header
 from libs.web.errors import Unauthorized
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import Header

@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import HTTP_REFUSALS
-from libs.web.auth import Authenticator, require
-from libs.web.client_address import Proxies
-from libs.web.openapi import COMPONENT, Schema, answers, needs, problems
-from libs.web.query_parameters import refuse_unknown_parameters
+from libs.web.documents.openapi import COMPONENT, Schema, answers, needs, problems
+from libs.web.door.auth import Authenticator, require
+from libs.web.door.client_address import Proxies
+from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.server.asgi_routes import StreamRoute
 from services.query.public_results import PublicResults, receipt_of
 from services.query.routes import DetailsFlag, ReceiptOfVote, SourcesFlag

@@ -27,7 +27,7 @@ ALL: Final = (BASE, PAUSE, KAFKA, VALKEY, SERVICE, NEXT)
 NEXT_DOCKERFILE: Final = """
 FROM tallykeeper:first
 USER root
-RUN find /app/lib -path '*/libs/views/lua/*' -name '*.lua' -exec sed -i '$a -- the next version' {} +
+RUN find /app/lib -path '*/libs/views/*' -name '*.lua' -exec sed -i '$a -- the next version' {} +
 USER 10001:10001
 """
 """A later version: other functions in Valkey, which run beside those of the first."""

@@ -9,7 +9,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.pseudonyms import receipt
 from libs.storage.object_store import Store
 from libs.storage.secret_rings import AHEAD_S, SecretRing, rotate
-from libs.web.sessions import COOKIE, Sessions
+from libs.web.door.sessions import COOKIE, Sessions
 from services.catalogue.files import WRITE, UploadUrls
 from services.query.public_results import Receipts
 from tests.libs.backup.filled_deployment import Site

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from libs.contracts.codec import Undecodable, plain_vote, vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.tally.events import Event, Fence, Rating, VoteCast
-from libs.views.votes_apply_items import fold_item, fold_items
+from libs.views.votes.votes_apply_items import fold_item, fold_items
 from tests.libs.views.random_logs import logs
 from tests.support.builders import a_cast, a_removal
 from tests.support.hypothesis_examples import examples

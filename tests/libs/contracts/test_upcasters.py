@@ -12,9 +12,9 @@ from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Fence
 from libs.tally.fold import PartitionTally
-from libs.views.address_counters import AddressCounters
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.vote_views import VoteViews
 from tests.simulation.comparison import described, described_view
 from tests.support.builders import a_cast
 

@@ -16,8 +16,8 @@ from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.storage.object_store import Store, open_store
-from libs.views.client import Valkey
-from libs.views.function_loading import load_functions, open_valkey
+from libs.views.valkey.client import Valkey
+from libs.views.valkey.function_loading import load_functions, open_valkey
 
 
 @dataclass

@@ -14,7 +14,7 @@ from libs.kafka.writer import LogWriter
 from libs.storage.store_id import NAME, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.tally.events import LogCreated
-from libs.views.vote_views import VoteViews
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually
 from tests.support.permissive_guard import UnguardedLog

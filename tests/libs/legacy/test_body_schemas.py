@@ -16,7 +16,7 @@ from libs.legacy.feeds import FEED, INDEX
 from libs.legacy.images import IMAGE
 from libs.legacy.timeslots import MULTI, TIMESLOT
 from libs.legacy.translator import JsonSchema
-from libs.web.form_parsing import integer_text
+from libs.web.door.form_parsing import integer_text
 
 TABLES: Final = {
     "contest": CONTEST.parameters,

@@ -9,7 +9,7 @@ from libs.monitoring.collector import ledger_of
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import PartitionRow, Status
-from libs.views.reply_types import PartitionState
+from libs.views.votes.reply_types import PartitionState
 
 NOW_S = 1_790_000_000
 SECOND = 1_000_000

@@ -16,8 +16,8 @@ from libs.storage.object_store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.telemetry.metrics import REGISTRY
-from libs.views import client
-from libs.views.function_loading import open_valkey
+from libs.views.valkey import client
+from libs.views.valkey.function_loading import open_valkey
 from tests.support.builders import a_cast, a_removal, a_void
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Topic
 from libs.tally.errors import ViewsUnavailable
-from libs.views.partition_reads import Group, Mark
+from libs.views.valkey.partition_reads import Group, Mark
 
 
 class Views:

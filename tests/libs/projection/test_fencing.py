@@ -18,12 +18,12 @@ from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import Granted, Stale
-from libs.views.client import Coalescer, connect
-from libs.views.function_loading import load_functions
-from libs.views.partition_reads import Group
-from libs.views.reply_types import Doubt, PartitionState
-from libs.views.settings import ValkeySettings
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import Coalescer, connect
+from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.partition_reads import Group
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes.reply_types import Doubt, PartitionState
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote

@@ -16,8 +16,8 @@ from libs.projection.votes_projection import VotesProjection
 from libs.replay.generation_fold import Replay
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event
-from libs.views.generations import GenerationGone, Generations, State
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import GenerationGone, Generations, State
+from libs.views.votes.vote_views import VoteViews
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 

@@ -1,4 +1,4 @@
-"""Reference fold of the catalogue in plain Python, compared with `lua/catalogue`."""
+"""Reference fold of the catalogue in plain Python, compared with `views/catalogue/*.lua`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.client import Coalescer, ValkeyClient
-from libs.views.function_libraries import plain_name
-from libs.views.function_loading import load_functions, open_valkey
+from libs.views.valkey.client import Coalescer, ValkeyClient
+from libs.views.valkey.function_libraries import plain_name
+from libs.views.valkey.function_loading import load_functions, open_valkey
 from tests.support.intercepted_valkey import CountedValkey
 
 

@@ -11,10 +11,9 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast
-from libs.views.client import ValkeyClient
-from libs.views.generations import Generations, State
-from libs.views.swap_result import Swap
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import Generations, State, Swap
+from libs.views.valkey.client import ValkeyClient
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views import test_catalogue_fold
 from tests.simulation.comparison import Table, described_view
 from tests.support.builders import a_cast

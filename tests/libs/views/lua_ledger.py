@@ -18,11 +18,11 @@ from libs.tally.events import Event, Fence
 from libs.tally.fold import PartitionTally
 from libs.tally.reservations import Answer, RemovalAnswer, Request
 from libs.tally.vote_commands import CastVote, RemoveVote
-from libs.views.client import Shard
-from libs.views.function_libraries import libraries
-from libs.views.hash_tags import key_base
-from libs.views.reply_types import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import Shard
+from libs.views.valkey.function_libraries import libraries
+from libs.views.valkey.hash_tags import key_base
+from libs.views.votes.reply_types import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
+from libs.views.votes.vote_views import VoteViews
 from tests.simulation.comparison import described, described_view, differing
 
 T = TypeVar("T")

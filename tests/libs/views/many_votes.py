@@ -14,14 +14,14 @@ from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, LogCreated, Rating
 from libs.tally.reservations import Granted
-from libs.views.address_counters import AddressCounters, Take
-from libs.views.closing_reads import CLOSING_PARTITIONS, PENDING_PAGE
-from libs.views.generations import Generations
-from libs.views.ledger_scan import LedgerScan
-from libs.views.partition_reads import raised
-from libs.views.reply_types import FoldInput, Refund, SourceCounts
-from libs.views.timeline import Timeline
-from libs.views.vote_views import APPLY_ITEMS, RAISES, VoteViews
+from libs.views.generations.generations import Generations
+from libs.views.valkey.partition_reads import raised
+from libs.views.votes.address_counters import AddressCounters, Take
+from libs.views.votes.closing_reads import CLOSING_PARTITIONS, PENDING_PAGE
+from libs.views.votes.ledger_scan import LedgerScan
+from libs.views.votes.reply_types import FoldInput, Refund, SourceCounts
+from libs.views.votes.timeline import Timeline
+from libs.views.votes.vote_views import APPLY_ITEMS, RAISES, VoteViews
 from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CONFIRMED_PARTITIONS
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.measured import Measured

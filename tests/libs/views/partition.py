@@ -9,8 +9,8 @@ from libs.tally.events import Event, LogCreated, VoteCast, VoteRemoved
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.reply_types import FoldInput, Refund
-from libs.views.vote_views import VoteViews
+from libs.views.votes.reply_types import FoldInput, Refund
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.removal import event_of
 from tests.libs.views.lua_ledger import request_of
 from tests.support.builders import a_contest, pseudonym

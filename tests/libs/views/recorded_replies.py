@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from libs.views.counts_replies import LAST, ROWS, UPTO
-from libs.views.vote_views import VoteViews
+from libs.views.votes.counts_replies import LAST, ROWS, UPTO
+from libs.views.votes.vote_views import VoteViews
 
 
 class CountCalls:

@@ -24,10 +24,10 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import PurchaseCast, PurchaseRefused
 from libs.contracts.topics import catalogue_topic, purchases_topic
 from libs.tally.events import LogCreated
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_libraries import libraries
-from libs.views.generations import Generations
-from libs.views.purchase_views import PurchaseViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import Generations
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.function_libraries import libraries
 from tests.libs.views.many_votes import votes
 from tests.libs.views.measured import Measured, library_of, measured
 from tests.support.freshness import make_fresh

@@ -11,8 +11,8 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_loading import load_functions, open_valkey
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.function_loading import load_functions, open_valkey
 from tests.support.freshness import make_fresh
 
 ACCOUNT, CONTEST = "b", "contest"

@@ -11,10 +11,10 @@ from libs.contracts.catalogue_events import CatalogueEvent, OutcomeKind, RecordC
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.events import LogCreated
-from libs.views.catalogue_views import CatalogueViews, Entry, _item
-from libs.views.client import ValkeyClient
-from libs.views.function_libraries import call_function
-from libs.views.generations import Generations, Moving, State
+from libs.views.catalogue.catalogue_views import CatalogueViews, Entry, _item
+from libs.views.generations.generations import Generations, Moving, State
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_libraries import call_function
 from tests.support.freshness import make_fresh
 
 ACCOUNT, LOG, NOW_MS = "account", "the-log", 1_790_000_000_000

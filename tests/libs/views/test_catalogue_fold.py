@@ -33,9 +33,9 @@ from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.monitoring.quarantine import reasons_of
 from libs.tally.events import Actor, LogCreated
-from libs.views.catalogue_views import CatalogueViews, Order
-from libs.views.client import ValkeyClient
-from libs.views.generations import Generations
+from libs.views.catalogue.catalogue_views import CatalogueViews, Order
+from libs.views.generations.generations import Generations
+from libs.views.valkey.client import ValkeyClient
 from tests.libs.views.catalogue_model import DAY_MS, PARENTS, Model
 from tests.support.freshness import make_fresh
 from tests.support.hypothesis_examples import examples

@@ -9,8 +9,8 @@ from libs.contracts.catalogue_events import KeyIssued, KeyRevoked
 from libs.contracts.log_records import LogRecord, Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_loading import load_functions, open_valkey
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.function_loading import load_functions, open_valkey
 from tests.support.freshness import make_fresh
 
 ISSUED: dict[str, Any] = {"account": "acme", "at": 1, "sha256": "00", "permissions": ()}

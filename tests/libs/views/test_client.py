@@ -8,10 +8,10 @@ import pytest
 from hiredis import pack_command
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views import client
-from libs.views.client import Coalescer, connect
-from libs.views.connection import Call, NotExecuted, open_connection
-from libs.views.settings import ValkeySettings
+from libs.views.valkey import client
+from libs.views.valkey.client import Coalescer, connect
+from libs.views.valkey.connection import Call, NotExecuted, open_connection
+from libs.views.valkey.settings import ValkeySettings
 from tests.support.eventually import eventually
 from tests.support.proxy import Proxy, proxy
 

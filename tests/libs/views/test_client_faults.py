@@ -11,10 +11,10 @@ import pytest
 
 from libs.local_stack.valkey import NativeValkey
 from libs.tally.errors import ViewsUnavailable
-from libs.views import client
-from libs.views.client import Coalescer, Valkey, connect
-from libs.views.connection import NotExecuted, NotPermitted
-from libs.views.settings import ValkeySettings
+from libs.views.valkey import client
+from libs.views.valkey.client import Coalescer, Valkey, connect
+from libs.views.valkey.connection import NotExecuted, NotPermitted
+from libs.views.valkey.settings import ValkeySettings
 from tests.support.eventually import eventually
 from tests.support.frozen_process import stopped
 from tests.support.own_valkey import own_valkey

@@ -12,15 +12,15 @@ import pytest
 from libs.contracts.log_records import Position
 from libs.contracts.topics import votes_topic
 from libs.tally.errors import ViewsUnavailable
-from libs.views.client import ValkeyClient
-from libs.views.connection import NotExecuted
-from libs.views.function_libraries import libraries
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.hash_tags import key_base, slot_of
-from libs.views.key_scan import generation_keys
-from libs.views.partition_reads import Mark
-from libs.views.vote_views import VoteViews
-from libs.views.watched_reads import WatchedMarks
+from libs.views.generations.key_scan import generation_keys
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.connection import NotExecuted
+from libs.views.valkey.function_libraries import libraries
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.hash_tags import key_base, slot_of
+from libs.views.valkey.partition_reads import Mark
+from libs.views.valkey.watched_reads import WatchedMarks
+from libs.views.votes.vote_views import VoteViews
 from tests.support.eventually import eventually
 from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
 
@@ -40,7 +40,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 @pytest.fixture
 async def valkey(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ValkeyClient]:
     """Return a client whose calls outlast the steps of a test."""
-    monkeypatch.setattr("libs.views.client.TIMEOUT_S", 60.0)
+    monkeypatch.setattr("libs.views.valkey.client.TIMEOUT_S", 60.0)
     client = open_valkey(cluster.url)
     yield client
     await client.close()

@@ -3,10 +3,17 @@
 import pytest
 
 from libs.telemetry.redaction import SecretUrl
-from libs.views.client import Valkey
-from libs.views.failover_settings import LAG, NODE_TIMEOUT, WRITE, FailoverCheck, UnsafeFailover, lag_problem
-from libs.views.function_loading import open_valkey
-from libs.views.settings import ValkeySettings
+from libs.views.valkey.client import Valkey
+from libs.views.valkey.failover_settings import (
+    LAG,
+    NODE_TIMEOUT,
+    WRITE,
+    FailoverCheck,
+    UnsafeFailover,
+    lag_problem,
+)
+from libs.views.valkey.function_loading import open_valkey
+from libs.views.valkey.settings import ValkeySettings
 from tests.support.valkey_cluster import Cluster, valkey_cluster
 
 

@@ -10,12 +10,11 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import ValkeyClient
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.generations import Generations
-from libs.views.hash_tags import key_base
-from libs.views.swap_result import Swap
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import Generations, Swap
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.hash_tags import key_base
 from tests.support.freshness import make_fresh
 
 LOG = "log"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from libs.views.client import Valkey, ValkeyClient
-from libs.views.connection import NotExecuted
-from libs.views.function_libraries import libraries, version
-from libs.views.function_loading import load_functions, loaded_libraries, open_valkey
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import Valkey, ValkeyClient
+from libs.views.valkey.connection import NotExecuted
+from libs.views.valkey.function_libraries import libraries, version
+from libs.views.valkey.function_loading import load_functions, loaded_libraries, open_valkey
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.partition import Partition
 from tests.support.eventually import eventually
 from tests.support.own_valkey import own_valkey

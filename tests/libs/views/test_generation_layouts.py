@@ -4,10 +4,9 @@ import pytest
 
 from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
-from libs.views.client import ValkeyClient
-from libs.views.generations import State
-from libs.views.serialization import pack
-from libs.views.swap_result import Swap
+from libs.views.generations.generations import State, Swap
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_libraries import pack
 from tests.libs.views.generation_folds import Votes, a_votes_log, casts
 from tests.libs.views.random_logs import folded
 from tests.simulation.comparison import described, differing

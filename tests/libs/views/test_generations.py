@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.projection.votes_projection import VotesProjection
-from libs.views.client import ValkeyClient
-from libs.views.generations import GenerationGone, State
-from libs.views.key_scan import GenerationKey
-from libs.views.swap_result import Swap
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import GenerationGone, State, Swap
+from libs.views.generations.key_scan import GenerationKey
+from libs.views.valkey.client import ValkeyClient
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.generation_folds import PROPERTY, Votes, a_votes_log, casts
 from tests.libs.views.random_logs import folded, logs
 from tests.simulation.comparison import described, differing

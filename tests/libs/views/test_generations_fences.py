@@ -9,10 +9,9 @@ from libs.contracts.topics import votes_topic
 from libs.tally.events import Event
 from libs.tally.reservations import GateClosed, cast_of
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.generations import Generations
-from libs.views.reply_types import FoldInput
-from libs.views.swap_result import FENCES_DIFFER, Swap
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import FENCES_DIFFER, Generations, Swap
+from libs.views.votes.reply_types import FoldInput
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
-from libs.views.hash_tags import SLOTS, Prefix, base_in, key_base, partition_in, shard_borders, slot_of
+from libs.views.valkey.hash_tags import SLOTS, Prefix, base_in, key_base, partition_in, shard_borders, slot_of
 
 PREFIXES = st.sampled_from(get_args(Prefix))
 PARTITIONS = st.integers(16, 1024)

@@ -5,11 +5,10 @@ import asyncio
 from libs.contracts.log_records import Position
 from libs.projection.generation_expiry import Assigned, GenerationExpiry
 from libs.projection.votes_projection import VotesProjection
-from libs.views.client import ValkeyClient
-from libs.views.generations import Generations, State
-from libs.views.serialization import pack
-from libs.views.swap_result import Swap
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import Generations, State, Swap
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_libraries import pack
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.generation_folds import Votes, a_votes_log, casts
 from tests.support.eventually import eventually
 

@@ -11,13 +11,13 @@ from libs.tally.contest import Limits
 from libs.tally.events import Event, LogCreated
 from libs.tally.reservations import Answer, GateClosed, Granted, OverLimit, Stale, cast_of
 from libs.tally.vote_commands import CastVote
-from libs.views.client import ValkeyClient
-from libs.views.connection import OtherLayout
-from libs.views.function_libraries import layouts
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.generations import Generations, State
-from libs.views.reply_types import FoldInput
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import Generations, State
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.connection import OtherLayout
+from libs.views.valkey.function_libraries import layouts
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.reply_types import FoldInput
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import request_of
 from tests.support.builders import a_contest, a_vote, pseudonym
 from tests.support.own_valkey import own_valkey

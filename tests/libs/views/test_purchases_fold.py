@@ -30,9 +30,9 @@ from libs.contracts.topics import Topic
 from libs.monitoring.quarantine import reasons_of
 from libs.purchases.fold import PurchaseFold
 from libs.tally.events import LogCreated
-from libs.views.client import ValkeyClient
-from libs.views.generations import Generations
-from libs.views.purchase_views import Entry, PaidChoice, PurchaseViews
+from libs.views.generations.generations import Generations
+from libs.views.purchases.purchase_views import Entry, PaidChoice, PurchaseViews
+from libs.views.valkey.client import ValkeyClient
 from tests.support.freshness import make_fresh
 from tests.support.hypothesis_examples import examples
 from tests.support.purchases_log import NOW_US, a_purchase, purchase_key

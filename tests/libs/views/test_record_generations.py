@@ -14,12 +14,12 @@ from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.purchase_events import PurchasesEvent
 from libs.contracts.topics import catalogue_topic, purchases_topic
 from libs.tally.events import LogCreated
-from libs.views import catalogue_views, purchase_views
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import ValkeyClient
-from libs.views.generations import Generations, Moving, State
-from libs.views.purchase_views import PurchaseViews
-from libs.views.swap_result import Swap
+from libs.views.catalogue import catalogue_views
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import Generations, Moving, State, Swap
+from libs.views.purchases import purchase_views
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.client import ValkeyClient
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
 from tests.libs.views.catalogue_model import Model
 from tests.libs.views.generation_folds import LAZY, LOG, PROPERTY, Keys

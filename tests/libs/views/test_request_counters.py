@@ -1,7 +1,7 @@
 """Request counters shared by all processes."""
 
-from libs.views.function_loading import open_valkey
-from libs.views.request_counters import RateCounters
+from libs.views.valkey.function_loading import open_valkey
+from libs.views.valkey.request_counters import RateCounters
 
 
 async def secrets() -> tuple[bytes, ...]:

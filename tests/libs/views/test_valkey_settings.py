@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from libs.views.client import Coalescer
-from libs.views.cluster_client import ClusterClient
-from libs.views.function_loading import open_valkey
-from libs.views.settings import ValkeySettings, address_of, server_urls, with_address
+from libs.views.valkey.client import Coalescer
+from libs.views.valkey.cluster_client import ClusterClient
+from libs.views.valkey.function_loading import open_valkey
+from libs.views.valkey.settings import ValkeySettings, address_of, server_urls, with_address
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from libs.contracts.log_records import Position
 from libs.contracts.vote_states import VoteName
 from libs.tally.events import Event
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.client import ValkeyClient
-from libs.views.ledger_scan import INLINE
-from libs.views.reply_types import FoldInput
-from libs.views.serialization import digest
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import ValkeyClient
+from libs.views.votes.ledger_scan import INLINE
+from libs.views.votes.reply_types import FoldInput
+from libs.views.votes.serialization import digest
+from libs.views.votes.vote_views import VoteViews
 from tests.support.builders import a_cast, a_removal, pseudonym
 
 VOTES: Final = 3 * INLINE

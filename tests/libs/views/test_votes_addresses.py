@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views import address_counters
-from libs.views.address_counters import AddressAnswer, AddressCounters, Take, Taken
-from libs.views.client import Coalescer, connect
-from libs.views.function_loading import load_functions
-from libs.views.settings import ValkeySettings
+from libs.views.valkey.client import Coalescer, connect
+from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes import address_counters
+from libs.views.votes.address_counters import AddressAnswer, AddressCounters, Take, Taken
 
 WHERE = "contest", "a", "address"
 

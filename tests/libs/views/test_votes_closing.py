@@ -11,8 +11,8 @@ from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Duplicate, GateClosed, Granted, NotRunning
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.views import closing_reads
-from libs.views.reply_types import ContestCounts
+from libs.views.votes import closing_reads
+from libs.views.votes.reply_types import ContestCounts
 from tests.libs.views.partition import Partition, removal_event
 from tests.support.builders import a_cast, a_contest, a_report, a_vote, content_hash, pseudonym
 

@@ -16,9 +16,9 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Rating
 from libs.tally.fold import PartitionTally
-from libs.views.reply_types import ContestCounts, FoldInput
-from libs.views.vote_reads import CHANGES_PAGE
-from libs.views.vote_views import VoteViews
+from libs.views.votes.reply_types import ContestCounts, FoldInput
+from libs.views.votes.vote_reads import CHANGES_PAGE
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import Direct, load, unload
 from tests.libs.views.partition import Partition
 from tests.libs.views.random_logs import folded, logs
@@ -162,7 +162,7 @@ def few_first_rows(servers: Any) -> Iterator[Redis]:
 @pytest.fixture(scope="module")
 def small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("libs.views.vote_reads.CHANGES_PAGE", 2)
+        patch.setattr("libs.views.votes.vote_reads.CHANGES_PAGE", 2)
         yield
 
 

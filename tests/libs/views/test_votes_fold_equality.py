@@ -18,13 +18,13 @@ from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoterLedger, VoteStatus
-from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, connect
-from libs.views.function_loading import load_functions
-from libs.views.reply_types import FoldInput
-from libs.views.serialization import digest, text
-from libs.views.settings import ValkeySettings
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import Coalescer, connect
+from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.reply_types import FoldInput
+from libs.views.votes.serialization import digest, text
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import SMALL, SMALL_PREFIX, load
 from tests.libs.views.random_logs import folded, is_poison, logs
 from tests.simulation.comparison import described, described_view, differing

@@ -9,11 +9,11 @@ from redis.asyncio import Redis
 from libs.tally.contest import Limits
 from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import GateClosed, Granted, OverLimit, Stale
-from libs.views.client import Coalescer, connect
-from libs.views.function_loading import load_functions
-from libs.views.hash_tags import key_base
-from libs.views.settings import ValkeySettings
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import Coalescer, connect
+from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.hash_tags import key_base
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote

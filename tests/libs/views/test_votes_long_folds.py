@@ -10,10 +10,10 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, Rating
-from libs.views.client import Coalescer
-from libs.views.serialization import unpack
-from libs.views.vote_views import APPLY_ITEMS, VoteViews
-from libs.views.votes_apply_items import fold_item
+from libs.views.valkey.client import Coalescer
+from libs.views.valkey.function_libraries import unpack
+from libs.views.votes.vote_views import APPLY_ITEMS, VoteViews
+from libs.views.votes.votes_apply_items import fold_item
 from tests.libs.views.lua_ledger import load
 from tests.support.builders import a_cast, a_report
 from tests.support.intercepted_valkey import InterceptedValkey

@@ -10,12 +10,12 @@ from libs.contracts.log_records import Position
 from libs.contracts.vote_states import VoteName
 from libs.tally.events import VoteCast
 from libs.tally.voter_ledger import FoldedVote, VoteStatus
-from libs.views.client import ValkeyClient
-from libs.views.ledger_scan import LedgerScan, read_voter
-from libs.views.reply_types import FoldInput
-from libs.views.serialization import raw
-from libs.views.vote_records import read_record, record_of
-from libs.views.vote_views import APPLY_ITEMS, VoteViews
+from libs.views.valkey.client import ValkeyClient
+from libs.views.votes.ledger_scan import LedgerScan, read_voter
+from libs.views.votes.reply_types import FoldInput
+from libs.views.votes.serialization import raw
+from libs.views.votes.vote_records import read_record, record_of
+from libs.views.votes.vote_views import APPLY_ITEMS, VoteViews
 from tests.support.builders import NOW, a_cast, a_removal, terms_of
 
 REMAINING: Final = (None, 0, 127, 128, 255, 256, 2**31 - 1)

@@ -19,9 +19,9 @@ from libs.tally.reservations import (
     VoteTerms,
 )
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.client import connect
-from libs.views.hash_tags import key_base
-from libs.views.settings import ValkeySettings
+from libs.views.valkey.client import connect
+from libs.views.valkey.hash_tags import key_base
+from libs.views.valkey.settings import ValkeySettings
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote, content_hash

@@ -4,9 +4,9 @@ import pytest
 
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event
-from libs.views.counts_replies import source_row
-from libs.views.reply_types import ContestCounts, SourceCounts, SourceSize
-from libs.views.serialization import unpack
+from libs.views.valkey.function_libraries import unpack
+from libs.views.votes.counts_replies import source_row
+from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceSize
 from tests.libs.views.partition import Partition
 from tests.libs.views.recorded_replies import CountCalls
 from tests.support.builders import a_cast, a_report
@@ -47,7 +47,7 @@ async def test_neither_reports_nor_marks_read_and_write_a_source_as_a_whole(part
 async def test_figures_are_read_in_parts_with_what_changes_meanwhile(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.views.vote_reads.CHANGES_PAGE", 100)
+    monkeypatch.setattr("libs.views.votes.vote_reads.CHANGES_PAGE", 100)
     await partition.fold(a_full_report())
     calls = CountCalls(partition.views, monkeypatch)
 
@@ -112,7 +112,7 @@ async def test_a_source_knows_how_much_of_it_is_held(partition: Partition) -> No
 
 
 async def test_a_source_is_sized_up_in_short_calls(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.views.vote_reads.CHANGES_PAGE", 2)
+    monkeypatch.setattr("libs.views.votes.vote_reads.CHANGES_PAGE", 2)
     size = partition.views.source
     assert await size(0, "contest", "sms", ["a", "b", "c"]) == SourceSize(0, 0, 3)
     await partition.fold(a_report("first", ("a", 1, 1, 0), ("b", 1, 1, 0)), ContestClosed("contest", 1, "sms"))

@@ -19,17 +19,17 @@ from libs.tally.counts import VoteSums
 from libs.tally.events import Event
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, connect
-from libs.views.function_libraries import plain_name
-from libs.views.function_loading import load_functions
-from libs.views.generations import Generations
-from libs.views.hash_tags import key_base
-from libs.views.ledger_scan import LedgerScan
-from libs.views.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
-from libs.views.settings import ValkeySettings
-from libs.views.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
-from libs.views.vote_views import VoteViews
+from libs.views.generations.generations import Generations
+from libs.views.valkey.client import Coalescer, connect
+from libs.views.valkey.function_libraries import plain_name
+from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.hash_tags import key_base
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.ledger_scan import LedgerScan
+from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
+from libs.views.votes.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
 from tests.support.hypothesis_examples import examples
@@ -219,7 +219,7 @@ class Watched(InterceptedValkey):
 async def test_a_past_minute_is_read_in_short_calls_of_one_generation(
     valkey: Coalescer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.views.timeline.SUBJECTS", 2)
+    monkeypatch.setattr("libs.views.votes.timeline.SUBJECTS", 2)
     folded, log, watched = Folded(valkey), an_evening(), Watched(valkey)
     await folded.fold(log)
     past = Timeline(watched, folded.namespace, 1)

@@ -9,13 +9,13 @@ import pytest
 
 from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
-from libs.views import watched_reads
-from libs.views.client import ValkeyClient
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.hash_tags import key_base, slot_of
-from libs.views.partition_reads import Group, Mark
-from libs.views.vote_views import VoteViews
-from libs.views.watched_reads import WatchedMarks
+from libs.views.valkey import watched_reads
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.hash_tags import key_base, slot_of
+from libs.views.valkey.partition_reads import Group, Mark
+from libs.views.valkey.watched_reads import WatchedMarks
+from libs.views.votes.vote_views import VoteViews
 from tests.support.eventually import eventually
 from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
 
@@ -36,7 +36,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 @pytest.fixture
 async def valkey(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ValkeyClient]:
     """Return a client whose calls outlast the steps of a test."""
-    monkeypatch.setattr("libs.views.client.TIMEOUT_S", 60.0)
+    monkeypatch.setattr("libs.views.valkey.client.TIMEOUT_S", 60.0)
     client = open_valkey(cluster.url)
     await load_functions(client)
     yield client

@@ -11,15 +11,15 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import purchases_topic, votes_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence, LogCreated
-from libs.views import watched_reads
-from libs.views.connection import OtherLayout
-from libs.views.generations import Generations
-from libs.views.hash_tags import key_base
-from libs.views.partition_reads import Mark
-from libs.views.purchase_views import PurchaseViews
-from libs.views.reply_types import Doubt
-from libs.views.vote_views import VoteViews
-from libs.views.watched_reads import IN_TURN_PER_S, ChangedPartitions, WatchedMarks
+from libs.views.generations.generations import Generations
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey import watched_reads
+from libs.views.valkey.connection import OtherLayout
+from libs.views.valkey.hash_tags import key_base
+from libs.views.valkey.partition_reads import Mark
+from libs.views.valkey.watched_reads import IN_TURN_PER_S, ChangedPartitions, WatchedMarks
+from libs.views.votes.reply_types import Doubt
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.counted_client import CountedClient, counted_client
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote

@@ -12,13 +12,12 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event
-from libs.views.address_counters import AddressCounters
-from libs.views.client import Coalescer, Valkey, connect
-from libs.views.function_libraries import plain_name
-from libs.views.function_loading import load_functions
-from libs.views.serialization import unpack
-from libs.views.settings import ValkeySettings
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import Coalescer, Valkey, connect
+from libs.views.valkey.function_libraries import plain_name, unpack
+from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver

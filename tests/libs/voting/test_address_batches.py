@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.address_counters import AddressCounters, Counter, Take
-from libs.views.client import ValkeyClient
-from libs.views.function_loading import load_functions, open_valkey
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.address_counters import AddressCounters, Counter, Take
 from libs.voting.batching import AddressBatcher
 from libs.voting.protocol.effects import AddressTaken
 from tests.support.intercepted_valkey import InterceptedValkey
@@ -84,7 +84,7 @@ async def test_another_counter_of_the_same_vote_still_limits_it(batcher: Address
 async def test_a_counter_that_hangs_delays_no_vote_of_another(
     batcher: AddressBatcher, valkey: Losable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.views.address_counters.TAKE_S", 60.0)
+    monkeypatch.setattr("libs.views.votes.address_counters.TAKE_S", 60.0)
     valkey.hanging = "a"
     late, also_late, answered = taking(batcher, "1"), taking(batcher, "2", "a", "b"), taking(batcher, "3", "b")
     assert await answered == AddressTaken(("b",), None)
@@ -95,7 +95,7 @@ async def test_a_counter_that_hangs_delays_no_vote_of_another(
 async def test_a_counter_that_hangs_is_not_waited_for(
     batcher: AddressBatcher, valkey: Losable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.views.address_counters.TAKE_S", 0.01)
+    monkeypatch.setattr("libs.views.votes.address_counters.TAKE_S", 0.01)
     valkey.hanging = "a"
     answer = await taking(batcher, "1", "a", "b")
     assert isinstance(answer, AddressTaken)

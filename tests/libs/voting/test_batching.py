@@ -11,12 +11,12 @@ from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.tally.reservations import Answer, GateClosed, Granted, Request, Stale
-from libs.views.address_counters import LimitedAnswer, LimitedRequest, Take, counter_key
-from libs.views.client import Coalescer, connect
-from libs.views.function_loading import load_functions
-from libs.views.reply_types import FoldInput
-from libs.views.settings import ValkeySettings
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.client import Coalescer, connect
+from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes.address_counters import LimitedAnswer, LimitedRequest, Take, counter_key
+from libs.views.votes.reply_types import FoldInput
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.batching import (
     CALL_PARTITIONS,
     CALL_REQUESTS,

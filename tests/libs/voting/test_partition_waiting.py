@@ -9,7 +9,7 @@ import pytest
 from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.vote_views import VoteViews
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.partition_waiting import LOOKUPS, POLL_S, PartitionWaiting, Undecided
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted

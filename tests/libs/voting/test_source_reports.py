@@ -18,7 +18,7 @@ from libs.contracts.votes_log import VotesLog
 from libs.tally.counts import VoteSums
 from libs.tally.errors import AppendUnknown, ContestFinal, NotAppended, NotFound, ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.voting import source_reports
 from libs.voting.source_reports import SourceReport, SourceReporter
 from tests.support.folded_log import PARTITIONS, FoldedLog, folded_log

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from libs.web.client_address import Network
+from libs.web.door.client_address import Network
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from libs.web.client_address import ForwardedHeader, Proxies
+from libs.web.door.client_address import ForwardedHeader, Proxies
 from libs.web.settings import HostSettings
 
 TRUSTED = "10.0.0.0/8, 2001:db8:ffff::/48"

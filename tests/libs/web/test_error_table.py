@@ -21,7 +21,7 @@ NO_ROW = {
     "libs.certificates.service.CertificateConflict": COMMAND,
     "libs.monitoring.quarantine.DroppedAnother": COMMAND,
     "libs.storage.secret_rings.SecretWaits": COMMAND,
-    "libs.views.swap_result.FencesDiffer": COMMAND,
+    "libs.views.generations.generations.FencesDiffer": COMMAND,
     "services.cli.commands.certificate.LogDiffers": COMMAND,
     "services.cli.commands.certificate.NotInSet": COMMAND,
     "services.cli.commands.certificate.BrokenExport": COMMAND,

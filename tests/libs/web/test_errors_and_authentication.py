@@ -14,14 +14,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError, ViewsUnavailable
-from libs.web.auth import Authenticator, require
-from libs.web.client_address import Proxies
+from libs.web.door.auth import Authenticator, require
+from libs.web.door.client_address import Proxies
+from libs.web.door.request_parsing import read_body
 from libs.web.errors import TABLE, Forbidden, Unauthorized, handle_errors, problem_response
-from libs.web.health import health_routes
-from libs.web.request_parsing import read_body
 from libs.web.responses import matches, not_modified, precondition_fails
+from libs.web.server.health import health_routes
 from libs.web.server.http_middleware import HttpMiddleware
-from libs.web.tracing import Traced
+from libs.web.server.tracing import Traced
 from tests.libs.web.fake_keys import Key, Keys
 
 KEY = Key(account="brand", permissions=frozenset({"content:read"}))
@@ -159,7 +159,7 @@ async def test_readiness_names_what_is_away_and_the_log_why(caplog: pytest.LogCa
         "dependencies": {"log": "ready", "views": "unavailable", "store": "unavailable"},
     }
     await routes["/readyz"].endpoint(Request({"type": "http"}))
-    views, store = (record.message for record in caplog.records if record.name == "libs.web.health")
+    views, store = (record.message for record in caplog.records if record.name == "libs.web.server.health")
     assert "10.0.0.7:6379 refused" in views
     assert "no answer within 2 s" in store
     assert (await routes["/livez"].endpoint(None)).status_code == 200

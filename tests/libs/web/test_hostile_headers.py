@@ -13,11 +13,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from libs.telemetry.tracing import Tracing
-from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies, parse_hop
-from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
-from libs.web.request_ids import request_id
-from libs.web.request_parsing import (
+from libs.web.door.auth import Authenticator
+from libs.web.door.client_address import Proxies, parse_hop
+from libs.web.door.request_ids import request_id
+from libs.web.door.request_parsing import (
     declared_size,
     integer_parameter,
     parse_idempotency_key,
@@ -25,9 +24,10 @@ from libs.web.request_parsing import (
     require_json,
     stream_body,
 )
+from libs.web.door.sessions import COOKIE, Sessions
+from libs.web.errors import RangeNotSatisfiable, UnsupportedMediaType, handle_errors
 from libs.web.responses import Span, attachment, matches, not_modified, precondition_fails, requested_range
 from libs.web.server.http_middleware import HttpMiddleware
-from libs.web.sessions import COOKIE, Sessions
 from tests.libs.web.fake_keys import Key, Keys
 from tests.support.hostile import ask, mutated, mutated_text
 from tests.support.serving import served

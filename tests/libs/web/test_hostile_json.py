@@ -7,8 +7,8 @@ from libs.catalogue.records import validated
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import unknown_members
 from libs.contracts.validation import MAX_FAULTS, MAX_PROBLEMS, ValidationFailed
+from libs.web.door.request_parsing import MAX_DEPTH, MAX_VALUES, parse_json
 from libs.web.errors import MalformedJson, PayloadTooLarge
-from libs.web.request_parsing import MAX_DEPTH, MAX_VALUES, parse_json
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.tally.errors import TallyError
-from libs.web.auth import AddressRefused, Authenticator
-from libs.web.client_address import Network, Proxies
+from libs.web.door.auth import AddressRefused, Authenticator
+from libs.web.door.client_address import Network, Proxies
+from libs.web.door.sessions import COOKIE, Sessions
 from libs.web.errors import Unauthorized, status_of
-from libs.web.sessions import COOKIE, Sessions
 from tests.libs.web.fake_keys import Key, Keys
 
 PROXY = "10.0.0.1"

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from libs.web.metrics import metrics_route
 from libs.web.responses import OncePerSecond
+from libs.web.server.metrics import metrics_route
 
 
 def a_client() -> httpx.AsyncClient:

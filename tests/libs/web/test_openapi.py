@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 from pydantic import BaseModel
 
-from libs.web.openapi import json_schema, written
+from libs.web.documents.openapi import json_schema, written
 
 
 class Shop(BaseModel):

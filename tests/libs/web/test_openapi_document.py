@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from libs.web.openapi import COMPONENT, answers, body, named, needs
-from libs.web.openapi_document import DocumentedApp, described
+from libs.web.documents.openapi import COMPONENT, answers, body, named, needs
+from libs.web.documents.openapi_document import DocumentedApp, described
 
 
 class Inner(BaseModel):

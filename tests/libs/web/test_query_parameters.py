@@ -1,6 +1,6 @@
 """What is cached by a caller's query is bounded in number and in size."""
 
-from libs.web.query_parameters import MOST_CACHED, MOST_CACHED_BYTES, cached_by_query
+from libs.web.door.query_parameters import MOST_CACHED, MOST_CACHED_BYTES, cached_by_query
 
 
 def test_short_queries_are_parsed_once_and_long_ones_are_not_kept() -> None:

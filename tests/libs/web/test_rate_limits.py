@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.views.function_loading import open_valkey
-from libs.views.request_counters import RateCounters
-from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies
+from libs.views.valkey.function_loading import open_valkey
+from libs.views.valkey.request_counters import RateCounters
+from libs.web.door.auth import Authenticator
+from libs.web.door.client_address import Proxies
+from libs.web.door.rate_limits import WINDOW_S, RateLimits, limits_of
 from libs.web.errors import RateLimited
-from libs.web.rate_limits import WINDOW_S, RateLimits, limits_of
 from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HostSettings
 from tests.libs.web.fake_keys import Key, Keys

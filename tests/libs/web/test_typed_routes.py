@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, FastAPI
 from pydantic import BaseModel, ConfigDict
 
 from libs.catalogue.schemas.base import checked
-from libs.web.auth import ApiKey
+from libs.web.documents.openapi import PERMISSION
+from libs.web.door.auth import ApiKey
+from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.errors import Unauthorized, handle_errors
-from libs.web.openapi import PERMISSION
-from libs.web.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from tests.support.voting import code
 
 

@@ -13,8 +13,8 @@ from libs.catalogue.resource_definition import Offer, Reference, Resource, Table
 from libs.catalogue.resource_table import RESOURCES
 from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title
 from libs.local_stack.servers import Servers
-from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies
+from libs.web.door.auth import Authenticator
+from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.routes import build_router

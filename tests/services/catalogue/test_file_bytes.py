@@ -14,8 +14,8 @@ from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.object_store import StorageUnavailable, Store, environment_files, open_store
 from libs.tally.errors import NotFound, ViewsUnavailable
-from libs.web.auth import Authenticator
-from libs.web.client_address import Proxies
+from libs.web.door.auth import Authenticator
+from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.file_routes import file_content_router

@@ -15,9 +15,9 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack import stack_json
 from libs.local_stack.jar_pins import pins
 from libs.local_stack.settings import StackSettings
-from libs.views.client import ValkeyClient
-from libs.views.function_libraries import libraries
-from libs.views.function_loading import open_valkey
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_libraries import libraries
+from libs.views.valkey.function_loading import open_valkey
 from services.cli.__main__ import app
 from services.cli.commands.doctor import machine, servers
 from services.cli.commands.doctor.finding import Finding

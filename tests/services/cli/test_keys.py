@@ -14,7 +14,7 @@ from libs.deployment.addresses import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from libs.views.request_counters import KeyUses
+from libs.views.valkey.request_counters import KeyUses
 from services.cli.commands.keys import app
 from tests.support import commands
 from tests.support.catalogue import Catalogue, open_catalogue

@@ -22,7 +22,7 @@ from libs.deployment.deployment import Deployment
 from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionRow, Status, moment
-from libs.views.generations import State
+from libs.views.generations.generations import State
 from services.cli.__main__ import app
 from services.cli.commands.status import Reading, collector_of, duration, parts_of, readings, status_text
 from services.cli.render import show

@@ -13,7 +13,7 @@ import pytest
 from libs.audit.report import VerificationReport
 from libs.contracts.ndjson_codec import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
-from libs.views.ledger_scan import OWN
+from libs.views.votes.ledger_scan import OWN
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 from tests.support.commands import run, use_deployment
 from tests.support.deployments import compare

@@ -4,8 +4,8 @@ import re
 
 import httpx
 
-from libs.web.client_address import Proxies
-from libs.web.rate_limits import RateLimits
+from libs.web.door.client_address import Proxies
+from libs.web.door.rate_limits import RateLimits
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.settings import HostSettings
 from services.gateway.app import VERSION, build

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.topics import catalogue_topic
-from libs.views.hash_tags import key_base, slot_of
+from libs.views.valkey.hash_tags import key_base, slot_of
 from tests.services.gateway.test_recovering_views import ACCOUNT, Deployment, deployment
 from tests.support.eventually import eventually
 from tests.support.valkey_cluster import Cluster, Node, valkey_cluster

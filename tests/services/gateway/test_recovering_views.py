@@ -20,11 +20,11 @@ from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.redaction import revealed
-from libs.views import client as views_client
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import ValkeyClient
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey import client as views_client
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.vote_views import VoteViews
 from libs.web.server.http_middleware import HttpMiddleware
 from services.gateway.app import open_app
 from services.gateway.settings import Settings

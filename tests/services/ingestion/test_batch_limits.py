@@ -9,7 +9,7 @@ import pytest
 from libs.contracts.position_token import PositionTokens
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import REGISTRY
-from libs.web.client_address import Proxies
+from libs.web.door.client_address import Proxies
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES
 from services.ingestion.vote_endpoints import Voting
 from tests.support.eventually import eventually

@@ -6,7 +6,7 @@ import pytest
 
 from libs.contracts.position_token import PositionTokens
 from libs.tally.errors import LedgerCatchingUp, NotFound
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.voting.cast_reader import CastCache
 from services.ingestion.voter_pseudonyms import voter_pseudonym
 from services.ingestion.voter_reads import VoterReads

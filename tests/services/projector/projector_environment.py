@@ -21,9 +21,9 @@ from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.hash_tags import key_base
-from libs.views.reply_types import ClosingState
-from libs.views.vote_views import VoteViews
+from libs.views.valkey.hash_tags import key_base
+from libs.views.votes.reply_types import ClosingState
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService
 from libs.voting.service_factory import create_voting_service

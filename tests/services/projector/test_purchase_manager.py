@@ -22,7 +22,7 @@ from libs.contracts.purchase_events import (
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import LogUnavailable
 from libs.telemetry.metrics import PURCHASES_SET_ASIDE, REGISTRY
-from libs.views.purchase_views import Unreadable
+from libs.views.purchases.purchase_views import Unreadable
 from services.projector.purchase_manager import AT_ONCE, PurchaseManager
 from tests.support.eventually import eventually
 from tests.support.purchases_log import FoldedPurchases, a_purchase, folded_purchases

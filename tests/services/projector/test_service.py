@@ -18,10 +18,10 @@ from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
 from libs.local_stack.servers import Servers
 from libs.tally.events import Fence
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.purchase_views import PurchaseViews
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.vote_views import VoteViews
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow

@@ -37,14 +37,14 @@ from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, source_log_key, votes_topic
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import ValkeyClient
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.generations import Generations
-from libs.views.reply_types import FoldInput
-from libs.views.timeline import MINUTE_MS
-from libs.views.vote_views import VoteViews
-from libs.web.client_address import Proxies
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import Generations
+from libs.views.valkey.client import ValkeyClient
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.reply_types import FoldInput
+from libs.views.votes.timeline import MINUTE_MS
+from libs.views.votes.vote_views import VoteViews
+from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.app import environment_of

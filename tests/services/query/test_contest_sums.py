@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.contracts.log_records import Position
-from libs.views import watched_reads
-from libs.views.function_loading import load_functions, open_valkey
-from libs.views.reply_types import FoldInput
-from libs.views.vote_views import VoteViews
+from libs.views.valkey import watched_reads
+from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.votes.reply_types import FoldInput
+from libs.views.votes.vote_views import VoteViews
 from services.query.counts_snapshot import ContestSums
 from tests.support.builders import a_cast
 

@@ -12,8 +12,8 @@ from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.events import Rating
 from libs.tally.time_conversion import timestamp
-from libs.views.reply_types import ContestCounts, SourceCounts
-from libs.views.timeline import MINUTE_MS, Timeline
+from libs.views.votes.reply_types import ContestCounts, SourceCounts
+from libs.views.votes.timeline import MINUTE_MS, Timeline
 from libs.web.errors import RateLimited
 from services.query.historical_counts import PastCounts, PastReads, rows_of
 from services.query.position_wait import PositionWatch

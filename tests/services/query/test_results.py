@@ -16,7 +16,7 @@ from libs.results.contest_counts import Counts
 from libs.results.contest_results import results_of
 from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
-from libs.views.reply_types import SourceCounts
+from libs.views.votes.reply_types import SourceCounts
 from services.query.counts_snapshot import Snapshot
 from services.query.public_results import hidden
 from services.query.vote_updates import count_answer, record

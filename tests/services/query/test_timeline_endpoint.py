@@ -16,12 +16,12 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.projection.votes_projection import VotesProjection
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.client import Coalescer, connect
-from libs.views.function_loading import load_functions
-from libs.views.settings import ValkeySettings
-from libs.views.timeline import MINUTE_MS, ChangesPage, Timeline
-from libs.views.vote_views import VoteViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.client import Coalescer, connect
+from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.settings import ValkeySettings
+from libs.views.votes.timeline import MINUTE_MS, ChangesPage, Timeline
+from libs.views.votes.vote_views import VoteViews
 from services.query import vote_updates
 from services.query.historical_counts import PastCounts, PastReads
 from services.query.position_wait import PositionWatch

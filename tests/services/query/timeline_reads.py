@@ -3,7 +3,7 @@
 from typing import Any
 
 from libs.tally.time_conversion import timestamp
-from libs.views.timeline import MINUTE_MS
+from libs.views.votes.timeline import MINUTE_MS
 from tests.services.query.query_environment import START_MS, QueryEnvironment, contest
 
 PATH = "/contests/song/timeline"

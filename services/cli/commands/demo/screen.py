@@ -22,7 +22,7 @@ from libs.contracts.position_token import PositionTokens
 from libs.deployment.deployment import Deployment
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import TallyError
-from libs.views.reply_types import PartitionState
+from libs.views.votes.reply_types import PartitionState
 from services.cli.commands.demo.sample_contest import TITLE, CheckResult, Sample
 from services.cli.commands.demo.voters import AcceptedResults, Answers
 from services.cli.commands.verify import differences_text, figures_text

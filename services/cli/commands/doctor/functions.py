@@ -1,8 +1,8 @@
 """Finds the libraries of functions that Valkey has loaded."""
 
-from libs.views.client import Valkey
-from libs.views.function_libraries import libraries, version
-from libs.views.function_loading import loaded_libraries
+from libs.views.valkey.client import Valkey
+from libs.views.valkey.function_libraries import libraries, version
+from libs.views.valkey.function_loading import loaded_libraries
 
 
 async def missing_libraries(valkey: Valkey) -> list[str]:

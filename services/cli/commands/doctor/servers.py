@@ -15,8 +15,8 @@ from libs.monitoring.health_problems import problems_of
 from libs.monitoring.status import Status
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.telemetry.redaction import redacted
-from libs.views.client import Valkey
-from libs.web.tls import public_authorities
+from libs.views.valkey.client import Valkey
+from libs.web.server.tls import public_authorities
 from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.functions import missing_libraries, other_versions
 from services.cli.commands.doctor.valkey_settings import check_valkey_settings

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from libs.views.client import Shard, Valkey, read_info
-from libs.views.connection import NotPermitted
-from libs.views.failover_settings import LAG, NODE_TIMEOUT, WRITE, lag_problem, read_config
-from libs.views.hash_tags import SLOTS
-from libs.views.settings import ValkeySettings
+from libs.views.valkey.client import Shard, Valkey, read_info
+from libs.views.valkey.connection import NotPermitted
+from libs.views.valkey.failover_settings import LAG, NODE_TIMEOUT, WRITE, lag_problem, read_config
+from libs.views.valkey.hash_tags import SLOTS
+from libs.views.valkey.settings import ValkeySettings
 from services.cli.commands.doctor.finding import Finding, fine, problem
 
 NAME = "Valkey's settings"

@@ -19,7 +19,7 @@ from libs.replay.job import Job, Rebuilt
 from libs.replay.targets import Rebuildable, ReplayTarget
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time_conversion import timestamp
-from libs.views.votes_apply_items import POISON, UNKNOWN, fold_item
+from libs.views.votes.votes_apply_items import POISON, UNKNOWN, fold_item
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.quarantine.records import DropInfo, Quarantined, QuarantineReader, open_quarantine
 from services.cli.commands.replay import Accept, rebuilt_text, with_titles

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from uvicorn.server import ServerState
 
-from libs.web.client_address import Proxies
+from libs.web.door.client_address import Proxies
 from libs.web.server.connection_limits import ConnectionLimits
 from libs.web.server.connection_phases import Phase
 from libs.web.server.direct_routes import DirectRoutes

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from libs.tally.errors import Overloaded
+from libs.web.door.request_parsing import read_body
 from libs.web.errors import Unauthorized
-from libs.web.request_parsing import read_body
 from libs.web.server.http_service import build_app
 from tests.support.serving import Client
 

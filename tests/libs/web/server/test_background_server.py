@@ -8,8 +8,8 @@ import pytest
 from starlette.applications import Starlette
 
 from libs.local_stack.ports import free_ports
-from libs.web.metrics import metrics_route
 from libs.web.server.background_server import serve_in_background
+from libs.web.server.metrics import metrics_route
 from libs.web.settings import HostSettings
 from tests.support.http_clients import http_client
 

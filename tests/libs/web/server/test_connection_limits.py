@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from libs.web.request_parsing import read_body
+from libs.web.door.request_parsing import read_body
 from tests.libs.web.server.limited_app import HELLO, an_app, greet, refusal
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals

@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 from libs.tally.errors import LedgerCatchingUp, TallyError
 from libs.telemetry.metrics import REGISTRY
+from libs.web.door.request_parsing import read_body
 from libs.web.errors import Forbidden
-from libs.web.request_parsing import read_body
 from libs.web.server.asgi_routes import DirectRoute
 from libs.web.server.direct_routes import DirectCycle
 from libs.web.server.http_service import HttpModule, build_app

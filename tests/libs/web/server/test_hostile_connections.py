@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from libs.web.request_parsing import read_body
+from libs.web.door.request_parsing import read_body
 from libs.web.server.http_service import build_app
 from tests.libs.web.server.limited_app import HELLO, an_app, greet, refusal
 from tests.support.serving import Client, served

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from libs.web.metrics import RequestTimes
 from libs.web.server.connection_phases import Phase
 from libs.web.server.direct_routes import DirectCycle, DirectEndpoint, DirectRoutes
 from libs.web.server.http_connection import PIECE_BYTES
+from libs.web.server.metrics import RequestTimes
 from tests.libs.web.server import reference_reader
 from tests.libs.web.server.driven_connection import Driver, Socket
 from tests.libs.web.server.reference_reader import Request

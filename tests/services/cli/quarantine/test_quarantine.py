@@ -24,10 +24,10 @@ from libs.projection.projection_interface import Projection
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
 from libs.storage.object_store import open_store
-from libs.views.address_counters import AddressCounters
-from libs.views.catalogue_views import CatalogueViews
-from libs.views.purchase_views import PurchaseViews
-from libs.views.reply_types import FoldInput
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.purchases.purchase_views import PurchaseViews
+from libs.views.votes.address_counters import AddressCounters
+from libs.views.votes.reply_types import FoldInput
 from tests.support.builders import a_cast
 from tests.support.commands import run
 from tests.support.deployments import read_status

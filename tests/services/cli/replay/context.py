@@ -14,8 +14,8 @@ from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.replay.generation_fold import Replay
 from libs.replay.targets import PROJECTIONS, Rebuildable, next_number
-from libs.views.client import ValkeyClient
-from libs.views.generations import Generations
+from libs.views.generations.generations import Generations
+from libs.views.valkey.client import ValkeyClient
 from services.cli.deployment_discovery import find_addresses
 from tests.support.commands import tally
 from tests.support.voting import Contest

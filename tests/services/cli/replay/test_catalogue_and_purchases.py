@@ -3,7 +3,7 @@
 from libs.contracts.catalogue_events import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
 from libs.replay.targets import Rebuildable
-from libs.views.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from tests.services.cli.replay.context import ReplayContext, voted
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from libs.views.generations import State
+from libs.views.generations.generations import State
 from tests.services.cli.replay.context import ReplayContext, count, voted
 from tests.support.eventually import eventually
 from tests.support.voting import Api, Contest

@@ -15,8 +15,8 @@ from libs.catalogue import api_key_cache
 from libs.contracts.catalogue_events import KeyRules
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
-from libs.web import auth
-from libs.web.sessions import COOKIE, Sessions
+from libs.web.door import auth
+from libs.web.door.sessions import COOKIE, Sessions
 from tests.services.query.query_environment import QueryEnvironment
 from tests.services.query.streams.stream_clients import STREAM, EndOfStream, Service, song
 from tests.support.eventually import eventually

@@ -1,0 +1,257 @@
+"""Generations (copies) of a topic's views: opened, folded, swapped and dropped (`generations/generations.lua`)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
+
+from libs.contracts.log_records import Behind, Position
+from libs.contracts.topics import Log
+from libs.tally.errors import TallyError
+from libs.views.generations.key_scan import GenerationKey, generation_keys
+from libs.views.valkey.client import Valkey
+from libs.views.valkey.function_libraries import call_function, pack, read_function, unpack
+from libs.views.valkey.hash_tags import Prefix, base_in
+
+FOLDED_PARTLY: Final = 2
+"""Reply of a fold that ended before its last record."""
+UNFINISHED: Final = 3
+"""Reply of a fold that first finished a part of what an earlier one had left; nothing was folded."""
+WIDTH: Final = 6
+
+
+class State(StrEnum):
+    LIVE = "live"
+    BUILDING = "building"
+    """Being folded by a replay."""
+    FOLLOWING = "following"
+    """Folded together with the live one, in the same call."""
+    KEPT = "kept"
+    """Folded like a following one: the previous live one after a swap, to be swapped back. At most one exists."""
+    BROKEN = "broken"
+    """Cannot be folded any further, or only by another version of the code."""
+
+
+class GenerationGone(TallyError):
+    """The generation does not exist or is broken: it was dropped, or Valkey lost it."""
+
+    code = "views_unavailable"
+
+    @classmethod
+    def of(cls, number: int | None, base: str) -> Self:
+        return cls(f"Generation {number} of {base} no longer exists, or is broken. Start the replay again.")
+
+
+class FencesDiffer(TallyError):
+    """The generation was folded by other fences than the live one: accepted votes would no longer count."""
+
+    code = "fences_differ"
+
+    @classmethod
+    def of(cls, number: int, partition: str) -> Self:
+        return cls(
+            f"Generation {number} of {partition} was folded by other fences (records that end doubt about earlier "
+            "votes) than the live view, since one of them was in quarantine: accepted votes could no longer "
+            "count. --accept-differences swaps anyway; voting in that partition resumes after a new fence."
+        )
+
+
+FENCES_DIFFER: Final = "fences differ"
+
+
+class Swap(NamedTuple):
+    """Result of a swap; `reason` if it was not `done`.
+
+    `reason` is the generation's state, "gone", FENCES_DIFFER, or "moving": retry.
+    """
+
+    done: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation of one partition. `schema` is the version of the stored layout.
+
+    `position` is None while nothing is folded. `kept_since` is the time of its swap (seconds since 1970; None: not
+    kept).
+    """
+
+    number: int
+    state: State
+    schema: int
+    position: Position | None
+    kept_since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionGenerations:
+    """All generations of one partition.
+
+    `swaps` is the number of swaps so far, `last` the highest number ever assigned, `schema` the layout version of
+    the running code.
+    """
+
+    swaps: int
+    last: int
+    schema: int
+    live: Generation
+    others: dict[int, Generation]
+
+    def get(self, number: int) -> Generation | None:
+        return self.live if number == self.live.number else self.others.get(number)
+
+    def offset_of(self, number: int) -> int:
+        """Return the offset up to which a generation is folded; 0 also if it does not exist."""
+        one = self.get(number)
+        return 0 if one is None or one.position is None else one.position.offset
+
+
+class Differing(NamedTuple):
+    """A field of a key whose values differ between two generations; `live` or `other` is "" if it is missing."""
+
+    partition: int
+    key: str
+    field: str
+    live: bytes
+    other: bytes
+
+
+class Moving(Exception):
+    """The two generations are at different positions at the moment; retry."""
+
+
+class Generations:
+    """The generations of one topic's views. All methods raise `ViewsUnavailable`."""
+
+    def __init__(self, valkey: Valkey, namespace: str, prefix: Prefix, topic: Log) -> None:
+        self.topic = topic
+        self.prefix = prefix
+        self._valkey = valkey
+        self._namespace = namespace
+
+    def base(self, partition: int) -> str:
+        return base_in(self.topic, self._namespace, self.prefix, partition)
+
+    async def read(self, partition: int) -> PartitionGenerations:
+        reply = await read_function(self._valkey, f"{self.prefix}_generations", self.base(partition))
+        _, swaps, last, schema, *flat = unpack(reply)
+        live, *others = _rows(flat)
+        return PartitionGenerations(swaps, last, schema, live, {one.number: one for one in others})
+
+    async def read_all(self) -> dict[int, PartitionGenerations]:
+        """Read the generations of every partition, in order."""
+        partitions = self.topic.numbers
+        found = await asyncio.gather(*map(self.read, partitions))
+        return dict(zip(partitions, found, strict=True))
+
+    async def open(self, partition: int, number: int) -> bool:
+        """Open a generation, repeatable; False if the number was assigned before."""
+        return bool(await self._call("open", partition, number))
+
+    async def swap(self, partition: int, number: int, *, accept: bool = False, at: int | None = None) -> Swap:
+        """Switch readers to the generation; only if its next offset is `at`, if given.
+
+        `accept`: also if votes were folded by other fences; then the gate is closed until the next fence.
+        """
+        done, *reason = await self._call("swap", partition, number, int(accept), "" if at is None else at)
+        return Swap(bool(done), reason[0].decode() if reason else "")
+
+    async def touch(self, partition: int, number: int, position: Position) -> State:
+        """Fold an empty batch into the generation at `position`, and return its resulting state."""
+        args = position.log_id, position.offset, position.offset, pack([]), number
+        reply = await self._call("fold", partition, *args)
+        if reply[0] == -1:
+            raise GenerationGone.of(number, self.base(partition))
+        return State(reply[-1].decode())
+
+    async def differences(self, partition: int, number: int, names: Collection[str]) -> AsyncIterator[Differing]:
+        """Yield the differences to the live generation in the keys of these names.
+
+        Each page of a key is compared with both at the same position. Raises `Moving` if they are not.
+        """
+        for name in names:
+            for side in ("live", "other"):
+                cursor: bytes | None = b"0"
+                while cursor is not None:
+                    args = self.base(partition), number, name, cursor, side
+                    reply = unpack(await read_function(self._valkey, f"{self.prefix}_compare", *args))
+                    if len(reply) == 1:
+                        raise Moving
+                    cursor = None if reply[0] == b"0" else reply[0]
+                    for field, live, other in zip(*(reply[1][at::3] for at in range(3)), strict=True):
+                        yield Differing(partition, name, field.decode(errors="replace"), live, other)
+
+    async def names(self, numbers: Collection[int]) -> dict[int, set[str]]:
+        """Return the names of the keys within these generations, by partition."""
+        found: dict[int, set[str]] = {}
+        async for key in self._keys():
+            if key.generation in numbers:
+                found.setdefault(key.partition, set()).add(key.name)
+        return found
+
+    async def drop(self, partition: int, number: int) -> None:
+        """Stop folding a generation; `sweep` deletes its keys. The live one is never dropped."""
+        await self._call("drop", partition, number)
+
+    async def renew(self, partition: int, number: int) -> bool:
+        """Restart the time for which a generation is kept; False if none of that number is kept."""
+        return bool(await self._call("renew", partition, number))
+
+    async def expire(self, partition: int, after_s: int) -> list[int]:
+        """Drop the generations kept for longer than `after_s`; return their numbers."""
+        return list(await self._call("expire", partition, after_s))
+
+    async def sweep(self) -> int:
+        """Delete the keys of dropped generations; return their number.
+
+        A generation opened meanwhile has a new number, so its keys are not deleted.
+        """
+        known = await self.read_all()
+        swept = 0
+        async for key in self._keys():
+            partition = known[key.partition]
+            if key.generation <= partition.last and partition.get(key.generation) is None:
+                swept += await self._valkey.call("UNLINK", key.key)
+        return swept
+
+    async def memory(self, number: int) -> int:
+        """Return the approximate memory of a generation in bytes; Valkey samples the fields of long hashes."""
+        names = [each.key async for each in self._keys() if each.generation == number]
+        sizes = await asyncio.gather(*(self._valkey.call("MEMORY", "USAGE", key) for key in names))
+        return sum(size or 0 for size in sizes)
+
+    def _keys(self) -> AsyncIterator[GenerationKey]:
+        return generation_keys(self._valkey, self._namespace, self.prefix, self.topic)
+
+    async def _call(self, function: str, partition: int, *args: Any) -> Any:
+        return await call_function(self._valkey, f"{self.prefix}_{function}", self.base(partition), *args)
+
+
+async def apply(
+    valkey: Valkey, prefix: Prefix, base: str, start: Position, end: int, items: bytes, generation: int | None
+) -> int:
+    """Fold packed `items` and store `end` as the next offset, atomically. A repeated batch changes nothing.
+
+    Folds into the live generation and those that follow it, or only into `generation`. Returns the stored offset:
+    less than `end` if all would have blocked Valkey for too long. Raises `Behind` if the view is at another
+    position than `start`, and `GenerationGone` if the generation does not exist.
+    """
+    function, into = ("apply", ()) if generation is None else ("fold", (generation,))
+    args = start.log_id, start.offset, end, items, *into
+    reply: list[Any] = [UNFINISHED]
+    while reply[0] == UNFINISHED:
+        reply = await call_function(valkey, f"{prefix}_{function}", base, *args)
+    if reply[0] == -1:
+        raise GenerationGone.of(generation, base)
+    if reply[0] == 0:
+        raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
+    return int(reply[1]) if reply[0] == FOLDED_PARTLY else end
+
+
+def _rows(flat: Sequence[Any]) -> Iterator[Generation]:
+    for at in range(0, len(flat), WIDTH):
+        number, state, schema, since, log, offset = flat[at : at + WIDTH]
+        position = Position(log.decode(), offset) if log else None
+        yield Generation(number, State(state.decode()), schema, position, since or None)

@@ -1,0 +1,266 @@
+"""Views of the purchases: written by one atomic Valkey function, read by one call per partition."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from heapq import nlargest
+from typing import Any, Final, Literal, NamedTuple, assert_never
+
+import msgpack
+import orjson
+from pydantic import TypeAdapter
+
+from libs.contracts.codec import Undecodable
+from libs.contracts.log_records import LogRecord, Position
+from libs.contracts.purchase_events import (
+    Purchase,
+    PurchaseCast,
+    PurchaseCountedAgain,
+    PurchasedVotes,
+    PurchasePlace,
+    PurchaseRecorded,
+    PurchaseRefunded,
+    PurchaseRefused,
+    PurchasesEvent,
+    PurchaseStatus,
+    PurchaseTakenBack,
+    PurchaseUncounted,
+    PurchaseUpdated,
+    Refusal,
+    Subscription,
+    purchases_codec,
+)
+from libs.contracts.topics import Topic
+from libs.tally.events import LogCreated
+from libs.views.generations.fresh_reader import FreshReader
+from libs.views.generations.generations import apply
+from libs.views.valkey.client import Valkey
+from libs.views.valkey.function_libraries import read_function
+from libs.views.valkey.hash_tags import key_base
+from libs.views.valkey.partition_reads import PartitionReads
+from libs.views.valkey.watched_reads import WatchedReads
+
+Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
+
+REASON_SIZE = 500
+MOST_LISTED = 200
+SUBSCRIPTION: Final = TypeAdapter(Subscription)
+
+
+class Unreadable(NamedTuple):
+    """A stored purchase that this code cannot decode."""
+
+    account: str
+    key: str
+    reason: str
+
+
+class Todo(NamedTuple):
+    """A purchase whose votes have to be cast or removed, since the event at `offset`."""
+
+    offset: int
+    purchase: Purchase | Unreadable
+
+
+class Listed(NamedTuple):
+    """A purchase in a list, with its place there, which is set also for one that cannot be decoded."""
+
+    place: PurchasePlace
+    purchase: Purchase | Unreadable
+
+
+class PaidChoice(NamedTuple):
+    """A participant for whom paid votes were cast; some of the votes may not count any more."""
+
+    account: str
+    contest: str
+    participant: str
+
+
+class Bought(NamedTuple):
+    """A choice, and whether some of its purchases count, and some stopped counting."""
+
+    choice: PaidChoice
+    has_cast: bool
+    has_uncounted: bool
+
+
+class PurchaseViews:
+    """The purchases of a namespace. A purchase's key determines its partition; a user's purchases are in several.
+
+    Every method raises `ViewsUnavailable` if Valkey is unavailable; those that read purchases also while the view
+    is not fresh (`libs/views/generations/fresh_reader.py`).
+    """
+
+    def __init__(self, valkey: Valkey, namespace: str, topic: Topic, generation: int | None = None) -> None:
+        """With a `generation`, `position` and `apply` use that one; all other methods use the live one."""
+        self._generation = generation
+        self._valkey = valkey
+        self._namespace = namespace
+        self._topic = topic
+        self.fresh = FreshReader(valkey, "purchases", self._base)
+        self.live = PartitionReads(valkey, "purchases", self._base)
+        self._open = WatchedReads(self.live, "with_open", "views", bool, _has_none)
+        self._bought = WatchedReads(self.live, "with_bought", "views", bool, _has_none)
+
+    async def position(self, partition: int) -> Position | None:
+        """Return the position up to which `partition` is folded; None if nothing is."""
+        args = self._base(partition), "" if self._generation is None else self._generation
+        log, offset, _ = await read_function(self._valkey, "purchases_position", *args)
+        return _position(log, offset)
+
+    async def apply(self, partition: int, start: Position, entries: Sequence[Entry], end: int) -> None:
+        """Fold entries, see `generations.apply`."""
+        items = msgpack.packb([_item(record, event) for record, event in entries])
+        await apply(self._valkey, "purchases", self._base(partition), start, end, items, self._generation)
+
+    async def get(self, account: str, key: str) -> Purchase | Unreadable | None:
+        packed = await self.fresh.read("get", self._topic.partition_of(key), account, key)
+        return None if packed is None else _readable(account, key, packed)
+
+    async def of_user(self, account: str, user: str, before: PurchasePlace | None, limit: int) -> list[Listed]:
+        """Return up to `limit` (at most 200) purchases of a user's pseudonym before `before`, latest first."""
+        return await self._list(f"users:{account}:{user}", account, before, limit)
+
+    async def refused(self, account: str, before: PurchasePlace | None, limit: int) -> list[Listed]:
+        """Return up to `limit` (at most 200) purchases of the refund list before `before`, latest first."""
+        return await self._list(f"refused:{account}", account, before, limit)
+
+    async def todo(self, partition: int, after: int, limit: int) -> list[Todo]:
+        """Return up to `limit` open purchases with offsets greater than `after`, in log order."""
+        flat = await self.fresh.read("todo", partition, after, limit)
+        return [
+            Todo(int(offset), _readable(account.decode(), key.decode(), packed))
+            for offset, account, key, packed in zip(*(flat[at::4] for at in range(4)), strict=True)
+        ]
+
+    async def with_open(self, partitions: Collection[int]) -> set[int]:
+        """Return the partitions with open purchases, and those that cannot be read together with others."""
+        return await _watched(self._open, partitions)
+
+    async def with_bought(self, partitions: Collection[int]) -> set[int]:
+        """Return the partitions with cast purchases, and those that cannot be read together with others."""
+        return await _watched(self._bought, partitions)
+
+    async def choices(self, partition: int) -> list[Bought]:
+        """Return the participants for whom the partition's purchases were cast, each once; read in short calls."""
+        cursor, found = b"0", dict[bytes, tuple[bool, bool]]()
+        while True:
+            cursor, *page = await self.fresh.read("bought", partition, cursor, MOST_LISTED)
+            found |= {
+                name: (bool(has_cast), bool(has_uncounted))
+                for name, has_cast, has_uncounted in zip(page[::3], page[1::3], page[2::3], strict=True)
+            }
+            if cursor == b"0":
+                return [Bought(PaidChoice(*name.decode().split("\0")), *found[name]) for name in sorted(found)]
+
+    async def keys_of(
+        self, partition: int, choice: PaidChoice, status: Literal["cast", "uncounted"], limit: int
+    ) -> list[str]:
+        """Return the keys of up to `limit` purchases for `choice` of this status, in log order."""
+        found = await self.fresh.read("bought_for", partition, status, "\0".join(choice), limit)
+        return [key.decode() for key in found]
+
+    async def _list(self, name: str, account: str, before: PurchasePlace | None, limit: int) -> list[Listed]:
+        """Merge the partitions' lists, newest first; within a partition times are distinct."""
+        latest: int | str = "+inf" if before is None else before.at
+        pages = await asyncio.gather(
+            *(
+                self.fresh.read("page", partition, name, account, latest, min(limit, MOST_LISTED) + 1)
+                for partition in self._topic.numbers
+            )
+        )
+        found = [
+            (PurchasePlace(int(moment), key.decode()), packed)
+            for flat in pages
+            for moment, key, packed in zip(*(flat[at::3] for at in range(3)), strict=True)
+        ]
+        older = [one for one in found if before is None or one[0] < before]
+        newest = nlargest(limit, older, key=lambda one: one[0])
+        return [Listed(place, _readable(account, place.key, packed)) for place, packed in newest]
+
+    def _base(self, partition: int) -> str:
+        return key_base(self._namespace, "purchases", partition, self._topic.partitions)
+
+
+async def _watched(reads: WatchedReads[bool], partitions: Collection[int]) -> set[int]:
+    found = await asyncio.gather(*map(reads.read, reads.groups(partitions)))
+    return {partition for replies in found for partition, reply in replies.items() if reply is not False}
+
+
+def _has_none(reply: bool) -> float | None:
+    return 0.0 if reply else None
+
+
+def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:
+    """Convert an event to the arguments of the function, in the order of `event_of` in purchases.lua."""
+    position = [record.offset, record.timestamp_ms]
+    match event:
+        case Undecodable():
+            return ["poison", *position, event.reason[:REASON_SIZE]]
+        case LogCreated():
+            return ["nothing", *position]
+    item = [event.type, *position, event.at, event.account, event.key]
+    match event:
+        case PurchaseRecorded():
+            choice = "" if event.vote is None else _choice(event.account, event.vote)
+            text = purchases_codec.encode(event).decode()
+            return [*item, event.user, int(event.vote is not None), text, choice, _or_minus_1(event.reported_at)]
+        case PurchaseUpdated():
+            text = "" if event.subscription is None else orjson.dumps(event.subscription).decode()
+            expiration = "" if event.expiration is None else str(event.expiration)
+            return [*item, text, expiration, _or_minus_1(event.reported_at)]
+        case PurchaseRefused() | PurchaseUncounted():
+            return [*item, event.code, event.reason]
+        case PurchaseRefunded() | PurchaseCast() | PurchaseCountedAgain() | PurchaseTakenBack():
+            return item
+    assert_never(event)
+
+
+def _choice(account: str, vote: PurchasedVotes) -> str:
+    return f"{account}\0{vote.contest_key}\0{vote.participant_key}"
+
+
+def _or_minus_1(moment: int | None) -> int:
+    return -1 if moment is None else moment
+
+
+def _position(log: bytes, offset: bytes) -> Position | None:
+    return Position(log.decode(), int(offset)) if log else None
+
+
+def _readable(account: str, key: str, packed: bytes) -> Purchase | Unreadable:
+    """Decode a purchase; an error of one purchase must not stop the others."""
+    try:
+        return _purchase(account, key, packed)
+    except Exception as error:
+        return Unreadable(account, key, repr(error)[:REASON_SIZE])
+
+
+def _purchase(account: str, key: str, packed: bytes) -> Purchase:
+    status, created, updated, offset, code, reason, taken_back, _, event, _, *state = msgpack.unpackb(packed)
+    recorded = purchases_codec.decode(event.encode()) if event else None
+    assert recorded is None or isinstance(recorded, PurchaseRecorded), "only these are stored"
+    return Purchase(
+        account=account,
+        key=key,
+        status=PurchaseStatus(status),
+        created=created,
+        updated=updated,
+        offset=offset,
+        refusal=Refusal(code, reason) if code else None,
+        taken_back=bool(taken_back),
+        recorded=recorded,
+        subscription=_subscription(recorded, *state[:2]),
+        reported_at=state[2],
+    )
+
+
+def _subscription(recorded: PurchaseRecorded | None, later: str, expiration: str) -> Subscription | None:
+    """Return the latest state: `later` as JSON, or as recorded; with another `expiration` unless that is empty."""
+    subscription = recorded.subscription if recorded is not None else None
+    if later:
+        subscription = SUBSCRIPTION.validate_json(later)
+    if expiration:
+        subscription = replace(subscription or Subscription(), expiration=int(expiration))
+    return subscription

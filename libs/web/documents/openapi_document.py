@@ -1,0 +1,192 @@
+"""OpenAPI document of an app: the routers' descriptions, deduplicated components and required permissions."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from libs.web.documents.openapi import COMPONENT, PERMISSION, Schema, limit_answers
+from libs.web.door.rate_limits import NEVER_LIMITED
+
+LEGACY_TAG: Final = "legacy"
+KEY_SCHEMES: Final[Schema] = {
+    "ApiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "tk_...",
+        "description": "An API key of the account; its permissions are set when it is created.",
+    },
+    "ServiceBrand": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "service-brand",
+        "description": "Legacy: the account.",
+    },
+    "ServiceKey": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "service-key",
+        "description": "Legacy: an API key of that account.",
+    },
+}
+FRAMEWORKS_OWN: Final = "Validation Error"
+"""Description of FastAPI's default 422 response; handlers here validate requests themselves."""
+EXAMPLES: Final = ("example", "examples")
+
+
+class DocumentedApp(FastAPI):
+    """Builds the app's document once, in the order of `openapi_tags`.
+
+    An operation's id is its handler's name, `cast_vote`: generated clients name their methods after it.
+    """
+
+    def openapi(self) -> Schema:
+        if self.openapi_schema is None:
+            for route in self.routes:
+                if isinstance(route, APIRoute):
+                    route.operation_id = route.operation_id or route.name
+                    route.summary = route.summary or route.name.replace("_", " ").capitalize()
+            self.openapi_schema = described(super().openapi())
+        return self.openapi_schema
+
+
+def described(document: Schema) -> Schema:
+    """Return FastAPI's document with its marks (`x-component`, `x-permission`) resolved."""
+    order = [tag["name"] for tag in document.get("tags", ())]
+    for name, path in document["paths"].items():
+        for operation in path.values():
+            _describe_permission(operation)
+            _describe_parameters(operation)
+            if name not in NEVER_LIMITED:
+                _describe_limits(operation)
+            if operation["responses"].get("422", {}).get("description") == FRAMEWORKS_OWN:
+                del operation["responses"]["422"]
+    document["paths"] = dict(sorted(document["paths"].items(), key=lambda entry: _rank(entry[1], order)))
+    components = document.pop("components", {}) | {"securitySchemes": KEY_SCHEMES}
+    for name in ("HTTPValidationError", "ValidationError"):
+        components.get("schemas", {}).pop(name, None)
+    document_: Schema = _with_references(document, components)
+    _share_repeated(document_["paths"], components)
+    return document_ | {
+        "components": {kind: dict(sorted(components[kind].items())) for kind in sorted(components)}
+    }
+
+
+def _rank(path: Schema, order: Sequence[str]) -> int:
+    """Return the position of a path's first tag in `order`."""
+    tags = [tag for operation in path.values() for tag in operation.get("tags", ())]
+    return min((order.index(tag) for tag in tags if tag in order), default=len(order))
+
+
+def _describe_permission(operation: Schema) -> None:
+    permission = operation.get(PERMISSION)
+    if permission is None:
+        operation["security"] = []
+        return
+    said = operation.get("description", "")
+    operation["description"] = f"{said}\n\nNeeds the permission `{permission}`.".strip()
+    legacy = LEGACY_TAG in operation.get("tags", ())
+    operation["security"] = [{"ServiceBrand": [], "ServiceKey": []}] if legacy else [{"ApiKey": []}]
+
+
+def _describe_limits(operation: Schema) -> None:
+    legacy = LEGACY_TAG in operation.get("tags", ())
+    for status, answer in limit_answers(legacy=legacy, has_body="requestBody" in operation).items():
+        operation["responses"].setdefault(status, answer)
+
+
+def _describe_parameters(operation: Schema) -> None:
+    """Move descriptions of schemas to their parameters, and describe path parameters by their names.
+
+    Such names are `contest_key`, `vote_id`, `source`.
+    """
+    for parameter in operation.get("parameters", ()):
+        schema = dict(parameter.get("schema", {}))
+        said = parameter.get("description") or schema.get("description", "")
+        if not said and parameter["in"] == "path":
+            noun, _, kind = parameter["name"].rpartition("_")
+            said = f"{kind.capitalize()} of the {noun.replace('_', ' ')}." if noun else f"Name of the {kind}."
+        schema.pop("description", None)
+        parameter.update({"description": said} | ({"schema": schema} if schema else {}))
+
+
+def _with_references(value: Any, components: Schema) -> Any:
+    """Return `value` with references instead of marked schemas, and add those to `components` by name.
+
+    Raises `ValueError` if two different components have the same name.
+    """
+    if isinstance(value, list):
+        return [_with_references(item, components) for item in value]
+    if not isinstance(value, dict):
+        return value
+    place = value.get(COMPONENT)
+    found = {
+        key: item if key in EXAMPLES else _with_references(item, components)
+        for key, item in value.items()
+        if key != COMPONENT
+    }
+    for schema in (*found.get("properties", {}).values(), found.get("schema")):
+        if isinstance(schema, dict):
+            schema.pop("title", None)  # pydantic's default repeats the name
+    found = _nullable(found)
+    if place is None:
+        return found
+    kind, name = place.split("/", 1)
+    if components.setdefault(kind, {}).setdefault(name, found) != found:
+        raise ValueError(f"two different components have the name {place}")
+    return {"$ref": f"#/components/{place}"}
+
+
+class _Use(NamedTuple):
+    """A parameter, response or body of an operation: `holder[at]`. `names` suit its component."""
+
+    holder: Any
+    at: Any
+    names: tuple[str, ...]
+
+
+def _share_repeated(paths: Schema, components: Schema) -> None:
+    """Replace parameters, responses and bodies that occur several times by references to one component.
+
+    A parameter's component has its name, others that of the first operation that uses them.
+    """
+    found: dict[tuple[str, bytes], list[_Use]] = {}
+    for operation in (operation for path in paths.values() for operation in path.values()):
+        for kind, use in _uses(operation):
+            if "$ref" not in use.holder[use.at]:
+                found.setdefault((kind, _text(use.holder[use.at])), []).append(use)
+    for (kind, _), (first, *others) in found.items():
+        if others:
+            named = components.setdefault(kind, {})
+            name = next(name for name in first.names if name not in named)
+            named[name] = first.holder[first.at]
+            for use in (first, *others):
+                use.holder[use.at] = {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _uses(operation: Schema) -> Iterator[tuple[str, _Use]]:
+    own, parameters = operation.get("operationId", ""), operation.get("parameters", [])
+    for at, each in enumerate(parameters):
+        if "$ref" not in each:
+            yield "parameters", _Use(parameters, at, (each["name"], f"{own}.{each['name']}"))
+    for status in operation["responses"]:
+        yield "responses", _Use(operation["responses"], status, (f"{own}.{status}",))
+    if "requestBody" in operation:
+        yield "requestBodies", _Use(operation, "requestBody", (own,))
+
+
+def _text(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _nullable(schema: Schema) -> Schema:
+    """Return the schema in short form if it is a plain type or null."""
+    choices = schema.get("anyOf", [])
+    if len(choices) != 2 or choices[1] != {"type": "null"} or "enum" in choices[0]:
+        return schema
+    if not isinstance(choices[0].get("type"), str):
+        return schema
+    others = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**choices[0], "type": [choices[0]["type"], "null"], **others}

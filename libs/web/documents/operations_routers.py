@@ -1,0 +1,54 @@
+"""Health and metrics with their OpenAPI descriptions, for processes that serve the API."""
+
+from collections.abc import Iterable, Mapping
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from libs.web.server.health import Check, endpoints
+from libs.web.server.metrics import MetricRefresher, metrics_route
+
+
+class Liveness(BaseModel):
+    status: str = Field(description="Always `alive`.")
+
+
+class Readiness(BaseModel):
+    ready: bool = Field(description="Whether all required dependencies are available.")
+    dependencies: dict[str, str] = Field(
+        description="`ready` or `unavailable`, by dependency; some are optional. Listed on the operators' port "
+        "only. The process's log and `tally doctor` give the reasons."
+    )
+
+
+def health_router(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> APIRouter:
+    """Return `health_routes` with their OpenAPI descriptions."""
+    livez, readyz = endpoints(checks, optional_checks)
+    router = APIRouter(tags=["operations"])
+    router.add_api_route("/livez", livez, responses={200: {"description": "Alive.", "model": Liveness}})
+    away = "A required dependency is unavailable."
+    router.add_api_route(
+        "/readyz",
+        readyz,
+        responses={
+            200: {"description": "Ready.", "model": Readiness},
+            503: {"description": away, "model": Readiness},
+        },
+    )
+    return router
+
+
+def metrics_router(metric_refreshers: Iterable[MetricRefresher] = ()) -> APIRouter:
+    """Return `metrics_route` with its OpenAPI description."""
+    router, text = APIRouter(tags=["operations"]), {"schema": {"type": "string"}}
+    content = {"text/plain": text, "application/openmetrics-text": text}
+    router.add_api_route(
+        "/metrics",
+        metrics_route(metric_refreshers).endpoint,
+        name="read_metrics",
+        description="Metrics since the process started, in Prometheus's text format or OpenMetrics.",
+        response_class=Response,
+        responses={200: {"description": "All metrics.", "content": content}},
+    )
+    return router

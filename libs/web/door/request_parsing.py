@@ -1,0 +1,157 @@
+"""Parsing of requests: size-limited bodies, JSON and parameters."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Final
+
+import orjson
+from python_multipart.multipart import parse_options_header
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive
+
+from libs.contracts.validation import Problem, ValidationFailed
+from libs.web.door.auth import Headers, header, headers_of
+from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
+
+MAX_JSON_BYTES: Final = 1 << 20
+MAX_VALUES: Final = 60_000
+"""Members and items in one body: a full report of an external source has 50,000. Parsing each blocks the event
+loop for a few microseconds."""
+MAX_DEPTH: Final = 100
+"""Levels of nested objects and arrays; no valid record is deeper."""
+JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
+FORM_CHARSETS: Final = ("utf-8", "utf8", "us-ascii")
+_MANY_DIGITS: Final = re.compile(rb"[0-9]{19}")
+_IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+async def read_body(headers: Headers, receive: Receive, max_bytes: int = MAX_JSON_BYTES) -> bytes:
+    """Return the whole body. Raises `PayloadTooLarge` once it exceeds `max_bytes`, before reading the rest."""
+    chunks = [chunk async for chunk in stream_body(headers, receive, max_bytes)]
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def declared_length(headers: Headers) -> int | None:
+    """Return the Content-Length; None if it is missing or not a number."""
+    value = header(headers, b"content-length") or ""
+    return int(value.lstrip("0")[:20] or 0) if value.isascii() and value.isdigit() else None
+
+
+def declared_size(headers: Headers, most: int) -> int:
+    """Return the body's size by its Content-Length, or `most` without one; never more than `most`."""
+    declared = declared_length(headers)
+    return most if declared is None else min(declared, most)
+
+
+async def stream_body(headers: Headers, receive: Receive, max_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the body's chunks. Raises as `read_body`, and `ClientDisconnect` if the client disconnects."""
+    if (declared_length(headers) or 0) > max_bytes:
+        raise _too_large(max_bytes)
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        yield chunk
+        more = message.get("more_body", False)
+
+
+def require_json(headers: Headers, *others: str) -> str:
+    """Return the body's media type, by default JSON. Raises `UnsupportedMediaType` unless JSON or in `others`."""
+    given = (header(headers, b"content-type") or "application/json").partition(";")[0].strip().lower()
+    if given not in JSON_TYPES and not given.endswith("+json") and given not in others:
+        raise UnsupportedMediaType(f"Send {' or '.join(('application/json', *others))}, not {given}.")
+    return given
+
+
+def require_utf8(headers: Headers) -> None:
+    """Raises `UnsupportedMediaType` for a form with another charset: some decode to invalid Unicode."""
+    _, parameters = parse_options_header(header(headers, b"content-type"))
+    charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
+    if charset.lower() not in FORM_CHARSETS:
+        raise UnsupportedMediaType(f"Send forms as UTF-8, not {charset[:40]}.")
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse JSON with exact integers, also beyond 64 bits: `wide_integers` finds those.
+
+    Raises as `load_json` and `check_size`.
+    """
+    value = load_json(body)
+    check_size(value)
+    # orjson parses integers beyond 64 bits as floats
+    return json.loads(body) if _MANY_DIGITS.search(body) else value
+
+
+def load_json(body: bytes) -> Any:
+    """Parse JSON of any size. Raises `MalformedJson` with the line."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise MalformedJson(f"The body is not valid JSON: {error.msg} at line {error.lineno}.") from error
+
+
+def check_size(value: Any, max_values: int = MAX_VALUES) -> None:
+    """Raises `MalformedJson` for nesting deeper than `MAX_DEPTH`, `PayloadTooLarge` for too many values."""
+    containers, values = [value], 1
+    for _ in range(MAX_DEPTH + 1):
+        children = [child for one in containers if isinstance(one, dict | list) for child in _children(one)]
+        if not children:
+            return
+        values += len(children)
+        if values > max_values:
+            raise PayloadTooLarge(
+                f"The body may contain at most {max_values:,} JSON values.", max_values=max_values
+            )
+        containers = children
+    raise MalformedJson(f"The body nests deeper than {MAX_DEPTH} levels.")
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Parse a JSON object. Raises as `parse_json`, and `ValidationFailed` if it is not an object."""
+    value = parse_json(body)
+    if not isinstance(value, dict):
+        raise ValidationFailed([Problem("", "must be a JSON object")])
+    return value
+
+
+async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
+    """Return the raw body and the parsed object."""
+    headers = headers_of(request.scope)
+    require_json(headers)
+    body = await read_body(headers, request.receive)
+    return body, parse_object(body)
+
+
+def parse_idempotency_key(key: str | None) -> str | None:
+    """Return the value of an `Idempotency-Key`. Raises `ValidationFailed` for a malformed one."""
+    if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
+        raise ValidationFailed(
+            [Problem("", "Idempotency-Key must be 1 to 255 visible ASCII characters", "Idempotency-Key")]
+        )
+    return key
+
+
+def integer_parameter(given: str | int, name: str, least: int, most: int) -> int:
+    """Return a parameter's value, sent as text or the default.
+
+    Raises `ValidationFailed` if it is not an integer from `least` to `most`.
+    """
+    if isinstance(given, int):
+        return given
+    if not re.fullmatch(r"-?[0-9]{1,18}", given) or not least <= int(given) <= most:
+        raise ValidationFailed([Problem("", f"{name} must be an integer from {least} to {most}", name)])
+    return int(given)
+
+
+def _children(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
+
+
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body may have at most {max_bytes} bytes.", max_bytes=max_bytes)
