@@ -158,7 +158,8 @@ HTTP_REQUEST_SECONDS: Final = _histogram(
 HTTP_REFUSALS: Final = _counter(
     "tally_http_refusals_total",
     "Refused for a bound: connections (too many), evicted (cut off to make room), headers (too large), deadline "
-    "(headers or body too slow), rate, streams (too many), or in_flight (too many votes, or bytes of batches).",
+    "(headers or body too slow), pipelined (too many requests without reading), rate, streams (too many), or "
+    "in_flight (too many votes, or bytes of batches).",
     "reason",
 )
 VOTES_IN_FLIGHT: Final = _own_gauge(

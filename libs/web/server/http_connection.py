@@ -26,8 +26,11 @@ from libs.web.server.connection_phases import READING, TABLE, Action, Event, Pha
 from libs.web.server.direct_routes import DirectCycle, DirectRoutes
 
 PIECE_BYTES: Final = 4096
-"""Size of the pieces in which input is parsed, as the parser cannot stop between two requests. It bounds how many
-requests wait for the response to an earlier one, and what a connection does in one turn of the event loop."""
+"""Size of the pieces in which input is parsed, as the parser cannot stop between two requests. It bounds what a
+connection does in one turn of the event loop."""
+MOST_PIPELINED: Final = 16
+"""Requests that may wait for the response to an earlier one. The connection ends before the next one, as clients
+that pipeline must expect (RFC 9112, 9.3.2): a hundred requests in one packet would take the turns of others."""
 LINGER_S: Final = 10.0
 LINGER_BYTES: Final = 16 << 20
 """Limits on reading and dropping the rest of a request that is already answered. Closing at once would reset the
@@ -38,6 +41,7 @@ REFUSED: Final = {
     RequestTimeout: HTTP_REFUSALS.labels("deadline"),
 }
 EVICTED: Final = HTTP_REFUSALS.labels("evicted")
+PIPELINED: Final = HTTP_REFUSALS.labels("pipelined")
 logger = logging.getLogger(__name__)
 
 FRAMING: Final = (b"content-length", b"transfer-encoding")
@@ -230,6 +234,10 @@ class HttpConnection(HttpToolsProtocol):
             return
         if (fault := self._fault()) is not None:
             self._refuse(BadRequest(fault))
+            return
+        if len(self.pipeline) >= MOST_PIPELINED:
+            PIPELINED.inc()
+            self._refuse(BadRequest("Read responses before you send more requests."))
             return
         self._previous = self.cycle
         direct = None if self._direct is None else self._direct.find(self)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from libs.web.door.request_parsing import read_body
+from libs.web.server.http_connection import MOST_PIPELINED
 from libs.web.server.http_service import build_app
 from tests.libs.web.server.limited_app import HELLO, an_app, greet, refusal
 from tests.support.serving import Client, served
@@ -69,6 +70,19 @@ async def _connect(port: int) -> Client:
         with suppress(ConnectionRefusedError):
             return Client(*await asyncio.open_connection("127.0.0.1", port))
         await asyncio.sleep(0.02)
+
+
+async def test_only_some_requests_may_wait_for_earlier_responses() -> None:
+    """A hundred in one packet would take the turns of all other connections."""
+    async with served(an_app()) as server:
+        client = await server.open()
+        client.send(HELLO * 100)
+        for _ in range(1 + MOST_PIPELINED):
+            assert await client.answer() == (200, b"hello")
+        assert await client.rest() == b""
+        patient = await server.open()
+        for _ in range(100):
+            await greet(patient)
 
 
 async def test_a_response_is_sent_also_where_junk_follows_the_request() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from libs.web.server.connection_phases import Phase
 from libs.web.server.direct_routes import DirectCycle, DirectEndpoint, DirectRoutes
-from libs.web.server.http_connection import PIECE_BYTES
+from libs.web.server.http_connection import MOST_PIPELINED
 from libs.web.server.metrics import RequestTimes
 from tests.libs.web.server import reference_reader
 from tests.libs.web.server.driven_connection import Driver, Socket
@@ -21,7 +21,6 @@ CASES: Final = by_profile(short=100_000, long=1_000_000)
 SHARDS: Final = 20
 CORPUS: Final = Path(__file__).with_name("request_corpus.txt")
 """Bytes in which a difference was found, one case a line, escaped as in Python."""
-SHORTEST_REQUEST: Final = len(b"GET / HTTP/1.1\r\nHost:\r\n\r\n")
 
 
 class Recorder:
@@ -82,7 +81,7 @@ async def check(recorder: Recorder, segments: tuple[bytes, ...], draw: random.Ra
             break
         connection.data_received(segment)
         assert len(connection._held) <= len(segment), "held input grows"
-        assert len(connection.pipeline) <= PIECE_BYTES // SHORTEST_REQUEST
+        assert len(connection.pipeline) <= MOST_PIPELINED
         for _ in range(draw.choice((0, 0, 1, 3))):
             await asyncio.sleep(0)
     assert await driver.until(lambda: not socket.is_paused and not _is_at_work(connection)), "no response"
