@@ -1,5 +1,6 @@
 """`/docs` and `/redoc`: API reference pages that load nothing from other hosts, so they work offline."""
 
+from functools import cache
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -72,9 +73,12 @@ def page_routes(title: str) -> list[BaseRoute]:
 
     static = files("fastapi_offline") / "static"
 
+    @cache
+    def script() -> bytes:
+        return (static / "redoc.standalone.js").read_bytes().replace(LOGO_ELSEWHERE, LOGO)
+
     async def redoc_script(_: Request) -> Response:
-        script = (static / "redoc.standalone.js").read_bytes()
-        return Response(script.replace(LOGO_ELSEWHERE, LOGO), media_type="text/javascript")
+        return Response(script(), media_type="text/javascript")
 
     return [
         Route("/docs", swagger),

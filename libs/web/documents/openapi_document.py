@@ -6,9 +6,13 @@ from typing import Any, Final, NamedTuple
 import orjson
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
 
+from libs.web.documents.docs_pages import DOCUMENT
 from libs.web.documents.openapi import COMPONENT, PERMISSION, Schema, limit_answers
 from libs.web.door.rate_limits import NEVER_LIMITED
+from libs.web.server.asgi_routes import PlainRoute
 
 LEGACY_TAG: Final = "legacy"
 KEY_SCHEMES: Final[Schema] = {
@@ -37,10 +41,21 @@ EXAMPLES: Final = ("example", "examples")
 
 
 class DocumentedApp(FastAPI):
-    """Builds the app's document once, in the order of `openapi_tags`.
+    """Builds the app's document once, in the order of `openapi_tags`, and serves it at `DOCUMENT`.
 
     An operation's id is its handler's name, `cast_vote`: generated clients name their methods after it.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(openapi_url=None, docs_url=None, redoc_url=None, **options)
+        self._document: bytes | None = None
+        self.router.routes.append(PlainRoute(DOCUMENT, self._send_document, include_in_schema=False))
+
+    async def _send_document(self, _: Request) -> Response:
+        """Respond with the same bytes: writing takes 10 ms, and clients that read nothing share them."""
+        if self._document is None:
+            self._document = orjson.dumps(self.openapi())
+        return Response(self._document, media_type="application/json")
 
     def openapi(self) -> Schema:
         if self.openapi_schema is None:

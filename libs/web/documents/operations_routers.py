@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from libs.web.server.asgi_routes import PlainRoute
 from libs.web.server.health import Check, endpoints
 from libs.web.server.metrics import MetricRefresher, metrics_route
 
@@ -23,18 +24,17 @@ class Readiness(BaseModel):
 
 
 def health_router(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> APIRouter:
-    """Return `health_routes` with their OpenAPI descriptions."""
+    """Return `health_routes` with their OpenAPI descriptions; anybody may send many, so they are plain ASGI."""
     livez, readyz = endpoints(checks, optional_checks)
-    router = APIRouter(tags=["operations"])
-    router.add_api_route("/livez", livez, responses={200: {"description": "Alive.", "model": Liveness}})
-    away = "A required dependency is unavailable."
-    router.add_api_route(
-        "/readyz",
-        readyz,
-        responses={
-            200: {"description": "Ready.", "model": Readiness},
-            503: {"description": away, "model": Readiness},
-        },
+    away, tags = "A required dependency is unavailable.", ["operations"]
+    readiness = {
+        200: {"description": "Ready.", "model": Readiness},
+        503: {"description": away, "model": Readiness},
+    }
+    router = APIRouter()
+    router.routes += (
+        PlainRoute("/livez", livez, responses={200: {"description": "Alive.", "model": Liveness}}, tags=tags),
+        PlainRoute("/readyz", readyz, responses=readiness, tags=tags),
     )
     return router
 

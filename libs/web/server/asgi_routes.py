@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from libs.web.server.direct_routes import DirectEndpoint, Start
@@ -27,6 +29,16 @@ class AsgiRoute(APIRoute):
         if scope["method"] not in (self.methods or ()):
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
         await self.serve(scope, receive, send)
+
+
+class PlainRoute(AsgiRoute):
+    """Responds with what its `handler` returns, which is its documentation, too."""
+
+    def __init__(self, path: str, handler: Callable[[Request], Awaitable[Response]], **options: Any) -> None:
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            await (await handler(Request(scope, receive)))(scope, receive, send)
+
+        super().__init__(path, handler, serve, **options)
 
 
 class StreamRoute(AsgiRoute):

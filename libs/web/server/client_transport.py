@@ -4,6 +4,8 @@ import asyncio
 from typing import Any, Final, Protocol
 
 CONTINUE: Final = b"HTTP/1.1 100 "
+JOINED_BYTES: Final = 64 * 1024
+"""Size of the longest piece that is copied behind the head: clients that do not read share longer ones."""
 
 
 class ClosingProtocol(Protocol):
@@ -39,7 +41,9 @@ class ClientTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_ending:
             return
-        if self._head:
+        if self._head and len(data) > JOINED_BYTES:
+            self._send_head()
+        elif self._head:
             data, self._head = self._head + data, b""
         elif not self.has_written and bytes(data[: len(CONTINUE)]) != CONTINUE:
             self.has_written, self._head = True, bytes(data)

@@ -126,7 +126,7 @@ class HttpMiddleware:
         for route in self.hot:
             found = route.path_regex.match(scope["path"])
             if found is not None and scope["method"] in (route.methods or ()):
-                scope["path_params"], scope["route"] = found.groupdict(), route
+                scope["app"], scope["path_params"], scope["route"] = self.app, found.groupdict(), route
                 return route.serve
         return self.app
 

@@ -72,9 +72,7 @@ def build_app(title: str, http_modules: Sequence[HttpModule], **options: Any) ->
     """Build one app of several modules, with health routes for all checks, to serve in an `HttpMiddleware`."""
     # the framework's own spans and logs would contain query strings and error texts; `Traced` creates ours
     silent: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-    app = DocumentedApp(
-        title=title, redirect_slashes=False, docs_url=None, redoc_url=None, telemetry=silent, **options
-    )
+    app = DocumentedApp(title=title, redirect_slashes=False, telemetry=silent, **options)
     handle_errors(app)
     checks, optional_checks = dict[str, Check](), dict[str, Check]()
     app.state.refusals = [
