@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Final
 
 RELEASE: Final = "trixie"
+OF_BASE: Final = ("python3", "python3-venv", "ca-certificates")
+"""What the base image of `deploy/Dockerfile` has."""
+BASE_ARCHIVE: Final = "base.tar"
+"""In a tree: the tree as it was with these packages only."""
 TOOLS: Final = (
-    "docker.io", "docker-cli", "docker-compose", "docker-buildx", "iptables", "ca-certificates", "iproute2",
-    "procps", "python3",
+    "docker.io", "docker-cli", "docker-compose", "docker-buildx", "iptables", "iproute2", "procps",
 )  # fmt: skip
 OF_KUBERNETES: Final = (
     "containerd", "runc", "etcd-server", "containernetworking-plugins", "kubernetes-client", "conntrack",
@@ -45,6 +48,17 @@ print("entered", flush=True)
 signal.pause()'
 """
 INSIDE: Final = "/shared"
+TRY: Final = """
+set -e
+tried=$(mktemp -d)
+trap 'umount -l "$tried"; rmdir "$tried"' EXIT
+mount -t tmpfs tmpfs "$tried"
+mkdir "$tried/old"
+mount --rbind /sys "$tried"
+umount -l "$tried"
+mount -t proc proc "$tried/old"
+"""
+"""What `ENTER` needs of the machine."""
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -57,16 +71,21 @@ def check_machine() -> None:
     if os.uname().sysname != "Linux" or os.getuid() != 0:
         raise CannotRun("Linux and root are needed, for mounts and namespaces")
     entered = subprocess.run(
-        ["unshare", "-m", "-p", "-n", "-i", "-u", "-f", "true"], capture_output=True, check=False
+        ["unshare", "-m", "-p", "-n", "-i", "-u", "-f", "--propagation", "private", "sh", "-c", TRY],
+        capture_output=True,
+        check=False,
     )
     if entered.returncode:
-        raise CannotRun(f"no namespaces: {entered.stderr.decode().strip()}")
+        raise CannotRun(f"no namespaces or mounts: {entered.stderr.decode().strip()}")
     if shutil.which("debootstrap") is None and shutil.which("apt-get") is None:
         raise CannotRun("debootstrap is needed, or apt-get to unpack it")
 
 
 def debootstrap(tree: Path, packages: Sequence[str], log: Path) -> None:
-    """Make a Debian tree from the mirror that debootstrap chooses by itself; make an incomplete one again."""
+    """Make a Debian tree from the mirror that debootstrap chooses by itself; make an incomplete one again.
+
+    It has `OF_BASE` and `packages`.
+    """
     done = tree / ".complete"
     wanted = " ".join(sorted(packages))
     if done.exists() and done.read_text() == wanted:
@@ -83,19 +102,22 @@ def debootstrap(tree: Path, packages: Sequence[str], log: Path) -> None:
         _run(["dpkg-deb", "-x", str(next(unpacked.glob("*.deb"))), str(unpacked)], log)
         program = str(unpacked / "usr/sbin/debootstrap")
         environment["DEBOOTSTRAP_DIR"] = str(unpacked / "usr/share/debootstrap")
-    _run([program, "--variant=minbase", RELEASE, str(tree)], log, environment)
+    # Its mounts are its own: one that outlived an interrupted run would be in the way of removing the tree.
+    _run(["unshare", "-m", program, "--variant=minbase", RELEASE, str(tree)], log, environment)
     shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
     (tree / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")  # packages start no servers
     (tree / "usr/sbin/policy-rc.d").chmod(0o755)
-    install = (
-        'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && chroot "$0" apt-get update -q'
-        ' && chroot "$0" apt-get install -qy --no-install-recommends "$@" && chroot "$0" apt-get clean'
-    )
     environment["DEBIAN_FRONTEND"] = "noninteractive"
-    _run(["unshare", "-m", "sh", "-c", install, str(tree), *packages], log, environment)
-    certificates = tree / CERTIFICATES.relative_to("/")
-    if CERTIFICATES.exists() and certificates.exists():
-        shutil.copy(CERTIFICATES, certificates)  # of a network whose proxy signs by itself
+    enter = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev"'
+    install = 'chroot "$0" apt-get install -qy --no-install-recommends "$@" && chroot "$0" apt-get clean'
+    update = f'{enter} && chroot "$0" apt-get update -q && {install}'
+    _run(["unshare", "-m", "sh", "-c", update, str(tree), *OF_BASE], log, environment)
+    if CERTIFICATES.exists():
+        # of a network whose proxy signs by itself
+        shutil.copy(CERTIFICATES, tree / CERTIFICATES.relative_to("/"))
+    without = (f"--exclude=./{name}" for name in (BASE_ARCHIVE, "dev/*", "proc/*", "sys/*", "var/lib/apt/lists/*"))
+    _run(["tar", "-C", str(tree), *without, "-cf", str(tree / BASE_ARCHIVE), "."], log)
+    _run(["unshare", "-m", "sh", "-c", f"{enter} && {install}", str(tree), *packages], log, environment)
     done.write_text(wanted)
 
 

@@ -17,11 +17,18 @@ from tests.deploy.machines.machine import INSIDE, Machine
 from tests.deploy.machines.voting import voting
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
+from tests.support.run_profile import by_profile
 
 pytestmark = pytest.mark.stack
 
 BASE_URL = "http://127.0.0.1:8080"
 SERVICES = ("kafka", "valkey", "projector", "gateway")
+KILL, HANG = "kill -9 {pid}", "kill -STOP $(pgrep -P {pid})"
+"""`docker kill` is taken for a wish: the container would not start again."""
+LOSSES: list[tuple[str, tuple[str, ...]]] = by_profile(
+    short=[(KILL, SERVICES)],
+    long=[(KILL, SERVICES), *((KILL, (service,)) for service in SERVICES), (HANG, ("gateway",))],
+)
 
 
 @dataclass(frozen=True)
@@ -102,34 +109,24 @@ def test_the_service_s_processes_can_write_nothing_but_their_data(compose: Compo
         assert int(printed[-1], 16) == 0
 
 
-@pytest.mark.parametrize("service", SERVICES)
-async def test_a_killed_container_starts_again_and_no_vote_is_lost(
-    compose: Compose, client: httpx.AsyncClient, row: Row, service: str
+@pytest.mark.parametrize(("loss", "services"), LOSSES)
+async def test_a_lost_container_starts_again_and_no_vote_is_lost(
+    compose: Compose, client: httpx.AsyncClient, row: Row, loss: str, services: tuple[str, ...]
 ) -> None:
+    former = {service: compose.process(service) for service in services}
+
+    def again(service: str) -> bool:
+        return compose.process(service) not in (former[service], "0") and compose.health(service) == "healthy"
+
     async with voting(client) as voters:
-        former = compose.process(service)
-        compose.machine.run("kill", "-9", former)  # `docker kill` is taken for a wish: it would not start again
+        compose.machine.run("sh", "-c", ";".join(loss.format(pid=pid) for pid in former.values()))
         began = time.monotonic()
-        await eventually(
-            lambda: compose.process(service) not in (former, "0") and compose.health(service) == "healthy"
-        )
+        await eventually(lambda: all(map(again, services)))
         healthy_s = time.monotonic() - began
     row(
-        f"{service} killed",
+        f"{', '.join(services)}: `{loss}`",
         f"healthy after {healthy_s:.0f} s; {voters.total} votes accepted, {voters.total} counted",
     )
-
-
-async def test_a_gateway_that_hangs_is_started_again(
-    compose: Compose, client: httpx.AsyncClient, row: Row
-) -> None:
-    former = compose.process("gateway")
-    compose.machine.run("sh", "-c", f"kill -STOP $(pgrep -P {former})")
-    began = time.monotonic()
-    await eventually(
-        lambda: compose.process("gateway") not in (former, "0") and compose.health("gateway") == "healthy"
-    )
-    row("gateway hangs (SIGSTOP)", f"healthy after {time.monotonic() - began:.0f} s")
 
 
 async def test_an_upgrade_loses_no_vote(compose: Compose, client: httpx.AsyncClient, row: Row) -> None:
