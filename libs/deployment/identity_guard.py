@@ -3,23 +3,21 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final, Protocol, Self
 
 from libs.contracts.topics import Log, catalogue_topic, topics_of
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import examine_deployment
-from libs.deployment.settings import DeploymentSettings
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged, TopicMissing
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, wrong_partitions
-from libs.storage.object_store import StorageUnavailable, Store, open_store
+from libs.storage.object_store import StorageUnavailable, Store
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import Valkey
-from libs.views.valkey.function_loading import open_valkey
 from libs.views.valkey.partition_reads import Mark, PartitionReads
 from libs.views.votes.vote_views import VoteViews
 
@@ -54,23 +52,8 @@ class ServiceGuard(LogGuard, Protocol):
     def topics(self) -> VotesTopics:
         """Return the list of its topics."""
 
-
-@asynccontextmanager
-async def open_guard(
-    settings: DeploymentSettings, shared: ServiceGuard | None = None
-) -> AsyncIterator[ServiceGuard]:
-    """Yield `shared`, or a new guard that checks for as long as the context is open."""
-    if shared is not None:
-        yield shared
-        return
-    valkey, store = open_valkey(settings.valkey_url), open_store(settings.storage_url)
-    try:
-        async with DeploymentGuard(
-            settings, settings.namespace, settings.partitions, store, valkey
-        ).watching() as guard:
-            yield guard
-    finally:
-        await valkey.close()
+    def watching(self) -> AbstractAsyncContextManager[object]:
+        """Check for as long as the context is open."""
 
 
 class DeploymentGuard:

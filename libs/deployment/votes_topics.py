@@ -10,13 +10,11 @@ last check is older than `RAISE` of it. The rest is for the brokers, which must 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.settings import DeploymentSettings
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
@@ -145,19 +143,3 @@ class VotesTopics:
     async def close(self) -> None:
         await self._reader.close()
         await self._presence.close()
-
-
-@asynccontextmanager
-async def open_votes_log(settings: DeploymentSettings, shared: VotesLog | None = None) -> AsyncIterator[VotesLog]:
-    """Yield `shared`, or a log that grows while the context is open."""
-    if shared is not None:
-        yield shared
-        return
-    topics = VotesTopics(settings, VotesLog(settings.namespace, settings.partitions))
-    watching = asyncio.create_task(topics.run())
-    try:
-        yield topics.log
-    finally:
-        watching.cancel()
-        await asyncio.wait([watching])
-        await topics.close()

@@ -9,7 +9,6 @@ from typing import Final
 
 from libs.contracts.votes_log import VotesLog, votes_log
 from libs.kafka.reader import LogReader
-from libs.kafka.settings import KafkaSettings
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionRow
@@ -56,33 +55,32 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def open_gauges(
-    kafka: KafkaSettings, valkey: Valkey, store: Store, namespace: str, partitions: int | VotesLog
+    reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int | VotesLog
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Yield a function that refreshes the gauges while the context is open.
 
     `partitions`: of the votes, or their log.
     """
     votes = votes_log(namespace, partitions)
-    async with LogReader(kafka, place=votes.place) as reader:
-        collector = StatusCollector(reader, valkey, store, namespace, votes)
-        topics = {
-            projection: views.topic.name for projection, views in projections_of(valkey, namespace, votes).items()
-        }
-        gauges = [
-            _TopicGauges(collector, projection, topic)
-            for projection, topic in topics.items()
-            if projection is not ProjectionName.VOTES
-        ]
-        gauges.append(_VoteGauges(collector, topics[ProjectionName.VOTES], VoteViews(valkey, namespace, votes)))
+    collector = StatusCollector(reader, valkey, store, namespace, votes)
+    topics = {
+        projection: views.topic.name for projection, views in projections_of(valkey, namespace, votes).items()
+    }
+    gauges = [
+        _TopicGauges(collector, projection, topic)
+        for projection, topic in topics.items()
+        if projection is not ProjectionName.VOTES
+    ]
+    gauges.append(_VoteGauges(collector, topics[ProjectionName.VOTES], VoteViews(valkey, namespace, votes)))
 
-        async def refresh() -> None:
-            await asyncio.gather(*(each.refresh() for each in gauges))
+    async def refresh() -> None:
+        await asyncio.gather(*(each.refresh() for each in gauges))
 
-        try:
-            yield refresh
-        finally:
-            for each in gauges:
-                each.end()
+    try:
+        yield refresh
+    finally:
+        for each in gauges:
+            each.end()
 
 
 class _TopicGauges:

@@ -14,7 +14,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
 from libs.concurrency.tasks import first_success
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_test_namespace
-from libs.deployment.identity_guard import ServiceGuard, open_guard
+from libs.deployment.connections import Connections
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.writer import LogWriter
 from libs.legacy.router import legacy_router
@@ -23,16 +23,10 @@ from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
 from libs.media.url_fetcher import FetcherOnDemand, parse_allowed
-from libs.storage.object_store import StorageUnavailable, open_store
-from libs.storage.secret_rings import SecretRing
+from libs.storage.object_store import StorageUnavailable
 from libs.storage.secrets import check_secrets
-from libs.tally.errors import ViewsUnavailable
-from libs.telemetry.tracing import Tracing
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.valkey.client import Valkey
-from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.valkey.request_counters import KeyUses, RateCounters, RequestKeys
-from libs.views.votes.vote_views import VoteViews
+from libs.views.valkey.request_counters import KeyUses
 from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies
 from libs.web.door.sessions import Sessions
@@ -74,18 +68,17 @@ class CatalogueEnvironment:
 
 
 def environment_of(
-    valkey: Valkey,
-    log: LogWriter,
     namespace: str,
+    views: CatalogueViews,
+    log: LogWriter,
+    keys: ApiKeyCache,
     proxies: Proxies,
     guards: Mapping[str, Guard] | None = None,
     change_guards: Mapping[str, ChangeGuard] | None = None,
     sessions: Sessions | None = None,
     new_members: Mapping[str, Callable[[], Document]] | None = None,
 ) -> CatalogueEnvironment:
-    views = CatalogueViews(valkey, namespace)
     writer = CommandWriter(catalogue_topic(namespace), log, views)
-    keys = ApiKeyCache(views, KeyUses(valkey, namespace))
     return CatalogueEnvironment(
         views,
         writer,
@@ -104,9 +97,8 @@ def members_of_new(topics: VotesTopics) -> Document:
 @asynccontextmanager
 async def open_module(
     settings: Settings,
+    servers: Connections,
     enrichers: Mapping[str, Complete] | None = None,
-    tracing: Tracing | None = None,
-    guard: ServiceGuard | None = None,
     by_votes: ByVotes | None = None,
 ) -> AsyncIterator[HttpModule]:
     """Open the service's routers and checks; they work as long as the context is open.
@@ -114,39 +106,31 @@ async def open_module(
     It opens while Kafka or Valkey are unavailable, too: requests then get 503 until they are back.
 
     `enrichers` maps a resource's name (with its base path in legacy) to the function that adds other services'
-    members to reads; `by_votes` is that of the query service. Without a `guard` from the process, the service
-    opens its own.
+    members to reads; `by_votes` is that of the query service.
     """
-    async with (
-        open_guard(settings, guard) as own,
-        _open_guarded(settings, enrichers or {}, tracing, own, by_votes) as http_module,
-    ):
-        yield http_module
-
-
-@asynccontextmanager
-async def _open_guarded(
-    settings: Settings,
-    enrichers: Mapping[str, Complete],
-    tracing: Tracing | None,
-    guard: ServiceGuard,
-    by_votes: ByVotes | None,
-) -> AsyncIterator[HttpModule]:
-    valkey = open_valkey(settings.valkey_url)
-    log = LogWriter(settings, tracing, guard)
-    await log.start()
-    votes = VoteViews(valkey, settings.namespace, guard.votes)
-    closed = ClosedContests(CatalogueViews(valkey, settings.namespace), votes, guard.votes)
-    store = open_store(settings.storage_url)
+    enrichers = enrichers or {}
+    valkey, store, guard, votes = servers.valkey, servers.store, servers.guard, servers.vote_views
+    log = await servers.start_writer()
+    closed = ClosedContests(servers.catalogue_views, votes, guard.votes)
     proxies = settings.proxies()
     guards = {PARTICIPANTS.name: closed.participant_may_go}
     change_guards = {CONTESTS.name: closed.contest_may_change}
-    sessions = Sessions(SecretRing(store, "sessions"))
     new_members = {CONTESTS.name: partial(members_of_new, guard.topics)}
     production = environment_of(
-        valkey, log, settings.namespace, proxies, guards, change_guards, sessions, new_members
+        servers.namespace,
+        servers.catalogue_views,
+        log,
+        await servers.keys_of(servers.namespace),
+        proxies,
+        guards,
+        change_guards,
+        servers.sessions,
+        new_members,
     )
-    test = environment_of(valkey, log, legacy_test_namespace(settings.namespace), proxies)
+    test_keys = await servers.keys_of(servers.test_namespace)
+    test = environment_of(
+        servers.test_namespace, servers.catalogue_views_of(servers.test_namespace), log, test_keys, proxies
+    )
     scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
     urls = UploadUrls(store, production.views, settings.public_url)
     account_keys = AccountKeys(
@@ -171,52 +155,47 @@ async def _open_guarded(
         await first_success(map(production.views.position, range(CATALOGUE_PARTITIONS)))
 
     try:
-        with suppress(ViewsUnavailable):  # then they are loaded when the first one is called
-            await load_functions(valkey)
         with suppress(StorageUnavailable):
             await urls.load()
-        async with production.keys.refreshing(), test.keys.refreshing():
-            images, test_images = (
-                Images(each.record_service, its_media.image_store, fetcher, scanner)
-                for each, its_media in zip((production, test), media, strict=True)
-            )
-            largest = settings.image_max_bytes
-            yield HttpModule(
-                rate_counts=RateCounters(valkey, settings.namespace, SecretRing(store, "rates")),
-                routers=[
-                    # first, so that `upload_from_url` is not read as the key of an image
-                    image_router(production.auth, images, image_urls, largest),
-                    build_router(
-                        production.record_service,
-                        production.auth,
-                        {**enrichers, FILES.name: urls, IMAGES.name: image_urls},
-                        by_votes,
-                    ),
-                    legacy_router(production.legacy("/legacy", enrichers, images, largest)),
-                    legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),
-                    account_router(production.auth, production.record_service),
-                    file_content_router(production.auth, production.views, files, urls, settings.file_max_bytes),
-                    file_router(production.auth, files, urls),
-                    media_router(media),
-                    vote_source_router(production.auth, VoteSources(production.record_service, production.views)),
-                    key_router(production.auth, account_keys),
-                    reopening_router(
-                        production.auth,
-                        Reopener(production.record_service, votes, guard.votes),
-                        RequestKeys(valkey, settings.namespace),
-                    ),
-                ],
-                checks={
-                    "deployment": guard.check,
-                    "log": log.check,
-                    "views": check_views,
-                    "keys": production.keys.check,
-                },
-                optional_checks={"storage": partial(check_secrets, store)},
-                refusal=guard.refusal,
-            )
+        images, test_images = (
+            Images(each.record_service, its_media.image_store, fetcher, scanner)
+            for each, its_media in zip((production, test), media, strict=True)
+        )
+        largest = settings.image_max_bytes
+        yield HttpModule(
+            rate_counts=servers.rate_counts,
+            routers=[
+                # first, so that `upload_from_url` is not read as the key of an image
+                image_router(production.auth, images, image_urls, largest),
+                build_router(
+                    production.record_service,
+                    production.auth,
+                    {**enrichers, FILES.name: urls, IMAGES.name: image_urls},
+                    by_votes,
+                ),
+                legacy_router(production.legacy("/legacy", enrichers, images, largest)),
+                legacy_router(test.legacy("/legacy-test", enrichers, test_images, largest)),
+                account_router(production.auth, production.record_service),
+                file_content_router(production.auth, production.views, files, urls, settings.file_max_bytes),
+                file_router(production.auth, files, urls),
+                media_router(media),
+                vote_source_router(production.auth, VoteSources(production.record_service, production.views)),
+                key_router(production.auth, account_keys),
+                reopening_router(
+                    production.auth,
+                    Reopener(production.record_service, votes, guard.votes),
+                    servers.requests,
+                ),
+            ],
+            checks={
+                "deployment": guard.check,
+                "log": log.check,
+                "views": check_views,
+                "keys": production.keys.check,
+            },
+            optional_checks={"storage": partial(check_secrets, store)},
+            refusal=guard.refusal,
+        )
     finally:
         await fetcher.close()
         await decoders.close()
-        await log.stop()
-        await valkey.close()

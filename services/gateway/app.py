@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi import FastAPI
 
-from libs.deployment.identity_guard import open_guard
+from libs.deployment.connections import open_connections
 from libs.telemetry.tracing import Tracing
 from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.app import open_module as open_catalogue
@@ -58,17 +58,17 @@ lists the account's contests. Then create a contest (`POST /contests`) and a par
 
 @asynccontextmanager
 async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[FastAPI]:
-    """Open the app of all services; each closes its connections when the context ends."""
+    """Open the app of all services; they share its connections, which close when the context ends."""
     async with AsyncExitStack() as stack:
-        guard = await stack.enter_async_context(open_guard(settings))
-        ingestion = await stack.enter_async_context(open_ingestion(settings, tracing, guard))
-        query = await stack.enter_async_context(open_query(settings, guard))
+        servers = await stack.enter_async_context(open_connections(settings, tracing))
+        ingestion = await stack.enter_async_context(open_ingestion(settings, servers))
+        query = await stack.enter_async_context(open_query(settings, servers))
         catalogue = await stack.enter_async_context(
-            open_catalogue(settings, query.enrichers, tracing, guard, query.by_votes)
+            open_catalogue(settings, servers, query.enrichers, query.by_votes)
         )
         parts = (ingestion, query, catalogue)
         checks = {name: check for part in parts for name, check in {**part.optional_checks, **part.checks}.items()}
-        dashboard = await stack.enter_async_context(open_dashboard(settings, checks, guard.votes))
+        dashboard = await stack.enter_async_context(open_dashboard(settings, servers, checks))
         http_modules = [
             ingestion,
             query,

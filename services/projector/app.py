@@ -6,13 +6,14 @@ from functools import partial
 from typing import NamedTuple
 
 from libs.catalogue.commands import CommandWriter
-from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
+from libs.contracts.topics import Log, Topic, catalogue_topic
+from libs.deployment.connections import Connections
+from libs.deployment.connections import connect as connect_servers
 from libs.deployment.identity import check_deployment
-from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
-from libs.kafka.writer import LogWriter
 from libs.monitoring.lag import projections_of
 from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes
+from libs.projection.consumer import Connect
 from libs.projection.fencing import Fencer
 from libs.projection.generation_expiry import GenerationExpiry
 from libs.projection.group_consumer import connect
@@ -23,14 +24,10 @@ from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes_projection import VotesProjection
 from libs.projection.votes_projector import VotesProjector
 from libs.purchases.encryption import AccountCiphers
-from libs.storage.object_store import open_store
 from libs.storage.secrets import account_secret
 from libs.telemetry.tracing import Tracing
-from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.purchases.purchase_views import PurchaseViews
-from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.function_loading import load_functions
 from libs.views.votes.address_counters import AddressCounters
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.service_factory import create_voting_service
 from services.projector.catalogue_progress import CatalogueProgress
 from services.projector.closing_manager import ClosingManager
@@ -55,7 +52,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     Raises `WrongTopic`, `WrongStore` or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be processed
     any more: an operator must decide, and a restart does not help.
     """
-    servers = ProjectorServers(settings)
+    servers = connect_servers(settings)
     projectors = open_projectors(settings, servers, tracing)
     folds: dict[str, Run] = {f"projection of {each.topic.name}": each.run for each in projectors}
     managers = manager_runs(settings, servers, projectors)
@@ -66,7 +63,7 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     )
     checks = {**needed, "start": startup.check}
     try:
-        async with served(settings, servers.valkey, servers.store, servers.votes, checks):
+        async with served(settings, servers, checks):
             place = settings.namespace, settings.partitions, servers.store
             await startup.until_done(lambda: check_deployment(settings, *place))
             await startup.until_done(lambda: load_functions(servers.valkey))
@@ -81,25 +78,6 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
         await servers.valkey.close()
 
 
-class ProjectorServers:
-    """Clients of the servers, and the views that all parts share."""
-
-    def __init__(self, settings: Settings) -> None:
-        namespace, partitions = settings.namespace, settings.partitions
-        self.store = open_store(settings.storage_url)
-        self.valkey = open_valkey(settings.valkey_url)
-        self.guard = DeploymentGuard(settings, namespace, partitions, self.store, self.valkey)
-        self.votes = self.guard.votes
-        self.reader = LogReader(settings, place=self.votes.place)
-        self.writer = LogWriter(settings, guard=self.guard, place=self.votes.place)
-        self.connect = connect
-        self.catalogue = catalogue_topic(namespace)
-        self.purchases = purchases_topic(namespace, partitions)
-        self.vote_views = VoteViews(self.valkey, namespace, self.votes)
-        self.catalogue_views = CatalogueViews(self.valkey, namespace)
-        self.purchase_views = PurchaseViews(self.valkey, namespace, self.purchases)
-
-
 class Projectors(NamedTuple):
     votes: VotesProjector
     catalogue: Projector
@@ -107,14 +85,15 @@ class Projectors(NamedTuple):
     purchases: Projector
 
 
-def open_projectors(settings: Settings, servers: ProjectorServers, tracing: Tracing | None) -> Projectors:
+def open_projectors(
+    settings: Settings, servers: Connections, tracing: Tracing | None, connect: Connect = connect
+) -> Projectors:
     """Create the projector of each topic."""
 
     def projector(projection: Projection, pace: Pace) -> Projector:
-        return Projector(projection, settings, settings, pace, connect=servers.connect, tracing=tracing)
+        return Projector(projection, settings, settings, pace, connect=connect, tracing=tracing)
 
-    test_namespace = legacy_test_namespace(settings.namespace)
-    test, test_views = catalogue_topic(test_namespace), CatalogueViews(servers.valkey, test_namespace)
+    test, test_views = catalogue_topic(servers.test_namespace), servers.catalogue_views_of(servers.test_namespace)
     addresses = AddressCounters(servers.valkey, settings.namespace)
 
     def of_votes(topic: Topic) -> Projector:
@@ -134,7 +113,7 @@ def open_projectors(settings: Settings, servers: ProjectorServers, tracing: Trac
     )
 
 
-def manager_runs(settings: Settings, servers: ProjectorServers, projectors: Projectors) -> dict[str, Run]:
+def manager_runs(settings: Settings, servers: Connections, projectors: Projectors) -> dict[str, Run]:
     """Return the main loop of each process manager, by its name in logs and readiness."""
     writer, catalogue_views = servers.writer, servers.catalogue_views
     progress = CatalogueProgress(servers.reader, servers.catalogue, catalogue_views)
@@ -174,18 +153,15 @@ def manager_runs(settings: Settings, servers: ProjectorServers, projectors: Proj
     return {
         "fences": fencer.run,
         "closings": closing.run,
-        "purchases": partial(manage_purchases, settings, servers, projectors.purchases, progress),
+        "purchases": partial(manage_purchases, servers, projectors.purchases, progress),
         "paid votes": counting.run,
         "kept generations": kept.run,
     }
 
 
-async def manage_purchases(
-    settings: Settings, servers: ProjectorServers, projector: Projector, progress: CatalogueProgress
-) -> None:
+async def manage_purchases(servers: Connections, projector: Projector, progress: CatalogueProgress) -> None:
     """Cast purchased votes."""
-    place = settings.namespace, servers.votes, servers.valkey, servers.writer, servers.reader, servers.store
-    voting = await create_voting_service(*place)
+    voting = await create_voting_service(servers)
     steps = Steps(voting, AccountCiphers(partial(account_secret, servers.store)), progress.has_folded_account)
     manager = PurchaseManager(
         servers.purchases, servers.purchase_views, servers.writer, steps.take, lambda: projector.assigned

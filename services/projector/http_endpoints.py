@@ -5,10 +5,8 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 
-from libs.contracts.votes_log import VotesLog
+from libs.deployment.connections import Connections
 from libs.monitoring.gauges import open_gauges
-from libs.storage.object_store import Store
-from libs.views.valkey.client import Valkey
 from libs.web.server.background_server import serve_in_background
 from libs.web.server.health import Check, health_routes
 from libs.web.server.metrics import metrics_route
@@ -16,14 +14,13 @@ from services.projector.settings import Settings
 
 
 @asynccontextmanager
-async def served(
-    settings: Settings, valkey: Valkey, store: Store, votes: VotesLog, checks: Mapping[str, Check]
-) -> AsyncIterator[None]:
+async def served(settings: Settings, servers: Connections, checks: Mapping[str, Check]) -> AsyncIterator[None]:
     """Serve `/metrics`, `/livez` and `/readyz` while the context is open, if a port is set."""
     if settings.metrics_port == 0:
         yield
         return
-    async with open_gauges(settings, valkey, store, settings.namespace, votes) as refresh_gauges:
+    place = servers.reader, servers.valkey, servers.store, servers.namespace, servers.votes
+    async with open_gauges(*place) as refresh_gauges:
         routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
         async with serve_in_background(Starlette(routes=routes), settings, settings.host, settings.metrics_port):
             yield

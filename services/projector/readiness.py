@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from libs.concurrency.tasks import first_success
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.identity_guard import DeploymentGuard
+from libs.deployment.identity_guard import ServiceGuard
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
 from libs.projection.votes_projector import VotesProjector
@@ -14,7 +14,7 @@ from services.projector.supervision import TaskSupervisor
 
 
 def readiness_checks(
-    guard: DeploymentGuard,
+    guard: ServiceGuard,
     writer: LogWriter,
     views: VoteViews,
     votes: VotesLog,

@@ -1,5 +1,6 @@
 """`python -m services.query`: the query service as a process of its own."""
 
+from libs.deployment.connections import open_alone
 from libs.telemetry.environment_settings import read_settings
 from libs.web.server.http_service import run_alone
 from services.query.app import open_module
@@ -7,4 +8,4 @@ from services.query.settings import Settings
 
 if __name__ == "__main__":
     settings = read_settings(Settings)
-    run_alone("query", settings, lambda _: open_module(settings))
+    run_alone("query", settings, lambda tracing: open_alone(settings, tracing, open_module))

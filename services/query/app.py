@@ -1,25 +1,17 @@
 """The composition root of the query service: creates all objects and passes them down."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
-from libs.contracts.topics import catalogue_topic, legacy_test_namespace
+from libs.contracts.topics import catalogue_topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.identity_guard import ServiceGuard, open_guard
-from libs.kafka.reader import LogReader
+from libs.deployment.connections import Connections
 from libs.legacy.contest_reads import LegacyReads, contest_reads_router
-from libs.storage.object_store import open_store
-from libs.storage.secret_rings import SecretRing
-from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.valkey.request_counters import KeyUses, RateCounters
 from libs.views.votes.timeline import Timeline
-from libs.views.votes.vote_views import VoteViews
 from libs.web.door.auth import Authenticator
 from libs.web.door.sessions import Sessions
 from libs.web.server.http_service import HttpModule
@@ -64,84 +56,62 @@ class QueryEnvironment(NamedTuple):
 
 
 @asynccontextmanager
-async def open_module(settings: Settings, guard: ServiceGuard | None = None) -> AsyncIterator[HttpModule]:
-    """Open the service's routes and their dependencies.
-
-    Opens a guard of its own unless given that of a process with several services.
-    """
-    async with open_guard(settings, guard) as own, _open_guarded(settings, own) as http_module:
-        yield http_module
-
-
-@asynccontextmanager
-async def _open_guarded(settings: Settings, guard: ServiceGuard) -> AsyncIterator[HttpModule]:
-    valkey = open_valkey(settings.valkey_url)
-    views = VoteViews(valkey, settings.namespace, guard.votes)
+async def open_module(settings: Settings, servers: Connections) -> AsyncIterator[HttpModule]:
+    """Open the service's routes and their dependencies."""
+    views, votes = servers.vote_views, servers.votes
     watch = PositionWatch(views)
     interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
-    rings: list[ApiKeyCache] = []
     proxies = settings.proxies()
-    store = open_store(settings.storage_url)
 
-    def environment(namespace: str, votes: VotesLog, sessions: Sessions | None = None) -> QueryEnvironment:
-        catalogue = CatalogueViews(valkey, namespace)
-        rings.append(ApiKeyCache(catalogue, KeyUses(valkey, namespace)))
+    async def environment(log: VotesLog, namespace: str, sessions: Sessions | None = None) -> QueryEnvironment:
+        catalogue, keys = servers.catalogue_views_of(namespace), await servers.keys_of(namespace)
         snapshots = SnapshotCache(
-            views, watch, catalogue, catalogue_topic(namespace), votes=votes, interval_s=interval_s
+            views, watch, catalogue, catalogue_topic(namespace), votes=log, interval_s=interval_s
         )
-        return QueryEnvironment(Authenticator(rings[-1], proxies, sessions), catalogue, snapshots)
+        return QueryEnvironment(Authenticator(keys, proxies, sessions), catalogue, snapshots)
 
-    production = environment(settings.namespace, guard.votes, Sessions(SecretRing(store, "sessions")))
-    test_namespace = legacy_test_namespace(settings.namespace)
-    test = environment(test_namespace, VotesLog(test_namespace, NO_VOTES))
+    production = await environment(votes, servers.namespace, servers.sessions)
+    test = await environment(VotesLog(servers.test_namespace, NO_VOTES), servers.test_namespace)
     legacy = {"/legacy": LegacyReads(*production), "/legacy-test": LegacyReads(*test)}
-    minutes = Timeline(valkey, settings.namespace, guard.votes)
+    minutes = Timeline(servers.valkey, servers.namespace, votes)
     reads = PastReads(settings.past_rows_per_s)
     past = PastCounts(minutes, reads)
-    positions = PositionTokens(SecretRing(store, "positions"))
-    counts = VoteUpdates(production.auth, production.snapshots, past, guard.votes, wait_s, positions)
+    positions = PositionTokens(servers.ring("positions"))
+    counts = VoteUpdates(production.auth, production.snapshots, past, votes, wait_s, positions)
     timelines = ContestTimeline(production.auth, production.snapshots, TimelineCache(minutes, reads), positions)
-    receipts = Receipts(store)
+    receipts = Receipts(servers.store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
-    changes = ChangeDetector(views, CatalogueViews(valkey, settings.namespace), guard.votes)
-    log = LogReader(settings, place=guard.votes.place)
-    meter = LagMeter(log, guard.votes)
-    streams = StreamHub(production.auth, production.snapshots, changes, meter, catalogue_topic(settings.namespace))
+    changes = ChangeDetector(views, servers.catalogue_views, votes)
+    meter = LagMeter(servers.reader, votes)
+    streams = StreamHub(production.auth, production.snapshots, changes, meter, servers.catalogue)
 
     origin = settings.public_url
     figures = ParticipantCounts(production.snapshots)
     quota = KeylessQuota(settings.stream_max_public, settings.stream_max_public_per_address, proxies)
 
     async def check_views() -> None:
-        await first_success(map(views.live.any_mark, views.live.groups(guard.votes.numbers)))
+        await first_success(map(views.live.any_mark, views.live.groups(votes.numbers)))
 
-    try:
-        with suppress(ViewsUnavailable):  # then they are loaded when the first one is called
-            await load_functions(valkey)
-        async with rings[0].refreshing(), rings[1].refreshing(), streams.running():
-            yield HttpModule(
-                rate_counts=RateCounters(valkey, settings.namespace, SecretRing(store, "rates")),
-                hot=[
-                    count_route(counts),
-                    timeline_route(timelines),
-                    certificate_route(CertificateDownload(production.auth, production.snapshots, store)),
-                    public_route(public),
-                    public_contest_route(
-                        PublicContests(public, production.snapshots, production.catalogue, origin)
-                    ),
-                    count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
-                    public_stream_route(PublicStream(public, streams, quota), streams.end),
-                ],
-                routers=[contest_reads_router(base, reads) for base, reads in legacy.items()],
-                checks={"deployment": guard.check, "views": check_views, "keys": rings[0].check},
-                by_votes=figures.by_votes,
-                enrichers={
-                    "participants": figures,
-                    **{f"{base}/contests": reads.complete for base, reads in legacy.items()},
-                    **{f"{base}/participants": reads.complete_participants for base, reads in legacy.items()},
-                },
-                refusal=guard.refusal,
-            )
-    finally:
-        await log.close()
-        await valkey.close()
+    keys = await servers.keys_of(servers.namespace)
+    async with streams.running():
+        yield HttpModule(
+            rate_counts=servers.rate_counts,
+            hot=[
+                count_route(counts),
+                timeline_route(timelines),
+                certificate_route(CertificateDownload(production.auth, production.snapshots, servers.store)),
+                public_route(public),
+                public_contest_route(PublicContests(public, production.snapshots, production.catalogue, origin)),
+                count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
+                public_stream_route(PublicStream(public, streams, quota), streams.end),
+            ],
+            routers=[contest_reads_router(base, reads) for base, reads in legacy.items()],
+            checks={"deployment": servers.guard.check, "views": check_views, "keys": keys.check},
+            by_votes=figures.by_votes,
+            enrichers={
+                "participants": figures,
+                **{f"{base}/contests": reads.complete for base, reads in legacy.items()},
+                **{f"{base}/participants": reads.complete_participants for base, reads in legacy.items()},
+            },
+            refusal=servers.guard.refusal,
+        )

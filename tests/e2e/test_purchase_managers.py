@@ -18,18 +18,16 @@ from libs.contracts.purchase_events import (
     PurchaseStatus,
     purchases_codec,
 )
-from libs.contracts.topics import Topic, purchases_topic
-from libs.contracts.votes_log import VotesLog
-from libs.kafka.reader import LogReader
-from libs.kafka.settings import KafkaSettings
+from libs.contracts.topics import Topic
+from libs.deployment.connections import open_connections
+from libs.deployment.settings import DeploymentSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.supervisor import Supervisor
 from libs.purchases.encryption import AccountCiphers
-from libs.storage.object_store import open_store
 from libs.storage.secrets import account_secret
 from libs.tally.errors import ViewsUnavailable
+from libs.telemetry.redaction import SecretUrl
 from libs.views.purchases.purchase_views import PurchaseViews
-from libs.views.valkey.function_loading import open_valkey
 from libs.voting.service_factory import create_voting_service
 from services.cli.deployment_discovery import find_addresses
 from services.projector.purchase_manager import PurchaseManager
@@ -80,23 +78,23 @@ class Second:
 @pytest.fixture
 async def second(stack: Supervisor) -> AsyncIterator[Second]:
     found = find_addresses(stack.data_dir)
-    settings = KafkaSettings(kafka_bootstrap_servers=found.kafka)
-    valkey, log, reader = open_valkey(found.valkey), LogWriter(settings), LogReader(settings)
-    await log.start()
-    store, topic = open_store(found.storage_url), purchases_topic(found.namespace, found.partitions)
-    voting = await create_voting_service(
-        found.namespace, VotesLog(found.namespace, found.partitions), valkey, log, reader, store
+    settings = DeploymentSettings(
+        kafka_bootstrap_servers=found.kafka,
+        valkey_url=SecretUrl(found.valkey),
+        namespace=found.namespace,
+        partitions=found.partitions,
+        storage_url=found.storage_url,
     )
 
     async def folded(account: str) -> bool:
         return True
 
-    steps = Steps(voting, AccountCiphers(partial(account_secret, store)), folded)
-    views = PurchaseViews(valkey, found.namespace, topic)
-    yield Second(found.description["account"], topic, views, log, steps)
-    await log.stop()
-    await reader.close()
-    await valkey.close()
+    async with open_connections(settings) as servers:
+        log = await servers.start_writer()
+        steps = Steps(
+            await create_voting_service(servers), AccountCiphers(partial(account_secret, servers.store)), folded
+        )
+        yield Second(found.description["account"], servers.purchases, servers.purchase_views, log, steps)
 
 
 async def test_a_manager_that_dies_before_it_says_so_has_cast_nothing_twice(api: Api, second: Second) -> None:

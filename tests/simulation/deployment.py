@@ -12,18 +12,16 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
+from libs.deployment.connections import Connections
 from libs.projection.consumer import ConsumerSession, LogClients
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.service import PackageBounds, PurchaseService
 from libs.storage.object_store import Store
 from libs.storage.secrets import account_secret
-from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.function_loading import load_functions
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.service import VotingService
 from libs.voting.service_factory import create_voting_service
-from services.projector.app import ProjectorServers, manager_runs, open_projectors
+from services.projector.app import manager_runs, open_projectors
 from services.projector.settings import Settings
 from services.projector.supervision import Startup, TaskSupervisor
 from tests.simulation.faults import Streams
@@ -77,25 +75,18 @@ class _Guard:
         self.votes = log
 
 
-class Clients(ProjectorServers):
+class Clients(Connections):
     """A process's clients of the simulated servers, in place of those of the real ones."""
 
     def __init__(self, deployment: "Deployment", process: SimulatedProcess) -> None:
-        world = deployment
+        world, votes = deployment, VotesLog(NAMESPACE, deployment.partitions)
         self.process = process
-        self.store = MemoryStore(world.objects)
-        self.votes = VotesLog(NAMESPACE, world.partitions)
-        self.guard: Any = _Guard(self.votes)
-        self.valkey = SimulatedValkey(process, world)
-        place = self.votes.place
-        self.reader: Any = SimulatedReader(process, world, place)
-        self.writer: Any = SimulatedWriter(process, world, place)
+        guard: Any = _Guard(votes)
+        reader: Any = SimulatedReader(process, world, votes.place)
+        writer: Any = SimulatedWriter(process, world, votes.place)
+        valkey = SimulatedValkey(process, world)
+        super().__init__(NAMESPACE, MemoryStore(world.objects), valkey, guard, reader, writer)
         self.connect = partial(_connect, world, self)
-        self.catalogue = catalogue_topic(NAMESPACE)
-        self.purchases = purchases_topic(NAMESPACE, world.partitions)
-        self.vote_views = VoteViews(self.valkey, NAMESPACE, self.votes)
-        self.catalogue_views = CatalogueViews(self.valkey, NAMESPACE)
-        self.purchase_views = PurchaseViews(self.valkey, NAMESPACE, self.purchases)
 
 
 def _connect(world: "Deployment", clients: Clients, session: ConsumerSession) -> LogClients:
@@ -137,8 +128,7 @@ class Gateway(Service):
 
     async def run(self, its: Clients) -> None:
         self.voting = None
-        place = NAMESPACE, its.votes, its.valkey, its.writer, its.reader, its.store
-        self.voting = await create_voting_service(*place)
+        self.voting = await create_voting_service(its)
         self.records = RecordService(
             RESOURCES, its.catalogue_views, CommandWriter(its.catalogue, its.writer, its.catalogue_views)
         )
@@ -176,7 +166,7 @@ class ProjectorProcess(Service):
 
     async def run(self, its: Clients) -> None:
         world = self.deployment
-        projectors = open_projectors(world.settings, its, None)
+        projectors = open_projectors(world.settings, its, None, its.connect)
         used: list[Any] = [
             projectors.votes,
             projectors.catalogue,

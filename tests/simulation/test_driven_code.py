@@ -53,7 +53,6 @@ NOT_DRIVEN: Final[dict[str, str]] = {
     "libs.voting.service:VotingService.refresh": "reads for voters",
     "libs.voting.service:_refused": "metrics",
     "libs.voting.service:count": "metrics",
-    "services.projector.app:ProjectorServers.__init__": "opens clients of real servers",
     "services.projector.app:assigned_to": "replays are not simulated",
     "services.projector.app:run": "opens clients of real servers",
     "services.projector.closing_manager:reports_until": "reports of sources are not simulated",

@@ -1,5 +1,9 @@
 """A guard that permits everything, for a service whose topics do not all exist."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Self
+
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.settings import DeploymentSettings
 from libs.deployment.votes_topics import VotesTopics
@@ -30,3 +34,8 @@ class Unguarded(UnguardedLog):
 
     async def check(self) -> None:
         return None
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[Self]:
+        """Check nothing."""
+        yield self

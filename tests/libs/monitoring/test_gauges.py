@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.deployment.addresses import DeploymentAddresses
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
@@ -56,7 +57,10 @@ async def look(stack: DeploymentAddresses) -> None:
     try:
         store = open_store("memory://")
         settings = KafkaSettings(kafka_bootstrap_servers=stack.kafka)
-        async with open_gauges(settings, valkey, store, stack.namespace, stack.partitions) as refresh:
+        async with (
+            LogReader(settings) as reader,
+            open_gauges(reader, valkey, store, stack.namespace, stack.partitions) as refresh,
+        ):
             await refresh()
     finally:
         await valkey.close()
@@ -142,7 +146,10 @@ async def test_what_cannot_be_read_is_left_out_and_a_scrape_does_not_hang(
     valkey = open_valkey(f"redis://127.0.0.1:{port}/0")
     settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
     where = log.stack.namespace, log.stack.partitions
-    async with open_gauges(settings, valkey, open_store("memory://"), *where) as refresh:
+    async with (
+        LogReader(settings) as reader,
+        open_gauges(reader, valkey, open_store("memory://"), *where) as refresh,
+    ):
         with monkeypatch.context() as patient:
             patient.setattr(client, "TIMEOUT_S", 3600.0)
             async with asyncio.timeout(60):
@@ -150,7 +157,10 @@ async def test_what_cannot_be_read_is_left_out_and_a_scrape_does_not_hang(
     server.close()
     monkeypatch.setattr(gauges, "PATIENCE_S", 30)
     gone = open_valkey(f"redis://127.0.0.1:{port}/0")
-    async with open_gauges(settings, gone, open_store("memory://"), *where) as refresh:
+    async with (
+        LogReader(settings) as reader,
+        open_gauges(reader, gone, open_store("memory://"), *where) as refresh,
+    ):
         await refresh()
     assert REGISTRY.get_sample_value("tally_standing_up", up) == 0
     assert of_topic("tally_log_end", log.stack) is None
@@ -171,7 +181,10 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
     monkeypatch.setattr(StatusCollector, "rows", counted)
     settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
     where = log.stack.namespace, log.stack.partitions
-    async with open_gauges(settings, log.valkey, open_store("memory://"), *where) as refresh:
+    async with (
+        LogReader(settings) as reader,
+        open_gauges(reader, log.valkey, open_store("memory://"), *where) as refresh,
+    ):
         await asyncio.gather(refresh(), refresh(), refresh())
         await refresh()
     assert sorted(looked) == sorted(ProjectionName)
@@ -190,7 +203,10 @@ async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_
     settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
     where = log.stack.namespace, log.stack.partitions
     up = {"topic": f"{log.stack.namespace}.votes"}
-    async with open_gauges(settings, log.valkey, open_store("memory://"), *where) as refresh:
+    async with (
+        LogReader(settings) as reader,
+        open_gauges(reader, log.valkey, open_store("memory://"), *where) as refresh,
+    ):
         monkeypatch.setattr(StatusCollector, "rows", away)
         await refresh()
         assert REGISTRY.get_sample_value("tally_standing_up", up) == 0

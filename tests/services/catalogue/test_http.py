@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.deployment.connections import open_connections
 from libs.local_stack.servers import Servers
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.web.errors import TABLE
@@ -42,7 +43,10 @@ async def front(
         namespace=catalogue.namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_module(settings, guard=Unguarded(settings)) as http_module:
+    async with (
+        open_connections(settings, guard=Unguarded(settings)) as servers_of_it,
+        open_module(settings, servers_of_it) as http_module,
+    ):
         app = build_app("Tallykeeper: catalogue", [http_module])
 
         @app.get("/broken")

@@ -14,8 +14,8 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
 from libs.contracts.votes_log import VotesLog
+from libs.deployment.connections import open_connections
 from libs.kafka.reader import Extent, LogReader
-from libs.storage.object_store import open_store
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, ContestReopened, Event
@@ -32,6 +32,7 @@ from services.projector.settings import Settings
 from tests.support.builders import a_vote
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
+from tests.support.permissive_guard import Unguarded
 from tests.support.topics import new_topics
 
 ACCOUNT = "acme"
@@ -183,10 +184,10 @@ async def open_environment(
         source_grace_s=0,
     )
     await new_topics(settings, topics_of(namespace, PARTITIONS))
-    async with open_catalogue(kafka, valkey_address, namespace) as catalogue, LogReader(settings) as reader:
-        store = open_store(settings.storage_url)
-        voting = await create_voting_service(
-            namespace, VotesLog(namespace, PARTITIONS), catalogue.valkey, catalogue.log, reader, store
-        )
-        topic, views = votes_topic(namespace, PARTITIONS), VoteViews(catalogue.valkey, namespace, PARTITIONS)
-        yield ProjectorEnvironment(settings, topic, catalogue, views, voting, reader)
+    async with (
+        open_catalogue(kafka, valkey_address, namespace) as catalogue,
+        open_connections(settings, guard=Unguarded(settings)) as servers,
+    ):
+        await servers.start_writer()
+        voting, topic = await create_voting_service(servers), votes_topic(namespace, PARTITIONS)
+        yield ProjectorEnvironment(settings, topic, catalogue, servers.vote_views, voting, servers.reader)

@@ -18,6 +18,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Table
@@ -35,6 +36,7 @@ from libs.contracts.catalogue_events import (
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, source_log_key, votes_topic
+from libs.deployment.connections import open_connections
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -288,7 +290,10 @@ async def open_environment(
     with TemporaryDirectory() as storage:
         wanted: dict[str, Any] = {"partitions": PARTITIONS, "storage_url": storage} | settings
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
-        async with open_module(given, Unguarded(given)) as http_module:
+        async with (
+            open_connections(given, guard=Unguarded(given)) as servers,
+            open_module(given, servers) as http_module,
+        ):
             app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])
             transport = httpx.ASGITransport(HttpMiddleware(app, http_module.hot))
             async with httpx.AsyncClient(transport=transport, base_url="http://query") as client:
@@ -304,7 +309,9 @@ def _catalogue(valkey: ValkeyClient, namespace: str, query: HttpModule) -> HttpM
     """Return the reads of contests and participants. Writes would need a log."""
 
     def router() -> APIRouter:
-        catalogue = environment_of(valkey, LogWriter(CatalogueSettings()), namespace, Proxies())
+        views = CatalogueViews(valkey, namespace)
+        writer, keys = LogWriter(CatalogueSettings()), ApiKeyCache(views)
+        catalogue = environment_of(namespace, views, writer, keys, Proxies())
         table = Table(RESOURCES["contests"], PARTICIPANTS)
         record_service = RecordService(table, catalogue.views, catalogue.writer)
         return build_router(record_service, catalogue.auth, query.enrichers)

@@ -10,6 +10,7 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import legacy_test_namespace
+from libs.deployment.connections import open_connections
 from libs.local_stack.servers import Servers
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import build_app
@@ -43,7 +44,10 @@ async def client(
         namespace=environments["/legacy"].namespace,
         storage_url=str(tmp_path_factory.mktemp("objects")),
     )
-    async with open_module(settings, guard=Unguarded(settings)) as http_module:
+    async with (
+        open_connections(settings, guard=Unguarded(settings)) as servers_of_it,
+        open_module(settings, servers_of_it) as http_module,
+    ):
         transport = httpx.ASGITransport(HttpMiddleware(build_app("Tallykeeper: catalogue", [http_module])))
         async with httpx.AsyncClient(transport=transport, base_url="http://catalogue") as client:
             yield client
