@@ -25,6 +25,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.__main__ import app
 from tests.support.deployments import FEW_PARTITIONS
+from tests.support.programs import CURL, Programs
 
 if TYPE_CHECKING:
     from tests.support.secured import Secured
@@ -63,6 +64,12 @@ FIRST_VOTE = blocks(ROOT / "README.md")
 VOTED = FIRST_VOTE[1].replace("post ", "VOTED=$(post ", 1).rstrip() + ")"
 
 
+@pytest.fixture
+def curl(programs: Programs) -> None:
+    """The scripts call it."""
+    programs.path(CURL)
+
+
 async def run(
     stack: Supervisor, script: str, directory: Path, known: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
@@ -86,6 +93,7 @@ async def run(
     return process.returncode or 0, output.decode()
 
 
+@pytest.mark.usefixtures("curl")
 async def test_the_first_vote_of_the_readme_counts_and_the_second_after_the_change(
     stack: Supervisor, tmp_path: Path
 ) -> None:
@@ -96,6 +104,7 @@ async def test_the_first_vote_of_the_readme_counts_and_the_second_after_the_chan
     assert "participant_limit_reached" in (await run(stack, again, tmp_path))[1]
 
 
+@pytest.mark.usefixtures("curl")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["developer", "producer"])
 async def test_the_commands_of_a_guide_work_as_pasted(name: str, stack: Supervisor, tmp_path: Path) -> None:
@@ -125,6 +134,7 @@ async def own_stack(
         yield supervisor
 
 
+@pytest.mark.usefixtures("curl")
 @pytest.mark.slow
 async def test_the_operator_s_guide_leads_from_the_daily_look_through_a_show_to_an_upgrade(
     own_stack: Supervisor, tmp_path: Path

@@ -179,7 +179,9 @@ async def test_a_kafka_that_says_nothing_does_not_hold_the_answer(
     log: FoldedLog, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.dashboard.status.PATIENCE_S", 0.5)
-    async with await asyncio.start_server(lambda _, __: None, "127.0.0.1", 0) as silent:
+    # A list keeps the connections: a stream that nobody holds is closed.
+    held: list[Any] = []
+    async with await asyncio.start_server(lambda *streams: held.extend(streams), "127.0.0.1", 0) as silent:
         host, port = silent.sockets[0].getsockname()[:2]
         async with served(log, catalogue, kafka_bootstrap_servers=f"{host}:{port}") as client:
             async with asyncio.timeout(4):
