@@ -1,10 +1,15 @@
-"""Tasks of asyncio: one call for several callers, the first of several calls to succeed, one task for each key."""
+"""Tasks of asyncio: one call for several callers, the first of several to succeed, tasks by key and a loop."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
+
+from libs.tally.errors import TallyError
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class SingleFlight(Generic[T]):
@@ -119,3 +124,34 @@ class KeyedTasks(Generic[K]):
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+async def every(
+    seconds: float | Callable[[], float],
+    keys: Callable[[], Iterable[K]],
+    work: Callable[[K], Coroutine[Any, Any, None]],
+    what: str,
+    level: int = logging.WARNING,
+) -> NoReturn:
+    """Start `work(key)` for each of `keys()` every `seconds`, until cancelled; then cancel what still runs.
+
+    A key whose work still runs is left out, so one that hangs delays no other. Errors end no loop, the next round
+    tries again: a `TallyError` is logged at `level`, any other with its traceback, and `what` says what failed.
+    """
+
+    async def attempt(key: K) -> None:
+        try:
+            await work(key)
+        except TallyError as error:
+            logger.log(level, "%s: %s", what, error)
+        except Exception:
+            logger.exception("%s", what)
+
+    tasks = KeyedTasks(attempt)
+    try:
+        while True:
+            for key in keys():
+                tasks.start(key)
+            await asyncio.sleep(seconds() if callable(seconds) else seconds)
+    finally:
+        await tasks.cancel()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from libs.concurrency.tasks import every
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.kafka.errors import WrongTopic
@@ -20,7 +21,6 @@ from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topic_presence import TopicPresence
 from libs.kafka.topics import create_missing, create_topics, number_of_partitions, wrong_partitions
-from libs.tally.errors import TallyError
 
 POLL: Final = 0.2
 RAISE: Final = 0.4
@@ -131,14 +131,8 @@ class VotesTopics:
 
     async def run(self) -> None:
         """Refresh until cancelled."""
-        while True:
-            try:
-                await self.refresh()
-            except TallyError as error:
-                logger.debug("the list of topics cannot be read: %s", error)
-            except Exception:
-                logger.exception("reading the list of topics failed")
-            await asyncio.sleep(POLL * self._settle_s)
+        what, log = "the list of topics cannot be read", self.log.name
+        await every(POLL * self._settle_s, lambda: (log,), lambda _: self.refresh(), what, logging.DEBUG)
 
     async def close(self) -> None:
         await self._reader.close()

@@ -10,7 +10,6 @@ pending, it may: allowance periods are numbered, so no voter's starts earlier. A
 clocks proves nothing and changes nothing; `tally status` and the alerts report it.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from libs.concurrency.tasks import KeyedTasks
+from libs.concurrency.tasks import KeyedTasks, every
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
 from libs.contracts.topics import Log
@@ -116,23 +115,17 @@ class Fencer:
         A partition whose server hangs delays no other: each is checked again once its own check has ended.
         """
         checks = KeyedTasks(self._check)
-        reads = KeyedTasks(partial(self._read_doubts, checks))
+        read = partial(self._read_doubts, checks)
         try:
-            while True:
-                for group in self._doubts.groups(self._assigned()):
-                    reads.start(group)
-                await asyncio.sleep(POLL_S)
+            await every(
+                POLL_S, lambda: self._doubts.groups(self._assigned()), read, "partitions cannot be checked"
+            )
         finally:
-            await reads.cancel()
             await checks.cancel()
 
     async def _read_doubts(self, checks: KeyedTasks[int], group: Group) -> None:
         """Start the checks of those of a server's partitions that need one, or cannot be read with the others."""
-        try:
-            doubts = await self._doubts.read(group)
-        except Exception:
-            logger.exception("partitions cannot be checked")
-            return
+        doubts = await self._doubts.read(group)
         for partition, suspicion in self._suspicions.items():
             if suspicion.end is not None and partition in group:
                 checks.start(partition)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from libs.concurrency.tasks import KeyedTasks
+from libs.concurrency.tasks import every
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
@@ -51,17 +51,13 @@ class FreshnessChecker:
 
         A partition whose server hangs delays no other.
         """
-        checks = KeyedTasks(self._check_group)
-        try:
-            while True:
-                for group in self._views.groups(self._folds):
-                    checks.start(group)
-                await asyncio.sleep(FOLDING_POLL_S if self._goals else POLL_S)
-                self._goals = {
-                    partition: goal for partition, goal in self._goals.items() if partition in self._folds
-                }
-        finally:
-            await checks.cancel()
+        what = f"{self._topic.name}: the freshness of views cannot be read"
+        await every(lambda: FOLDING_POLL_S if self._goals else POLL_S, self._groups, self._check_group, what)
+
+    def _groups(self) -> list[Group]:
+        """Return the groups to check, and forget the goals of partitions that are folded elsewhere."""
+        self._goals = {partition: goal for partition, goal in self._goals.items() if partition in self._folds}
+        return self._views.groups(self._folds)
 
     async def _check_group(self, group: Group) -> None:
         stale = await self._views.stale(group)

@@ -1,9 +1,13 @@
 """Tasks by key: a slow one delays no other, and no key has two at once."""
 
 import asyncio
+import logging
 from collections import Counter
 
-from libs.concurrency.tasks import KeyedTasks
+import pytest
+
+from libs.concurrency.tasks import KeyedTasks, every
+from libs.tally.errors import ViewsUnavailable
 
 
 async def test_a_task_that_hangs_delays_no_other_and_is_not_started_twice() -> None:
@@ -27,3 +31,25 @@ async def test_a_task_that_hangs_delays_no_other_and_is_not_started_twice() -> N
     assert started == {"hangs": 1, "works": 3}
     await tasks.cancel()
     assert ended.is_set()
+
+
+async def test_a_loop_goes_on_after_errors_and_names_what_failed(caplog: pytest.LogCaptureFixture) -> None:
+    tried, again = Counter[str](), asyncio.Event()
+
+    async def work(key: str) -> None:
+        tried[key] += 1
+        if min(tried["away"], tried["broken"]) == 3:
+            again.set()
+        raise ViewsUnavailable("Valkey is away") if key == "away" else ZeroDivisionError
+
+    loop = asyncio.create_task(every(0.0, lambda: ("away", "broken"), work, "keys cannot be read"))
+    async with asyncio.timeout(10):
+        await again.wait()
+    loop.cancel()
+    await asyncio.wait([loop])
+    assert loop.cancelled()
+    said = {(record.levelno, record.getMessage()) for record in caplog.records}
+    assert said == {
+        (logging.WARNING, "keys cannot be read: Valkey is away"),
+        (logging.ERROR, "keys cannot be read"),
+    }
