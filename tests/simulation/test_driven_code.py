@@ -35,6 +35,7 @@ NOT_DRIVEN: Final[dict[str, str]] = {
     "libs.projection.catalogue_projection:no_votes": "the test environment has no votes",
     "libs.projection.consumer:Consumer.start": "has no code",
     "libs.projection.consumer:Consumer.stop": "has no code",
+    "libs.projection.consumer:ConsumerSession.close": "processes are killed here",
     "libs.projection.consumer:ConsumerSession._fail": "logs that change are not simulated",
     "libs.projection.partition_worker:PartitionWorker.drained": "processes are killed here",
     "libs.projection.projector:Projector.check": "health checks",

@@ -179,9 +179,12 @@ async def test_a_kafka_that_says_nothing_does_not_hold_the_answer(
     log: FoldedLog, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.dashboard.status.PATIENCE_S", 0.5)
-    # A list keeps the connections: a stream that nobody holds is closed.
-    held: list[Any] = []
-    async with await asyncio.start_server(lambda *streams: held.extend(streams), "127.0.0.1", 0) as silent:
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client leaves
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
         host, port = silent.sockets[0].getsockname()[:2]
         async with served(log, catalogue, kafka_bootstrap_servers=f"{host}:{port}") as client:
             async with asyncio.timeout(4):
