@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from inspect import cleandoc
 from typing import IO, Any, ClassVar, Final, Literal, Protocol
 
 import orjson
@@ -171,7 +172,7 @@ class LegacyRoutes:
             endpoint,
             methods=[method],
             summary=name.replace("_", " ").capitalize(),
-            description=description or handler.__doc__,
+            description=description or cleandoc(handler.__doc__ or ""),
             operation_id=f"{self._base.strip('/').replace('-', '_')}_{name}",
             responses=GONE if method == "DELETE" else {200: done},
             status_code=204 if method == "DELETE" else 200,
