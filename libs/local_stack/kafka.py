@@ -10,9 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.conn import create_conn
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    IllegalSaslStateError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
 
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -27,6 +35,12 @@ SESSION_MS = 3000
 MOST_REPLICAS = 3
 USER = "tally"
 SECRET_FILE = "password"  # noqa: S105 (a file's name)
+REFUSED = (
+    AuthenticationFailedError,
+    IllegalSaslStateError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 LOGGING = Path(__file__).with_name("log4j2.xml")
 # Measured on two cores, acks=all, 300-byte records: without the optimising compiler the broker answers after 1.9 s
@@ -70,6 +84,28 @@ async def _has_brokers(bootstrap_servers: str, timeout_s: float, brokers: int) -
             await client.close()
 
 
+async def refused_login(bootstrap_servers: str, timeout_s: float = 2.0) -> str:
+    """Return the error with which a broker refuses the user, password or mechanism; "" if none does."""
+    settings = KafkaSettings(
+        kafka_bootstrap_servers=bootstrap_servers, kafka_request_timeout_ms=int(timeout_s * 1000)
+    )
+    arguments = connection(settings)
+    endpoints = _endpoints(arguments.pop("bootstrap_servers"))
+    found = await asyncio.gather(*(_refused_login(*endpoint, arguments) for endpoint in endpoints))
+    return next(filter(None, found), "")
+
+
+async def _refused_login(host: str, port: int, arguments: Mapping[str, Any]) -> str:
+    with _silenced("aiokafka", "aiokafka.conn"):
+        try:
+            (await create_conn(host, port, **arguments)).close()
+        except REFUSED as error:
+            return str(error)
+        except (KafkaError, OSError, TimeoutError):
+            pass
+    return ""
+
+
 @contextmanager
 def _silenced(*names: str) -> Iterator[None]:
     """Drop these loggers' records: a broker that does not respond yet is no error here."""
@@ -87,8 +123,12 @@ def _silenced(*names: str) -> Iterator[None]:
 
 
 def _any_listens(bootstrap_servers: str) -> bool:
+    return any(ports.accepts(port, host) for host, port in _endpoints(bootstrap_servers))
+
+
+def _endpoints(bootstrap_servers: str) -> Iterator[tuple[str, int]]:
     pairs = (address.strip().rpartition(":") for address in bootstrap_servers.split(","))
-    return any(ports.accepts(int(port), host) for host, _, port in pairs if port.isdecimal())
+    return ((host, int(port)) for host, _, port in pairs if port.isdecimal())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError
 
 from libs.local_stack import errors
 from libs.local_stack.child_process import Process, Reaper
@@ -50,6 +50,25 @@ async def _answers(url: str, timeout_s: float) -> bool:
         return False
     finally:
         await client.aclose()
+
+
+async def refused_login(url: str, timeout_s: float = 2.0) -> str:
+    """Return the error with which a server of the URL refuses the user or password; "" if none does."""
+    found = await asyncio.gather(*(_refused_login(each, timeout_s) for each in server_urls(url)))
+    return next(filter(None, found), "")
+
+
+async def _refused_login(url: str, timeout_s: float) -> str:
+    client = connect(ValkeySettings(valkey_url=url), timeout_s)
+    try:
+        await client.ping()
+    except AuthenticationError as error:
+        return str(error)
+    except (RedisError, OSError):
+        pass
+    finally:
+        await client.aclose()
+    return ""
 
 
 class NativeValkey:

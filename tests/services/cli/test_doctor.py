@@ -76,6 +76,29 @@ def test_a_stack_that_was_announced_but_is_away_ends_with_3(tmp_path: Path) -> N
         assert f"problem  {away}" in result.stdout
 
 
+def test_a_wrong_password_is_named_and_no_absence(
+    kafka: str, valkey_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, broker = kafka.rpartition("@")
+    scheme, server = valkey_address.partition("://")[0], valkey_address.rpartition("@")[2]
+    for name in ("TALLY_VALKEY_USERNAME", "TALLY_VALKEY_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", f"tally:guessed@{broker}")
+    for url, settings in (
+        (f"{scheme}://default:guessed@{server}", "TALLY_VALKEY_URL"),
+        (f"{scheme}://{server}", "TALLY_VALKEY_USERNAME and TALLY_VALKEY_PASSWORD"),
+    ):
+        monkeypatch.setenv("TALLY_VALKEY_URL", url)
+        result = CliRunner().invoke(app, ["doctor", "--data-dir", str(tmp_path), "--port", "0", "--json"])
+        assert result.exit_code == 1, result.output
+        checks = {check["name"]: check for check in json.loads(result.stdout)["checks"]}
+        assert checks["Valkey"]["remedy"] == f"correct the user and password in {settings}"
+        assert checks["Kafka"]["remedy"] == "correct the user and password in TALLY_KAFKA_BOOTSTRAP_SERVERS"
+        for server_name in ("Kafka", "Valkey"):
+            assert "refuses the user or password" in checks[server_name]["detail"]
+        assert "guessed" not in result.output
+
+
 def test_a_jar_that_is_not_the_pinned_one_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group, artifact, version = pins()[0].coordinate.split(":")
     jar = tmp_path.joinpath("tallykeeper", "kafka-4.3.0", "repository", *group.split("."), artifact, version)

@@ -37,8 +37,10 @@ async def check_servers(deployment: Deployment) -> AsyncIterator[Finding]:
         )
     log_answers = await kafka.answers(addresses.kafka)
     view_answers = await valkey.answers(addresses.valkey)
-    yield _answers("Kafka", redacted(addresses.kafka), log_answers, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
-    yield _answers("Valkey", addresses.valkey, view_answers, "TALLY_VALKEY_URL")
+    log_refuses = "" if log_answers else await kafka.refused_login(addresses.kafka)
+    view_refuses = "" if view_answers else await valkey.refused_login(addresses.valkey)
+    yield _answers("Kafka", addresses.kafka, log_answers, log_refuses, "TALLY_KAFKA_BOOTSTRAP_SERVERS")
+    yield _answers("Valkey", addresses.valkey, view_answers, view_refuses, "TALLY_VALKEY_URL")
     if base_url := addresses.description.get("base_url"):
         yield await _front(base_url)
     if log_answers:
@@ -59,11 +61,16 @@ async def check_servers(deployment: Deployment) -> AsyncIterator[Finding]:
                 yield finding
 
 
-def _answers(server: str, address: str, answers: bool, setting: str) -> Finding:
+def _answers(server: str, address: str, answers: bool, refuses: str, setting: str) -> Finding:
+    place = redacted(address)
     if answers:
-        return fine(server, f"answers at {address}")
+        return fine(server, f"answers at {place}")
+    if refuses:
+        names = f"TALLY_{server.upper()}_USERNAME and TALLY_{server.upper()}_PASSWORD"
+        remedy = f"correct the user and password in {setting if '@' in address else names}"
+        return problem(server, f"refuses the user or password at {place}: {refuses}", remedy)
     remedy = f"start it (`tally up`), or correct {setting}"
-    return problem(server, f"does not answer at {address}", remedy, away=True)
+    return problem(server, f"does not answer at {place}", remedy, away=True)
 
 
 async def _front(base_url: str) -> Finding:
