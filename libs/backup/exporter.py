@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from libs.backup import objects, secrets
-from libs.backup.errors import ExportRefused
-from libs.backup.exported_topics import logs_by_kind
-from libs.backup.manifest import ExportedPartition, Manifest, Request, read_manifest
+from libs.backup.manifest import ExportedPartition, ExportRefused, Manifest, Request, logs_by_kind, read_manifest
 from libs.backup.ndjson_file import NdjsonFile
 from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment

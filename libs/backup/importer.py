@@ -5,10 +5,8 @@ from itertools import islice
 from pathlib import Path
 
 from libs.backup import objects, secrets
-from libs.backup.errors import ImportRefused
-from libs.backup.exported_topics import logs_by_kind
 from libs.backup.integrity import open_export, records_of
-from libs.backup.manifest import Manifest
+from libs.backup.manifest import ImportRefused, Manifest, logs_by_kind
 from libs.backup.raw_append import open_appender
 from libs.backup.target_check import check_views, find_present
 from libs.contracts.topics import Log, Topic

@@ -3,8 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from libs.backup.errors import ImportRefused
-from libs.backup.manifest import MANIFEST, ExportedObject, ExportedPartition, Manifest, read_manifest
+from libs.backup.manifest import (
+    MANIFEST,
+    ExportedObject,
+    ExportedPartition,
+    ImportRefused,
+    Manifest,
+    read_manifest,
+)
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line
 from libs.storage.private_files import sha256_of

@@ -5,13 +5,26 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from libs.contracts.topics import Topic
+from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.contracts.votes_log import VotesLog
 from libs.storage.private_files import write_private
+from libs.tally.errors import TallyError
 
 MANIFEST: Final = "manifest.json"
 Kind = Literal["purchases", "votes", "catalogue", "test-catalogue"]
 ObjectsOf = Literal["production", "test"]
+
+
+class ExportRefused(TallyError):
+    """The directory holds other files or cannot be written; this call exported no record."""
+
+    code = "export_refused"
+
+
+class ImportRefused(TallyError):
+    """The export is missing, incomplete or damaged, or the target holds other records."""
+
+    code = "import_refused"
 
 
 class _Model(BaseModel):
@@ -117,3 +130,17 @@ def read_manifest(directory: Path) -> Manifest | None:
         first = error.errors(include_url=False)[0]
         where = "/".join(map(str, first["loc"]))
         raise ValueError(f"{directory / MANIFEST}: {where or 'manifest'}: {first['msg']}") from None
+
+
+def logs_by_kind(namespace: str, votes: VotesLog) -> dict[str, Log]:
+    """Return the logs in the order in which their end offsets are read, so that exported records are consistent.
+
+    A purchase marked as cast needs its votes, and a vote needs the catalogue that it was checked against. (A vote
+    without its purchase does no harm: the purchase, recorded again, finds the vote by its id.)
+    """
+    return {
+        "purchases": purchases_topic(namespace, votes.begun_with),
+        "votes": votes,
+        "catalogue": catalogue_topic(namespace),
+        "test-catalogue": catalogue_topic(legacy_test_namespace(namespace)),
+    }

@@ -7,8 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from libs.backup.errors import ExportRefused, ImportRefused
-from libs.backup.manifest import ExportedObject, ObjectsOf
+from libs.backup.manifest import ExportedObject, ExportRefused, ImportRefused, ObjectsOf
 from libs.deployment.environment_catalogue import Environment
 from libs.storage.object_store import CHUNK_BYTES, Store, environment_files
 from libs.storage.private_files import flush, open_for_writing

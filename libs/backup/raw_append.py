@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from libs.backup.errors import ImportRefused
+from libs.backup.manifest import ImportRefused
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Log
 from libs.kafka.errors import NO_ANSWER

@@ -9,14 +9,13 @@ from typing import Final
 
 import orjson
 
-from libs.backup.errors import ExportRefused, ImportRefused
+from libs.backup.manifest import ExportRefused, ImportRefused
 from libs.contracts.catalogue_events import OperatorActed, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord
-from libs.storage.object_store import Store
+from libs.storage.object_store import STORE_ID, Store
 from libs.storage.private_files import write_private
 from libs.storage.secrets import SERVER, account_secret_name, contest_secret_name
-from libs.storage.store_id import NAME as STORE_ID
 from libs.tally.events import LogCreated
 
 PREFIX: Final = "secrets"

@@ -5,9 +5,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from libs.backup.errors import ImportRefused
 from libs.backup.integrity import records_of
-from libs.backup.manifest import ExportedPartition, Manifest
+from libs.backup.manifest import ExportedPartition, ImportRefused, Manifest
 from libs.contracts.topics import Log
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from libs.contracts.topics import Topic, purchases_topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.environment_catalogue import Catalogue, Environment
 from libs.deployment.identity import check_deployment, examine_deployment
+from libs.deployment.settings import DeploymentAddresses
 from libs.deployment.votes_topics import find_topics
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings

@@ -21,8 +21,7 @@ from libs.kafka.topics import (
     examine_topics,
     raise_permanent,
 )
-from libs.storage.object_store import Store
-from libs.storage.store_id import find_store_id, make_store_id
+from libs.storage.object_store import Store, find_store_id, make_store_id
 from libs.tally.errors import TallyError
 from libs.tally.events import LogCreated
 

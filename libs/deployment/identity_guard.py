@@ -10,10 +10,10 @@ from libs.contracts.topics import Log, catalogue_topic, topics_of
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import examine_deployment
 from libs.deployment.votes_topics import VotesTopics
-from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged, TopicMissing
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, wrong_partitions
+from libs.kafka.writer import LogGuard
 from libs.storage.object_store import StorageUnavailable, Store
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.views.catalogue.catalogue_views import CatalogueViews

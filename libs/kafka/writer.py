@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Sequence
 from contextvars import Context
+from typing import Protocol
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
@@ -16,13 +17,12 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Placement, in_topic
-from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, Waiting
 from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
 from libs.kafka.request_pacing import RequestPace
 from libs.kafka.settings import KafkaSettings
-from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
+from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended, TallyError
 from libs.telemetry.metrics import APPENDED_RECORDS
 from libs.telemetry.tracing import NO_HEADERS, Tracing
 
@@ -34,6 +34,19 @@ _TOO_LATE = "The record was not written in time."
 _STOPPING = "the process is stopping"
 
 logger = logging.getLogger(__name__)
+
+
+class LogGuard(Protocol):
+    """Checks that the log is the one that this process is configured for."""
+
+    def append_refusal(self) -> TallyError | None:
+        """Return the error that forbids appends now, or None."""
+
+    def check_partitions(self, topic: str, found: int) -> None:
+        """Raise if a topic's number of partitions differs from the one that keys are partitioned by."""
+
+    def report_shortened(self, topic: str, partition: int) -> None:
+        """Report a truncated partition: a record was acknowledged at an offset that an earlier one had."""
 
 
 class LogWriter:

@@ -1,1 +1,0 @@
-"""Status of a deployment, and the problems that need an operator: for commands and pages."""

@@ -5,6 +5,7 @@ Tests use directories, and S3 as moto emulates it; the same library serves Googl
 
 import asyncio
 import os
+import secrets
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -16,9 +17,11 @@ from urllib.parse import unquote, urlsplit
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, ObjectStore, from_url
+from pydantic import Field
 
-from libs.storage.private_files import NotPrivate, check_owner
+from libs.storage.private_files import NotPrivate, check_owner, default_data_dir
 from libs.tally.errors import TallyError
+from libs.telemetry.environment_settings import EnvironmentSettings
 from libs.telemetry.redaction import SecretUrl, revealed
 
 T = TypeVar("T")
@@ -29,10 +32,19 @@ PART_BYTES: Final = 5 << 20
 PARTS_AT_ONCE: Final = 2
 CHUNK_BYTES: Final = 256 << 10
 """Least size of the chunks that a streamed object is read in."""
-
-
 NO_ANSWER: Final = "Stored files cannot be reached at the moment."
 """The message for callers, whatever the cause."""
+STORE_ID: Final = "secrets/store"
+"""Where the store's id is: random, created once; one of the secrets, so that exports with secrets include it."""
+
+
+class StorageSettings(EnvironmentSettings):
+    storage_url: SecretUrl = Field(
+        default_factory=lambda: SecretUrl(str(default_data_dir() / "objects")),
+        description="Object store for files and secrets: a directory (or file:///dir), s3://bucket, gs:// or "
+        "az://; absent: objects/ in the data directory of `tally up`. "
+        "Buckets take credentials from the environment (AWS_*, GOOGLE_*, AZURE_*).",
+    )
 
 
 class StorageUnavailable(TallyError):
@@ -190,3 +202,14 @@ def open_store(url: SecretUrl | str) -> Store:
     if found.st_uid == os.geteuid():
         directory.chmod(0o700)
     return Store(LocalStore(directory))
+
+
+async def find_store_id(store: Store) -> str | None:
+    """Return the id, None if the store was never used or has lost its contents. Raises `StorageUnavailable`."""
+    found = await store.get(STORE_ID)
+    return None if found is None else found.decode()
+
+
+async def make_store_id(store: Store) -> str:
+    """Return the id, created if missing: every caller gets the same. Raises `StorageUnavailable`."""
+    return (await store.get_or_put(STORE_ID, lambda: secrets.token_hex(16).encode())).decode()

@@ -8,11 +8,13 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from libs.telemetry.redaction import SecretUrl
 
 S = TypeVar("S", bound=BaseSettings)
 PREFIX: Final = "TALLY_"
@@ -122,3 +124,30 @@ def known_variables(classes: Iterable[type[BaseSettings]]) -> set[str]:
     """Return the variables that set a field of these classes, by value or by file."""
     of_fields = {variable_of(field) for each in classes for field in each.model_fields}
     return of_fields | {name + OF_FILE for name in of_fields}
+
+
+Level = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(str.lower)]
+
+
+def _is_http(url: SecretUrl) -> SecretUrl:
+    if not re.fullmatch("(https?://.+)?", url.get_secret_value()):
+        raise ValueError("must begin with http:// or https://")
+    return url
+
+
+class TelemetrySettings(EnvironmentSettings):
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto", description="Format of logs; auto is text on a terminal, JSON elsewhere."
+    )
+    log_level: Level = Field("info", description="Minimum log level: debug, info, warning, error, critical.")
+    traces_url: Annotated[SecretUrl, AfterValidator(_is_http)] = Field(
+        SecretUrl(""),
+        description="URL for traces (OTLP over HTTP), such as http://collector:4318/v1/traces; empty: "
+        "OpenTelemetry's own variables decide (OTEL_EXPORTER_OTLP_ENDPOINT, ...), or none.",
+    )
+    traces_ratio: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Fraction of requests that are traced, unless a trusted proxy's traceparent decides.",
+    )

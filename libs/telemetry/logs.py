@@ -11,9 +11,9 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from libs.tally.time_conversion import timestamp
+from libs.telemetry.environment_settings import TelemetrySettings
 from libs.telemetry.log_rate_limit import RateLimit
 from libs.telemetry.redaction import redacted
-from libs.telemetry.settings import TelemetrySettings
 
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
 """Id of the current request, added to every log line."""

@@ -17,7 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from libs.telemetry.settings import TelemetrySettings
+from libs.telemetry.environment_settings import TelemetrySettings
 
 Headers = list[tuple[str, bytes]]
 """Headers of a log record; aiokafka accepts only a list."""

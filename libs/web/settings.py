@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 from pydantic import Field, field_validator
 
-from libs.telemetry.settings import TelemetrySettings
+from libs.telemetry.environment_settings import TelemetrySettings
 from libs.web.door.client_address import AuditAddresses, ForwardedHeader, Proxies, parse_networks
 
 DRAIN_S = 10

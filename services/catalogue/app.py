@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
+
+from fastapi import APIRouter
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.commands import CommandWriter
@@ -17,8 +19,13 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_
 from libs.deployment.connections import Connections
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.writer import LogWriter
-from libs.legacy.router import legacy_router
-from libs.legacy.routing import LegacyEnvironment
+from libs.legacy.articles import Articles
+from libs.legacy.contests import ContestHandlers
+from libs.legacy.conventions import Conventions
+from libs.legacy.feeds import Feeds
+from libs.legacy.images import ImageHandlers
+from libs.legacy.routing import LegacyEnvironment, LegacyRoutes
+from libs.legacy.timeslots import Timeslots
 from libs.media.clamd import open_scanner
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
@@ -199,3 +206,13 @@ async def open_module(
     finally:
         await fetcher.close()
         await decoders.close()
+
+
+HANDLERS: Final = (ContestHandlers, Articles, Conventions, Timeslots, Feeds, ImageHandlers)
+
+
+def legacy_router(environment: LegacyEnvironment) -> APIRouter:
+    routes = LegacyRoutes(environment.base, environment.auth, environment.views)
+    for handlers in HANDLERS:
+        handlers(environment).add_to(routes)
+    return routes.router

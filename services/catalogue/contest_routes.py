@@ -26,7 +26,7 @@ from libs.views.votes.vote_views import VoteViews
 from libs.web.documents.openapi import BAD_BODY, answers
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import IdempotencyKey
-from libs.web.door.idempotency import RequestKeyStore, is_repetition
+from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response
 from services.catalogue.openapi import BEARER, record_answer

@@ -28,7 +28,7 @@ COMMANDS: Final = {
         "log": "log:log",
     },
     "Results": {
-        "void": "void:app",
+        "void": "void.command:app",
         "sources": "sources:app",
         "purchases": "purchases:app",
         "reopen": "reopen:reopen",

@@ -9,15 +9,15 @@ from typing import Final
 
 import orjson
 
-from libs.backup.errors import ImportRefused
 from libs.backup.importer import import_logs
+from libs.backup.manifest import ImportRefused
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.catalogue_events import KeyRules
-from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.deployment.identity import create_deployment
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.errors import Exit, StackError
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.valkey.function_loading import load_functions

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import stack_json
 from libs.storage.private_files import default_data_dir
 from libs.telemetry.environment_settings import EnvironmentSettings

@@ -15,7 +15,7 @@ from libs.views.purchases.purchase_views import Unreadable
 from libs.web.documents.openapi import BAD_BODY, REPLAYED, answers
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import IdempotencyKey
-from libs.web.door.idempotency import RequestKeyStore, is_repetition
+from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 
 TAG: Final = "purchases"

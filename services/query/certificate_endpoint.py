@@ -7,7 +7,7 @@ from libs.certificates.service import load
 from libs.storage.object_store import Store
 from libs.tally.errors import NotFound
 from libs.web.door.auth import Authenticator, require
-from services.query.errors import ResultsHidden
+from services.query.counts_snapshot import ResultsHidden
 from services.query.snapshot_cache import SnapshotCache, now
 
 

@@ -14,11 +14,24 @@ from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts, joined
 from libs.results.contest_results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import RatingSums, VoteSums
+from libs.tally.errors import TallyError
 from libs.views.valkey.watched_reads import ChangedPartitions
 from libs.views.votes.reply_types import ContestCounts
 from services.query.encoded_response import EncodedResponse
 
 NO_POSITIONS: Final[Mapping[int, int]] = {}
+
+
+class ResultsHidden(TallyError):
+    """The contest's `vote_visibility` hides its counts now, and the key may not see hidden ones."""
+
+    code = "results_hidden"
+
+    def __init__(self, visibility: str) -> None:
+        super().__init__(
+            f"The results are {visibility}; reading them needs a key with results:read_hidden.",
+            vote_visibility=visibility,
+        )
 
 
 class CountViews(Protocol):

@@ -10,7 +10,7 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner, Result
 
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
 

@@ -7,8 +7,8 @@ from libs.audit import comparison, purchase_reconciliation
 from libs.audit.purchase_reconciliation import Reconciliation
 from libs.audit.report import VerificationReport
 from libs.catalogue import api_keys
-from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
+from libs.deployment.settings import DeploymentAddresses
 from libs.monitoring.status import Status
 from services.cli.commands import status
 

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic, topics_of, votes_topic
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
 from libs.kafka.topics import begin_logs, create_unbegun

@@ -3,7 +3,8 @@
 import json
 import re
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, Final
+from hashlib import sha256
+from typing import Any, Final, Protocol
 
 import orjson
 from python_multipart.multipart import parse_options_header
@@ -11,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.tally.errors import IdempotencyKeyReused
 from libs.web.door.auth import Headers, header, headers_of
 from libs.web.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
 
@@ -155,3 +157,27 @@ def _children(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"The body may have at most {max_bytes} bytes.", max_bytes=max_bytes)
+
+
+class RequestKeyStore(Protocol):
+    """Stores the content hash of idempotency keys."""
+
+    async def claim(self, name: str, content: str) -> str | None: ...
+
+
+async def is_repetition(
+    keys: RequestKeyStore, account: str, request: Request, given: str | None, body: bytes = b""
+) -> bool:
+    """Return whether this request is a repetition by its `Idempotency-Key` (`given`); False without one.
+
+    Raises `IdempotencyKeyReused` if the body differs. A key's scope is account, method and path.
+    """
+    key = parse_idempotency_key(given)
+    if key is None:
+        return False
+    scope = "\0".join((account, request.method, request.url.path.rstrip("/"), key))
+    content = sha256(body).hexdigest()
+    earlier = await keys.claim(sha256(scope.encode()).hexdigest(), content)
+    if earlier not in (None, content):
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another request.")
+    return earlier is not None

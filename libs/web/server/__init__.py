@@ -1,1 +1,0 @@
-"""The HTTP server: connections, direct and ASGI routes, and the processes that serve them."""

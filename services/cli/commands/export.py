@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from libs.backup.errors import ExportRefused
 from libs.backup.exporter import export_logs
-from libs.backup.manifest import Request
+from libs.backup.manifest import ExportRefused, Request
 from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import command

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.identity import create_deployment
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.security import connection
 from libs.local_stack.servers import Servers
 from libs.storage.object_store import open_store

@@ -11,14 +11,14 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from typer.testing import Result
 
-from libs.backup.exported_topics import logs_by_kind
+from libs.backup.manifest import logs_by_kind
 from libs.contracts.catalogue_events import CatalogueEvent, KeyIssued, RecordCreated, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.purchase_events import PurchaseEvent, PurchaseRefunded, purchases_codec
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.reader import LogReader
 from libs.storage.object_store import Store, open_store
 from libs.storage.secrets import account_secret, contest_secret, server_secret

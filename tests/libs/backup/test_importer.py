@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from libs.backup.exported_topics import logs_by_kind
 from libs.backup.importer import import_logs
+from libs.backup.manifest import logs_by_kind
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.contracts.ndjson_codec import json_form
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import Deployment
 from libs.kafka.topics import find_topics
-from libs.storage.object_store import Store
+from libs.storage.object_store import Store, find_store_id
 from libs.storage.secret_rings import read_ring
 from libs.storage.secrets import contest_secret
-from libs.storage.store_id import find_store_id
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.progress import Progress

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from libs.deployment.addresses import DeploymentAddresses
 from libs.deployment.deployment import Deployment
 from libs.deployment.identity import create_deployment
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.errors import WrongTopic
 from libs.tally.errors import NotFound
 from tests.support.folded_log import folded_log

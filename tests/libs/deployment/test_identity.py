@@ -9,8 +9,7 @@ from libs.contracts.topics import catalogue_topic
 from libs.deployment.identity import WrongStore
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
-from libs.storage.object_store import open_store
-from libs.storage.store_id import NAME, find_store_id
+from libs.storage.object_store import STORE_ID, find_store_id, open_store
 from libs.tally.errors import TallyError
 from tests.libs.deployment.conftest import Place
 
@@ -40,7 +39,7 @@ async def test_of_two_machines_with_stores_of_their_own_the_first_in_the_log_win
 
 async def test_an_emptied_store_is_refused_and_gets_no_new_id(place: Place) -> None:
     await place.create()
-    await place.store.delete(NAME)
+    await place.store.delete(STORE_ID)
     for step in (place.check, place.create):
         with pytest.raises(WrongStore, match="has lost its contents"):
             await step()

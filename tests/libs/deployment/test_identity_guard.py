@@ -7,11 +7,10 @@ import pytest
 from libs.contracts.log_records import Position
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.deployment import identity_guard
-from libs.kafka.append_guard import LogGuard
 from libs.kafka.errors import LogChanged, WrongTopic
 from libs.kafka.reader import LogReader
-from libs.kafka.writer import LogWriter
-from libs.storage.store_id import NAME, find_store_id
+from libs.kafka.writer import LogGuard, LogWriter
+from libs.storage.object_store import STORE_ID, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.tally.events import LogCreated
 from libs.views.votes.vote_views import VoteViews
@@ -184,9 +183,9 @@ async def test_a_store_that_comes_back_is_served_again(place: Place) -> None:
     known = await find_store_id(place.store)
     assert known is not None
     async with place.guard().watching() as guard:
-        await place.store.delete(NAME)
+        await place.store.delete(STORE_ID)
         await eventually(lambda: guard.refusal() is not None)
-        await place.store.replace(NAME, known.encode())
+        await place.store.replace(STORE_ID, known.encode())
         await eventually(lambda: guard.refusal() is None)
         await guard.check()
 

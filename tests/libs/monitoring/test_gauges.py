@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.monitoring import gauges

@@ -79,7 +79,7 @@ def test_kinds_that_are_over_take_no_room(limit: RateLimit, clock: Clock) -> Non
 PROGRAM = """
 import logging
 from libs.telemetry.logs import configure_logs
-from libs.telemetry.settings import TelemetrySettings
+from libs.telemetry.environment_settings import TelemetrySettings
 configure_logs(TelemetrySettings())
 for node in range(1000):
     logging.getLogger("aiokafka.client").error("Unable to connect to node %d", node)

@@ -11,9 +11,9 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from pydantic import TypeAdapter, ValidationError
 
+from libs.telemetry.environment_settings import TelemetrySettings
 from libs.telemetry.logs import REQUEST_ID, JsonLine, TextLine, add_context
 from libs.telemetry.redaction import redacted
-from libs.telemetry.settings import TelemetrySettings
 
 KEY = "tk_0123456789abcdef_" + "x" * 43
 
@@ -118,7 +118,7 @@ def test_a_line_that_a_caller_made_long_is_looked_through_in_no_time() -> None:
 PROGRAM = """
 import logging, warnings
 from libs.telemetry.logs import configure_logs
-from libs.telemetry.settings import TelemetrySettings
+from libs.telemetry.environment_settings import TelemetrySettings
 configure_logs(TelemetrySettings())
 logging.getLogger("aiokafka.client").info("much")
 logging.getLogger("httpx").info("HTTP Request: GET http://h/picture")

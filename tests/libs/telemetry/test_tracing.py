@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from libs.telemetry.settings import TelemetrySettings
+from libs.telemetry.environment_settings import TelemetrySettings
 from libs.telemetry.tracing import MOST_LINKS, STOP_S, Tracing, appending, open_tracing, step
 from tests.support.trace_collector import open_collector
 

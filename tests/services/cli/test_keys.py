@@ -10,7 +10,7 @@ import pytest
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.contracts.topics import topics_of
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.tally.time_conversion import microseconds, parse_timestamp

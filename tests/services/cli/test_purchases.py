@@ -23,7 +23,7 @@ from libs.contracts.purchase_events import (
     PurchaseTakenBack,
 )
 from libs.contracts.topics import Topic, topics_of, votes_topic
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.topics import create_topics
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.fold import paid_vote

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.admin import NewTopic
 
 from libs.contracts.topics import REQUIRED_SETTINGS, topics_of
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.topics import create_topics, open_admin
 from libs.kafka.writer import LogWriter
 from services.cli.commands.topics import app

@@ -10,7 +10,7 @@ from typer.testing import Result
 from libs.catalogue.api_keys import issue_key, list_keys
 from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, RecordCreated
 from libs.contracts.topics import legacy_test_namespace, topics_of
-from libs.deployment.addresses import DeploymentAddresses
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.storage.object_store import environment_files, open_store

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from uuid_utils import uuid7
@@ -16,9 +16,10 @@ from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
-from services.cli.command_decorator import ContestKey, Execute, OneContest, command
+from services.cli.command_decorator import ContestKey, Execute, OneContest, command, command_group
 from services.cli.commands.void.operation import Operation, Options, VoidResult, VoteFilter, selection, void_text
 from services.cli.contest_lookup import titles_by_key
+from services.cli.operator_actions import AuditedGroup
 from services.cli.render import Block, Rows
 
 
@@ -216,3 +217,17 @@ def _voided(ballots: Ballots, void: str) -> list[tuple[int, VoteRestored]]:
         for ballot in ballots
         if ballot.vote.status is VoteStatus.VOIDED and ballot.vote.void == void
     ]
+
+
+class DefaultRunGroup(AuditedGroup):
+    """Runs `tally void CONTEST ...` as `tally void run CONTEST ...`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        return super().parse_args(ctx, args if named else ["run", *args])
+
+
+app = command_group("Remove votes from the count, or restore them; `run` may be omitted.", DefaultRunGroup)
+app.command("run")(void)
+app.command("list")(list_voids)
+app.command()(undo)
