@@ -15,6 +15,14 @@ from libs.telemetry.environment_settings import OF_FILE
 
 POLL_S = 0.02
 LOG_LIMIT_BYTES = 20 * 1024 * 1024
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
+STABLE_S = 5.0
+"""Seconds after its start from which the end of a process is no failure to start."""
+
+
+def restart_delay_s(ran_s: float, last_delay_s: float) -> float:
+    """Return the delay of a restart: none after a run of `STABLE_S`; it doubles as long as runs are shorter."""
+    return 0.0 if ran_s >= STABLE_S else min(max(FIRST_DELAY_S, 2 * last_delay_s), LONGEST_DELAY_S)
 
 
 class Reaper:

@@ -26,13 +26,18 @@ def describe(
     kafka: str,
     valkey: str,
     pids: Mapping[str, int],
+    restarts: Mapping[str, int],
     credentials: Mapping[str, str],
     namespace: str,
     partitions: int,
     storage_url: str,
     kafka_settings: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return the description; `kafka_settings` are those of this topology that commands need, too."""
+    """Return the description.
+
+    `kafka_settings` are those of this topology that commands need, too; `restarts` the times (ms since 1970 UTC)
+    at which processes are started again that ended within seconds of their start.
+    """
     return {
         "base_url": base,
         "legacy_base_url": f"{base}/legacy",
@@ -48,6 +53,7 @@ def describe(
         "storage_url": storage_url,
         "kafka_settings": dict(kafka_settings),
         "pids": dict(pids),
+        "restarts": dict(restarts),
         **credentials,
     }
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 import httpx
 
 from libs.local_stack import errors, ports, stack_json
+from libs.local_stack.child_process import restart_delay_s
 from libs.local_stack.kafka_cluster import client_settings
 from libs.local_stack.liveness import PROBE_S, watch_liveness
 from libs.local_stack.server_interface import Server
@@ -24,7 +25,6 @@ from libs.telemetry.redaction import revealed
 from libs.web.server.tls import public_authorities
 
 WATCH_S = 0.05
-FIRST_DELAY_S, LONGEST_DELAY_S, STABLE_S = 0.2, 10.0, 30.0
 ENDS_BEFORE_READY = 3
 READY_S = 60.0
 
@@ -97,6 +97,7 @@ class Supervisor:
         self._held: set[str] = set()
         self._ends: dict[str, int] = {}
         self._last_pids: dict[str, int] = {}
+        self._restarts: dict[str, int] = {}
         self._watches: list[asyncio.Task[None]] = []
         self.credentials: dict[str, str] = {}
         self.base_url = ""
@@ -138,6 +139,7 @@ class Supervisor:
             kafka=self.addresses.kafka,
             valkey=self.addresses.valkey,
             pids=self._last_pids,
+            restarts=self._restarts,
             credentials=self.credentials,
             namespace=self._settings.namespace,
             partitions=self._settings.partitions,
@@ -268,19 +270,20 @@ class Supervisor:
                 await asyncio.sleep(WATCH_S)
 
     async def _watch(self, name: str) -> None:
-        """Restart the process whenever it ends, with a delay that doubles until it runs for `STABLE_S`."""
-        delay_s = FIRST_DELAY_S
+        """Restart the process whenever it ends: at once, unless that was within seconds of its start."""
+        delay_s = 0.0
         born = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_S)
             if name in self._held or self._watched[name].pid is not None:
                 continue
-            if time.monotonic() - born > STABLE_S:
-                delay_s = FIRST_DELAY_S
+            delay_s = restart_delay_s(time.monotonic() - born, delay_s)
             self._ends[name] = self._ends.get(name, 0) + 1
             self._report.line(f"{name} has ended; starting it again in {delay_s:g} s")
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+            if delay_s:
+                self._restarts[name] = round((time.time() + delay_s) * 1000)
+                self._announce()
+                await asyncio.sleep(delay_s)
             async with self._locks[name]:
                 if name not in self._held and self._watched[name].pid is None:
                     with suppress(errors.StackError, OSError):
@@ -305,5 +308,10 @@ class Supervisor:
             self._report.line(f"{name} did not start: {error}")
             raise
         self._report.line(f"{name} runs again")
+        self._restarts.pop(name, None)
+        self._announce()
+
+    def _announce(self) -> None:
+        """Update `stack.json`, once the start has written it."""
         if self.credentials:
             stack_json.write(self.data_dir, self.stack)

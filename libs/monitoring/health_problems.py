@@ -72,7 +72,10 @@ def is_noteworthy(row: PartitionRow) -> bool:
 def _parts(status: Status) -> Iterator[HealthProblem]:
     remedy = "`tally up` starts it again by itself; if it does not, read its log and restart"
     for part in status.parts:
-        if not part.alive:
+        if not part.alive and part.restarts_at is not None:
+            detail = f"ended within seconds of its start; it is started again at {moment(part.restarts_at)}"
+            yield HealthProblem("part", part.name, detail, "read its log")
+        elif not part.alive:
             yield HealthProblem("part", part.name, f"process {part.pid} has ended", remedy)
         elif part.failing:
             names = ", ".join(part.failing)

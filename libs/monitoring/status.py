@@ -132,12 +132,16 @@ class GenerationStatus:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """A process of the local stack; `failing` names its stopped or failed tasks."""
+    """A process of the local stack; `failing` names its stopped or failed tasks.
+
+    `restarts_at` is set while it waits to be started again because it ended within seconds of its start.
+    """
 
     name: str
     pid: int
     alive: bool
     failing: Sequence[str] = ()
+    restarts_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +198,7 @@ class Status:
             "generations": [
                 asdict(one) | {"left_s": one.left_s, "kept_since": moment(one.kept_since)} for one in self.beside
             ],
-            "parts": [asdict(part) for part in self.parts],
+            "parts": [asdict(part) | {"restarts_at": moment(part.restarts_at)} for part in self.parts],
             "sealed": [
                 {
                     "contest": one.contest,

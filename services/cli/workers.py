@@ -7,14 +7,8 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
 
-from libs.local_stack.child_process import Reaper
-
-FIRST_DELAY_S: Final = 0.2
-LONGEST_DELAY_S: Final = 10.0
-STABLE_S: Final = 30.0
-"""Seconds that a worker must run for the delay of its next start to be the first one again."""
+from libs.local_stack.child_process import Reaper, restart_delay_s
 
 logger = logging.getLogger(__name__)
 
@@ -53,18 +47,16 @@ class _Worker:
 
     async def run(self) -> int:
         """Keep one process running until the stop; return the exit code of the last."""
-        code, delay_s = 0, FIRST_DELAY_S
+        code, delay_s = 0, 0.0
         while not self._stopping.is_set():
             born = time.monotonic()
             code = await self._run_once()
             if self._stopping.is_set():
                 break
-            if time.monotonic() - born > STABLE_S:
-                delay_s = FIRST_DELAY_S
+            delay_s = restart_delay_s(time.monotonic() - born, delay_s)
             logger.error("worker %d has ended with %d; it starts again in %g s", self._number, code, delay_s)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay_s)
-            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
         return code
 
     async def _run_once(self) -> int:

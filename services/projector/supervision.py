@@ -15,6 +15,8 @@ from libs.telemetry.metrics import PROJECTOR_PART_FAILURES, PROJECTOR_PART_UP
 RETRY_S: Final = 0.5
 FIRST_BACKOFF_S: Final = 0.5
 LONGEST_BACKOFF_S: Final = 30.0
+STABLE_S: Final = 5.0
+"""Seconds after which the failure of a part is not one of its start."""
 UNSERVABLE: Final = LogChanged, WrongTopic, WrongStore
 """Errors that an operator must resolve: a restart does not help."""
 
@@ -87,7 +89,7 @@ class TaskSupervisor:
                 self._stop(name, error)
                 return
             except Exception as error:
-                if time.monotonic() - began > LONGEST_BACKOFF_S:
+                if time.monotonic() - began > STABLE_S:
                     backoff_s = FIRST_BACKOFF_S
                 self._fail(name, PartFailed(f"failed, and is started again: {error!r}"))
                 logger.exception("%s failed, and is started again in %.1f s", name, backoff_s)

@@ -78,13 +78,15 @@ async def readings(
         await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
 
 
-def parts_of(pids: Mapping[str, int]) -> list[ProcessStatus]:
-    return [ProcessStatus(name, pid, _alive(pid)) for name, pid in pids.items()]
+def parts_of(description: Mapping[str, Any]) -> list[ProcessStatus]:
+    restarts = description.get("restarts", {})
+    pids = description.get("pids", {}).items()
+    return [ProcessStatus(name, pid, _alive(pid), restarts_at=restarts.get(name)) for name, pid in pids]
 
 
 async def read_parts(description: Mapping[str, Any]) -> list[ProcessStatus]:
     """Return the processes in stack.json with their failing tasks; external servers are not included."""
-    parts = parts_of(description.get("pids", {}))
+    parts = parts_of(description)
     urls = description.get("metrics_urls", {})
     projectors = {name: url for name, url in urls.items() if name.startswith("projector")}
     found = await asyncio.gather(*(failing_tasks([url]) for url in projectors.values()))

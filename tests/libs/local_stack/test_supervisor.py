@@ -3,6 +3,7 @@
 import json
 import socket
 import stat
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from libs.local_stack.child_process import LONGEST_DELAY_S, restart_delay_s
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.liveness import UNANSWERED
 from libs.local_stack.ports import is_free
@@ -131,6 +133,27 @@ async def test_a_part_that_dies_is_started_again_and_stack_json_says_so(running:
     await eventually(repaired)
     assert stack_file(running)["pids"] == running.pids
     assert running.pids["gateway"] == before["gateway"]
+
+
+def test_only_a_process_that_ends_within_seconds_of_its_start_waits_for_the_next_one() -> None:
+    delays = [0.0]
+    for ran_s in (*[0.1] * 8, 5.0, 0.1):
+        delays.append(restart_delay_s(ran_s, delays[-1]))
+    assert delays[1:] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 0, 0.2]
+
+
+async def test_stack_json_says_until_when_a_part_waits_to_be_started_again(running: Supervisor) -> None:
+    before = time.time()
+
+    async def waits() -> int | None:
+        await running.kill("projector")
+        until_ms: int | None = stack_file(running)["restarts"].get("projector")
+        return until_ms
+
+    until_ms = await eventually(waits)
+    assert until_ms is not None
+    assert before < until_ms / 1000 < time.time() + LONGEST_DELAY_S
+    await eventually(lambda: "projector" in running.pids and not stack_file(running)["restarts"])
 
 
 async def test_a_part_that_hangs_is_started_again_and_one_that_answers_is_not(

@@ -307,9 +307,19 @@ async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
     assert second["totals"]["votes"]["processed_per_s"] + third["totals"]["votes"]["processed_per_s"] > 10
 
 
-def test_a_process_that_is_gone_is_not_alive() -> None:
-    (part,) = parts_of({"projector": 2**22})
-    assert not part.alive
+def test_a_process_that_is_gone_is_a_problem_that_says_when_it_is_started_again() -> None:
+    gone = {"pids": {"projector": 2**22}}
+    for stack, detail in (
+        (gone, f"process {2**22} has ended"),
+        (
+            gone | {"restarts": {"projector": 1000}},
+            "ended within seconds of its start; it is started again at 1970-01-01T00:00:01.000000Z",
+        ),
+    ):
+        (part,) = parts_of(stack)
+        assert not part.alive
+        (problem,) = problems_of(Status(0, [], [part], []))
+        assert problem.detail == detail
 
 
 @pytest.mark.parametrize("command", ["status", "verify", "count c", "log c"])

@@ -28,7 +28,7 @@ MOST_SKEW_S = 1.0
 async def check_servers(deployment: Deployment) -> AsyncIterator[Finding]:
     """Run the checks; those that need an unresponsive server are skipped."""
     addresses = deployment.addresses
-    for part in parts_of(addresses.description.get("pids", {})):
+    for part in parts_of(addresses.description):
         restart = "`tally up` restarts it automatically; otherwise read its log and start the stack again"
         yield (
             fine(part.name, f"runs as process {part.pid}")
