@@ -1,6 +1,5 @@
 """Ordering contests over HTTP: a ballot is one vote and one event, and replaces the voter's previous one."""
 
-import asyncio
 from typing import Any
 
 from tests.support.voting import Api, Contest, running
@@ -52,23 +51,3 @@ async def test_a_new_ballot_replaces_the_old_and_uses_no_allowance(api: Api) -> 
     assert (await contest.status(old))["status"] == "replaced"
     again = await contest.ballot(0, 1, 2, vote_id=old.json()["vote_id"])
     assert (again.status_code, again.json()) == (200, old.json())
-
-
-async def test_ballots_at_once_leave_exactly_one(api: Api) -> None:
-    contest = await an_ordering_contest(api, free={"max_contest": 1})
-    answers = await asyncio.gather(*(contest.ballot(number % 4) for number in range(20)))
-    assert {answer.status_code for answer in answers} == {201}
-    for answer in answers:
-        counts = await contest.counts(answer.headers["tally-position"])
-    assert (counts["count"], counts["unique_voter_count"]) == (5, 1)
-    statuses = [(await contest.status(answer))["status"] for answer in answers]
-    assert sorted(statuses) == ["counted"] + ["replaced"] * 19
-
-
-async def test_a_removed_ballot_leaves_no_trace(api: Api) -> None:
-    contest = await an_ordering_contest(api)
-    removed = await contest.remove(await contest.ballot(0, 1, 2))
-    assert removed.status_code == 204
-    counts = await contest.counts(removed.headers["tally-position"])
-    assert by_participant(contest, counts) == by_participant(contest, counts, "unique_voter_count") == [0] * 4
-    assert (counts["count"], counts["unique_voter_count"]) == (0, 0)

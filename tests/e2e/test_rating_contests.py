@@ -44,34 +44,3 @@ async def test_a_new_rating_replaces_the_old_one_and_uses_no_allowance(api: Api)
     again = await contest.rate(0, 5, vote_id=old.json()["vote_id"])
     assert (again.status_code, again.json()) == (200, old.json())
     assert (await contest.counts())["participants"][contest.participants[0]]["rating"]["sum"] == 1.25
-
-
-async def test_several_ratings_of_a_participant_are_bounded_and_replace_nothing(api: Api) -> None:
-    contest = await a_rating_contest(api, rating={"max_per_participant": 2})
-    await contest.rate(0, 5)
-    second = await contest.rate(0, 1)
-    assert second.json()["remaining"]["participant"] == 0
-    refused = await contest.rate(0, 1)
-    assert code(refused) == (409, "participant_limit_reached")
-    assert (refused.json()["limit"], refused.json()["used"]) == (2, 2)
-    counts = await contest.counts(second.headers["tally-position"])
-    assert counts["participants"][contest.participants[0]]["rating"]["average"] == 3
-    unlimited = await a_rating_contest(api, rating={"max_per_participant": -1})
-    answers = [await unlimited.rate(0, 1) for _ in range(3)]
-    assert [answer.json()["remaining"]["participant"] for answer in answers] == [None] * 3
-    none = await a_rating_contest(api, rating={"max_per_participant": 0})
-    assert code(await none.rate(0, 1)) == (409, "participant_limit_reached")
-
-
-async def test_the_same_id_with_another_value_is_a_misuse(api: Api) -> None:
-    contest = await a_rating_contest(api)
-    assert (await contest.rate(0, 4, vote_id="x")).status_code == 201
-    assert code(await contest.rate(0, 4.5, vote_id="x")) == (422, "idempotency_key_reused")
-    assert (await contest.rate(0, 4.0, vote_id="x", platform="ios")).status_code == 200
-
-
-async def test_a_contest_shows_the_scale_that_holds_where_none_was_named(api: Api) -> None:
-    contest = await api.contest(body=running() | {"contest_type": "rating"})
-    shown = (await api.client.get(contest.path)).json()["contest_config"]["rating"]
-    assert (shown["max_rating"], shown["max_per_participant"], shown["step_size"]) == (5, 1, None)
-    assert (await contest.rate(0, shown["max_rating"])).status_code == 201

@@ -44,6 +44,11 @@ def pointers(schema: Any, body: dict[str, Any]) -> list[str]:
             {"contest_config": {"ip_restriction_per_participant": 0}},
             ["/contest_config/ip_restriction_per_participant"],
         ),
+        ({"contest_config": {"rating": {"max_rating": 1_001}}}, ["/contest_config/rating/max_rating"]),
+        (
+            {"contest_config": {"renew_free_vote": {"days_between": 36_501}}},
+            ["/contest_config/renew_free_vote/days_between"],
+        ),
         ({"contest_config": {"vote_visibility": "secret"}}, ["/contest_config/vote_visibility"]),
         (
             {"contest_config": {"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}},

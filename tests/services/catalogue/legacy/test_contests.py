@@ -58,33 +58,6 @@ async def headers(environment: Catalogue, *permissions: str, brand: str = "acme"
     return {"service-brand": brand, "service-key": issued.api_key}
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("dev", ["", "/dev"])
-@pytest.mark.parametrize("slash", ["", "/"])
-async def test_a_contest_from_its_creation_to_its_end(
-    client: httpx.AsyncClient, environments: dict[str, Catalogue], base: str, dev: str, slash: str
-) -> None:
-    keys = await headers(environments[base])
-
-    async def post(path: str, **body: Any) -> dict[str, Any]:
-        answer = await client.post(f"{base}{dev}{path}{slash}", json=body, headers=keys)
-        assert answer.status_code == 200, answer.text
-        shape: dict[str, Any] = answer.json()
-        return shape
-
-    made = await post("/contests", title="Song", add_participants=[{"title": "Ann"}])
-    assert (made["title"], made["contest_type"], made["phase"]) == ("Song", "participation", "setup")
-    assert (made["total_vote_count"], made["participants"][0]["vote_count"]) == (None, None)
-    where = f"/contests/{made['contest_id']}"
-    assert (await post(where, text="Of the year"))["title"] == "Song"
-    stored = await environments[base].views.get("acme", "contests", made["contest_id"])
-    assert stored is not None
-    assert stored.document["contest_config"]["paid"] == {"max_contest": 0, "max_participant": 0}
-    gone = await client.delete(f"{base}{dev}{where}{slash}", headers=keys)
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert await environments[base].views.get("acme", "contests", made["contest_id"]) is None
-
-
 async def test_a_write_needs_the_permission_and_the_answer_names_it(
     client: httpx.AsyncClient, environments: dict[str, Catalogue]
 ) -> None:
