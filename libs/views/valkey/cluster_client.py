@@ -37,8 +37,9 @@ logger = logging.getLogger(__name__)
 class ClusterClient:
     """A `ValkeyClient` that sends each call to the primary of its key's slot.
 
-    Only refusals are sent again, and only those that redirect (MOVED, ASK) or ask to retry (TRYAGAIN), within the
-    call's deadline: a refused command certainly had no effect. A shard that hangs or is lost delays no other.
+    Only refusals are sent again, and only those that redirect (MOVED, ASK) or soon end (TRYAGAIN, NOREPLICAS),
+    within the call's deadline: a refused command certainly had no effect. A shard that hangs or is lost delays no
+    other. A primary refuses writes with NOREPLICAS also while its replicas are only busy for some seconds.
 
     While a slot is moved key by key, its calls of functions wait until it has been moved: the keys of a partition
     are named by one that does not exist itself, so either server would find a part of them only. Slots moved
@@ -102,7 +103,7 @@ class ClusterClient:
         self._refresh_soon()
 
     def _redirect(self, address: Address, call: Call, error: str) -> bool:
-        """Send a call again that the server at `address` has refused with a redirect."""
+        """Send a call again that the server at `address` has refused, if another or it may soon answer."""
         code, _, rest = error.partition(" ")
         if IN_FUNCTION in error:
             return False
@@ -113,7 +114,7 @@ class ClusterClient:
             self._send_again(call)
         elif code == "ASK" and not _calls_function(call):
             self._ask(call, _target(rest, address)[1])
-        elif code in ("ASK", "TRYAGAIN"):
+        elif code in ("ASK", "TRYAGAIN", "NOREPLICAS"):
             self._refresh_soon()
             self._send_again(call._replace(redirects=DIRECT_REDIRECTS))
         else:
@@ -135,7 +136,7 @@ class ClusterClient:
         if call.answer.done():
             return
         if asyncio.get_running_loop().time() >= call.deadline:
-            call.fail(not_sent("the cluster redirected it until its deadline"))
+            call.fail(not_sent("the cluster refused it until its deadline"))
         else:
             self._node(self._owners[max(call.slot, 0)]).enqueue(call)
 

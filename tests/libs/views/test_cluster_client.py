@@ -288,6 +288,22 @@ async def test_slots_that_are_moved_at_once_refuse_nobody(
     assert (await views.state(5)).position == Position("log5", at)
 
 
+async def test_a_write_waits_while_its_primary_lacks_its_replicas(
+    cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
+) -> None:
+    node = cluster.node_of(slot_of(key_base(namespace, "votes", 7, PARTITIONS).encode()))
+    await node.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    write = asyncio.ensure_future(begin(VoteViews(valkey, namespace, PARTITIONS), 7))
+
+    async def is_refused() -> bool:
+        return "errorstat_NOREPLICAS" in await node.command("INFO", "errorstats") or write.done()
+
+    await eventually(is_refused)
+    assert not write.done()
+    await node.command("CONFIG", "SET", "min-replicas-to-write", 0)
+    await write
+
+
 async def test_a_shard_that_hangs_delays_no_other(
     cluster: Cluster, valkey: ValkeyClient, functions: None, namespace: str
 ) -> None:
