@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.resource_table import IMAGES
@@ -20,21 +21,86 @@ from libs.web.responses import not_modified
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded
 from services.query.public_results import PublicResults, for_all, shared_for
+from services.query.response_models import CONTEST, TIME, ImageKey
 from services.query.snapshot_cache import SnapshotCache, now
 
 MOST_CONTESTS: Final = 1_000
-SHOWN: Final = (
-    "is_anonymous_voting_enabled",
-    "is_contest_time_shown",
-    "is_grid_hidden",
-    "is_randomize",
-    "is_vote_removal_allowed",
-    "participant_style",
-    "share_top_x",
-)
-"""Members of `contest_config` that are shown as they are."""
-
 Images = Mapping[str, Stored]
+
+
+class PublicImage(ImageKey):
+    """A picture that needs no key. Addresses that begin with / are relative to this API's origin."""
+
+    url: str = Field(description="Address of the picture; it changes with the picture.")
+    sizes: dict[str, str] = Field(description="Addresses by size.", examples=[{"thumb": "/media/image/..."}])
+
+
+class Entrant(BaseModel):
+    """An approved participant of a contest."""
+
+    participant_key: str = Field(description="Key of the participant.")
+    running_number: int = Field(description="Number within the contest, from 1.")
+    number_string: str | None = Field(description="The displayed number, if the account has set one.")
+    title: str | None = Field(description="Display name.")
+    story: str | None = Field(description="Displayed text.")
+    image: PublicImage | None = Field(description="The participant's picture; null also if it is private.")
+
+
+class PublicSubRating(BaseModel):
+    """An aspect that is rated in addition to the overall rating."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    sub_rating_id: str = Field(description="Its id, in votes.")
+    title: str | None = Field(description="Display name.")
+    max_votes: int | None = Field(description="The highest value; null: that of `max_rating`.")
+
+
+class PublicRating(BaseModel):
+    """The scale of ratings."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    max_rating: int = Field(description="The highest value.")
+    step_size: str | None = Field(description="Ratings are whole numbers unless this is `fraction`.")
+    sub_ratings: list[PublicSubRating] = Field(description="Aspects.", validation_alias="sub_rating_configs")
+
+
+class PublicPosition(BaseModel):
+    """A position on a ballot."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str = Field(description="Its id, in votes.")
+    index: int | None = Field(description="Place among the positions.")
+    title: str | None = Field(description="Display name.")
+    votes: int = Field(description="Votes for the participant at this position.")
+
+
+class PublicContest(BaseModel):
+    """A published contest, as its voters see it, without counts."""
+
+    contest_key: str = Field(description=CONTEST)
+    title: str | None = Field(description="Display name.")
+    description: str | None = Field(description="Displayed text.")
+    image: PublicImage | None = Field(description="The contest's picture; null also if it is private.")
+    contest_type: str = Field(description="The kind of vote that the contest accepts.", examples=["voteonly"])
+    phase: str = Field(description="The contest's current phase.", examples=["announced", "running", "finished"])
+    start: str | None = Field(description="Votes are accepted from this time.", json_schema_extra=TIME)
+    end: str | None = Field(description="Votes are accepted before this time.", json_schema_extra=TIME)
+    is_anonymous_voting_enabled: bool = Field(description="Voters without a login may cast free votes.")
+    is_contest_time_shown: bool = Field(description="Show the time that remains.")
+    is_grid_hidden: bool = Field(description="Show no grid of participants.")
+    is_randomize: bool = Field(description="Shuffle the participants.")
+    is_vote_removal_allowed: bool = Field(description="Voters may remove their votes.")
+    participant_style: dict[str, Any] = Field(description="The style of participants; free-form.")
+    share_top_x: int = Field(description="Number of shared participants; -1: all.")
+    rating: PublicRating | None = Field(None, description="Only in contests of type rating.")
+    positions: list[PublicPosition] | None = Field(None, description="Only in contests of type ordering.")
+    participants: list[Entrant] = Field(
+        description="Approved participants by running number; none with the visibility `owner_only`."
+    )
+    updated: str = Field(description="Time of the last change to the contest's records.", json_schema_extra=TIME)
 
 
 class ImageReader(Protocol):
@@ -110,61 +176,59 @@ def listed(snapshot: Snapshot) -> Sequence[Stored]:
 def public_contest(snapshot: Snapshot, images: Images, origin: str) -> EncodedResponse:
     """Build the response; without the addresses of private pictures."""
 
-    def image(key: str | None) -> dict[str, Any] | None:
+    def image(key: str | None) -> PublicImage | None:
         if not key:
             return None
         stored = images.get(key)
         if stored is None:  # of another account, which shares it: its picture's version is not known here
-            return {"key": key, "url": f"{origin}/media/image/{key}", "sizes": {}}
+            return PublicImage(key=key, url=f"{origin}/media/image/{key}", sizes={})
         if stored.document["access"]["access"] != "public":
             return None
         urls = {size: origin + url for size, url in picture_urls(key, stored.document).items()}
-        return {"key": key, "url": origin + picture_url(key, stored.document), "sizes": urls}
+        return PublicImage(key=key, url=origin + picture_url(key, stored.document), sizes=urls)
 
-    def participant(stored: Stored) -> dict[str, Any]:
+    def participant(stored: Stored) -> Entrant:
         entry = Participant.model_validate(stored.document)
-        return {
-            "participant_key": stored.key,
-            "running_number": stored.number,
-            "number_string": entry.number_string,
-            "title": entry.title,
-            "story": entry.story,
-            "image": image(entry.image_key),
-        }
+        return Entrant(
+            participant_key=stored.key,
+            running_number=stored.number,
+            number_string=entry.number_string,
+            title=entry.title,
+            story=entry.story,
+            image=image(entry.image_key),
+        )
 
     record, contest = snapshot.record, snapshot.contest
-    rules = record.contest_config.model_dump(mode="json")
-    shown = {
-        "contest_key": contest.key,
-        "title": record.title,
-        "description": record.description,
-        "image": image(record.image.get("key")),
-        "contest_type": record.contest_type,
-        "phase": snapshot.phase,
-        "start": timestamp(contest.start),
-        "end": timestamp(contest.end),
-        **{name: rules[name] for name in SHOWN},
+    rules = record.contest_config
+    shown = PublicContest(
+        contest_key=contest.key,
+        title=record.title,
+        description=record.description,
+        image=image(record.image.get("key")),
+        contest_type=record.contest_type,
+        phase=snapshot.phase.value,
+        start=timestamp(contest.start),
+        end=timestamp(contest.end),
+        is_anonymous_voting_enabled=rules.is_anonymous_voting_enabled,
+        is_contest_time_shown=rules.is_contest_time_shown,
+        is_grid_hidden=rules.is_grid_hidden,
+        is_randomize=rules.is_randomize,
+        is_vote_removal_allowed=rules.is_vote_removal_allowed,
+        participant_style=rules.participant_style,
+        share_top_x=rules.share_top_x,
         **_scale(record),
-        "participants": [participant(stored) for stored in listed(snapshot)],
-        "updated": timestamp(max(each.updated for each in (snapshot.stored, *snapshot.config.participants))),
-    }
-    return encoded(shown, [], [])
+        participants=[participant(stored) for stored in listed(snapshot)],
+        updated=timestamp(max(each.updated for each in (snapshot.stored, *snapshot.config.participants))),
+    )
+    return encoded(shown.model_dump(exclude_unset=True), [], [])
 
 
 def _scale(record: ContestRecord) -> dict[str, Any]:
     """Return the choices of a voter in contests in which a vote is more than a participant."""
     rules = record.contest_config
     if record.contest_type == "rating":
-        subs = [
-            {"sub_rating_id": each.sub_rating_id, "title": each.title, "max_votes": each.max_votes}
-            for each in rules.rating.sub_rating_configs
-        ]
-        rating = {"max_rating": rules.rating.max_rating, "step_size": rules.rating.step_size, "sub_ratings": subs}
-        return {"rating": rating}
+        return {"rating": PublicRating.model_validate(rules.rating)}
     if record.contest_type == "ordering":
         positions = [] if rules.ordering is None else rules.ordering.positions
-        shown = [
-            {"id": each.id, "index": each.index, "title": each.title, "votes": each.votes} for each in positions
-        ]
-        return {"positions": shown}
+        return {"positions": [PublicPosition.model_validate(each) for each in positions]}
     return {}

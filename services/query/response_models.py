@@ -1,5 +1,5 @@
-"""Response models for the OpenAPI document; `vote_updates.py`, `public_results.py` and
-`timeline_endpoint.py` build the responses."""
+"""Response models for the OpenAPI document; `vote_updates.py`, `public_results.py` and `timeline_endpoint.py`
+build their dictionaries, again with each change of the counts."""
 
 from typing import Any, Literal
 
@@ -168,75 +168,6 @@ class TimelineRecord(TimelineTotals):
     )
     participants: list[TimelineOfParticipant] = Field(description="Approved participants, by running number.")
     sources: list[TimelineOfTotalSource] = Field(description="Sums over all approved participants, per source.")
-
-
-class PublicImage(ImageKey):
-    """A picture that needs no key. Addresses that begin with / are relative to this API's origin."""
-
-    url: str = Field(description="Address of the picture; it changes with the picture.")
-    sizes: dict[str, str] = Field(description="Addresses by size.", examples=[{"thumb": "/media/image/..."}])
-
-
-class Entrant(BaseModel):
-    """An approved participant of a contest."""
-
-    participant_key: str = Field(description="Key of the participant.")
-    running_number: int = Field(description="Number within the contest, from 1.")
-    number_string: str | None = Field(description="The displayed number, if the account has set one.")
-    title: str | None = Field(description="Display name.")
-    story: str | None = Field(description="Displayed text.")
-    image: PublicImage | None = Field(description="The participant's picture; null also if it is private.")
-
-
-class PublicSubRating(BaseModel):
-    """An aspect that is rated in addition to the overall rating."""
-
-    sub_rating_id: str = Field(description="Its id, in votes.")
-    title: str | None = Field(description="Display name.")
-    max_votes: int | None = Field(description="The highest value; null: that of `max_rating`.")
-
-
-class PublicRating(BaseModel):
-    """The scale of ratings."""
-
-    max_rating: int = Field(description="The highest value.")
-    step_size: str | None = Field(description="Ratings are whole numbers unless this is `fraction`.")
-    sub_ratings: list[PublicSubRating] = Field(description="Aspects.")
-
-
-class PublicPosition(BaseModel):
-    """A position on a ballot."""
-
-    id: str = Field(description="Its id, in votes.")
-    index: int | None = Field(description="Place among the positions.")
-    title: str | None = Field(description="Display name.")
-    votes: int = Field(description="Votes for the participant at this position.")
-
-
-class PublicContest(BaseModel):
-    """A published contest, as its voters see it, without counts."""
-
-    contest_key: str = Field(description=CONTEST)
-    title: str | None = Field(description="Display name.")
-    description: str | None = Field(description="Displayed text.")
-    image: PublicImage | None = Field(description="The contest's picture; null also if it is private.")
-    contest_type: str = Field(description="The kind of vote that the contest accepts.", examples=["voteonly"])
-    phase: str = Field(description="The contest's current phase.", examples=["announced", "running", "finished"])
-    start: str | None = Field(description="Votes are accepted from this time.", json_schema_extra=TIME)
-    end: str | None = Field(description="Votes are accepted before this time.", json_schema_extra=TIME)
-    is_anonymous_voting_enabled: bool = Field(description="Voters without a login may cast free votes.")
-    is_contest_time_shown: bool = Field(description="Show the time that remains.")
-    is_grid_hidden: bool = Field(description="Show no grid of participants.")
-    is_randomize: bool = Field(description="Shuffle the participants.")
-    is_vote_removal_allowed: bool = Field(description="Voters may remove their votes.")
-    participant_style: dict[str, Any] = Field(description="The style of participants; free-form.")
-    share_top_x: int = Field(description="Number of shared participants; -1: all.")
-    rating: PublicRating | None = Field(None, description="Only in contests of type rating.")
-    positions: list[PublicPosition] | None = Field(None, description="Only in contests of type ordering.")
-    participants: list[Entrant] = Field(
-        description="Approved participants by running number; none with the visibility `owner_only`."
-    )
-    updated: str = Field(description="Time of the last change to the contest's records.", json_schema_extra=TIME)
 
 
 class PublicParticipant(BaseModel):

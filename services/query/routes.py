@@ -9,9 +9,9 @@ from libs.web.documents.openapi import UNCHANGED, Schema, answers, needs, proble
 from libs.web.door.common_parameters import IfNoneMatch
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from services.query.certificate_endpoint import CertificateDownload
-from services.query.public_contest import PublicContests
+from services.query.public_contest import PublicContest, PublicContests
 from services.query.public_results import PublicResults
-from services.query.response_models import PublicContest, PublicResultsRecord, TimelineRecord, VoteCount
+from services.query.response_models import PublicResultsRecord, TimelineRecord, VoteCount
 from services.query.timeline_endpoint import ContestTimeline
 from services.query.vote_updates import VoteUpdates
 
