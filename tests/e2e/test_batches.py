@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx
 import orjson
-import pytest
 
 from tests.support.voting import Api, Contest, code
 
@@ -39,17 +38,6 @@ async def test_items_are_answered_in_order_and_a_bad_one_spoils_no_other(api: Ap
     assert counts["count"] == 2
 
 
-@pytest.mark.parametrize(
-    "bad", ['{"votes": [NaN]}', '{"votes": [-Infinity]}', '{"votes": [' * 2000, '{"votes": [1,]}']
-)
-async def test_what_is_not_json_is_refused_as_a_whole(api: Api, bad: str) -> None:
-    contest = await api.contest(0)
-    answer = await contest.client.post(
-        f"{contest.path}/votes/batch", content=bad, headers={"content-type": "application/json"}
-    )
-    assert code(answer) == (400, "malformed_json")
-
-
 async def test_votes_of_one_voter_are_decided_in_their_order(api: Api) -> None:
     contest = await api.contest(free={"max_participant": 5})
     counts = [3, 4, 2, 1]
@@ -57,12 +45,6 @@ async def test_votes_of_one_voter_are_decided_in_their_order(api: Api) -> None:
     votes[1]["ip"] = "192.0.2.1"
     results = (await batch(contest, votes)).json()["results"]
     assert [item["status"] for item in results] == [201, 409, 201, 409]
-
-
-async def test_an_id_repeated_within_a_batch_counts_once(api: Api) -> None:
-    contest = await api.contest(free={"max_participant": 9})
-    results = (await batch(contest, votes_of(contest, "a", "a", "b", vote_id="same"))).json()["results"]
-    assert [item["status"] for item in results] == [201, 200, 201]
 
 
 async def test_ndjson_skips_blank_lines_and_judges_each_line(api: Api) -> None:
@@ -115,11 +97,3 @@ async def test_a_batch_sent_again_with_its_idempotency_key_counts_once(api: Api)
     codes = [item.get("code") for item in other.json()["results"]]
     assert codes == ["idempotency_key_reused"] + [None] * 8
     assert (await contest.counts(first.headers["tally-position"]))["count"] == 9
-
-
-async def test_a_batch_that_is_too_large_is_refused_while_it_is_still_sent(api: Api) -> None:
-    contest = await api.contest()
-    for size, path in ((1_100_000, "votes"), (8_800_000, "votes/batch")):
-        body, closing = b"[" * size, {"Connection": "close"}
-        answer = await contest.client.post(f"{contest.path}/{path}", content=body, headers=closing)
-        assert code(answer) == (413, "payload_too_large")

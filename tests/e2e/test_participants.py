@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.support.voting import Api, Contest, code, running
+from tests.support.voting import Api, Contest, code
 
 
 async def set_status(contest: Contest, participant: int, status: str) -> httpx.Response:
@@ -23,15 +23,6 @@ async def test_a_status_cannot_be_cleared(api: Api) -> None:
     assert code(refused) == (422, "validation_failed")
     assert refused.json()["errors"][0]["pointer"] == "/status"
     assert (await api.client.get(path)).json()["status"] == "pending"
-
-
-async def test_the_contest_says_what_new_participants_are(api: Api) -> None:
-    contest = await api.contest(1, running(participant_default_status="rejected"))
-    assert (await api.client.get(f"/participants/{contest.participants[0]}")).json()["status"] == "rejected"
-    assert code(await api.client.post(f"{contest.path}/participants", json={"status": "gone"})) == (
-        422,
-        "validation_failed",
-    )
 
 
 @pytest.mark.secured

@@ -5,10 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
-from tests.support.stack_keys import key_with
 from tests.support.voting import Api, Contest, code
 
 
@@ -61,24 +59,6 @@ async def test_a_vote_changes_the_tag_of_a_read_and_does_not_stand_in_the_way_of
     assert code(refused) == (412, "version_conflict")
     last = {"if-match": changed.headers["etag"]}
     assert (await api.client.delete(where, headers=last)).status_code == 204
-
-
-async def test_counts_beside_records_obey_the_key_and_the_visibility(api: Api, stack: Supervisor) -> None:
-    contest = await api.contest(vote_visibility="hidden_until_end")
-    await votes(contest, "ann")
-    reader = await key_with(stack, "content:read", "results:read")
-    editor = await key_with(stack, "content:read", "content:write")
-
-    async def seen(**headers: str) -> tuple[Any, Any]:
-        record = (await read(contest, **headers)).json()
-        return record["vote_count"], record["rater_count"]
-
-    assert await seen() == (1, 1)
-    assert await seen(**reader) == await seen(**editor) == (None, None)
-    await contest.change(vote_visibility="shown")
-    assert (await seen(**reader), await seen(**editor)) == ((1, 1), (None, None))
-    patched = await api.client.patch(f"/participants/{contest.participants[0]}", json={}, headers=editor)
-    assert patched.json()["vote_count"] is None
 
 
 @pytest.mark.secured

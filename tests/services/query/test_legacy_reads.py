@@ -3,7 +3,6 @@
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.services.query.query_environment import QueryEnvironment, contest
 
@@ -21,23 +20,6 @@ def refusal(response: httpx.Response) -> str:
     assert set(response.json()) == {"error"}
     assert set(response.json()["error"]) == {"code", "message"}
     return str(response.json()["error"]["message"])
-
-
-@pytest.mark.parametrize("base", ["/legacy", "/legacy/dev"])
-@pytest.mark.parametrize("slash", ["", "/"])
-async def test_a_contest_is_read_with_its_totals(env: QueryEnvironment, base: str, slash: str) -> None:
-    key = await song(env)
-    await env.vote("a", 1)
-    await env.vote("a", 3, voter="bob", source="c-paid")
-    await env.vote("b", 1)
-    response = await env.legacy(f"{base}/contests/song{slash}", key)
-    assert response.status_code == 200
-    shape = response.json()
-    assert (shape["contest_id"], shape["phase"], shape["published"]) == ("song", "running", True)
-    assert (shape["total_vote_count"], shape["unique_voter_count"]) == (5, 2)
-    assert (shape["participant_count"], shape["unique_participant_count"]) == (2, 2)
-    assert [(p["participant_key"], p["vote_count"]) for p in shape["participants"]] == [("a", 4), ("b", 1)]
-    assert shape["brand"]["brand_id"] == "acme"
 
 
 async def test_a_key_needs_the_permission_and_the_answer_names_it(env: QueryEnvironment) -> None:
