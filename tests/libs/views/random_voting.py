@@ -150,6 +150,8 @@ class Voting:
             assert not isinstance(expected, LimitReached | ContestNotRunning)
         else:
             assert isinstance(expected, found), f"{vote} is decided as {answer}, by the reference as {expected}"
+            if isinstance(answer, OverLimit) and isinstance(expected, LimitReached):
+                assert (answer.limit, answer.used) == (expected.data["limit"], expected.data["used"])
 
     def remove(self) -> None:
         """Most often a vote in the log."""

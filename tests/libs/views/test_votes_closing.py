@@ -1,20 +1,19 @@
 """The state of a contest's closing in a partition, and the effect of markers on later events."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.tally.reservations import Duplicate, GateClosed, Granted, NotRunning
+from libs.tally.reservations import Duplicate, NotRunning
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.votes import closing_reads
 from libs.views.votes.reply_types import ContestCounts
-from tests.libs.views.partition import Partition, removal_event
-from tests.support.builders import a_cast, a_contest, a_report, a_vote, content_hash, pseudonym
+from tests.libs.views.partition import Partition
+from tests.support.builders import a_contest, a_report, a_vote, content_hash, pseudonym
 
 CLOSED, REOPENED = ContestClosed("contest", 1), ContestReopened("contest", 1)
 
@@ -53,49 +52,6 @@ async def test_a_contest_whose_closing_is_in_force_admits_nobody_but_knows_its_v
     assert isinstance(await partition.reserve(a_vote(), closed), Duplicate)
 
 
-async def test_what_comes_behind_the_mark_is_late_and_changes_no_figure(partition: Partition) -> None:
-    granted = await partition.cast(a_vote())
-    before = await counts(partition)
-    await partition.fold(CLOSED, a_cast("a", voter="late", incarnation=granted.incarnation))
-    assert await partition.status(voter="late") is VoteStatus.LATE
-    after = await counts(partition)
-    assert (after.figures, after.closed) == (before.figures, 1)
-    assert after.ids[VoteStatus.LATE] == 1
-    await partition.fold(REOPENED)
-    assert await partition.status(voter="late") is VoteStatus.LATE
-    assert await partition.figures() == VoteSums(1, 1, 0)
-
-
-async def test_a_late_mark_of_a_reopened_closing_is_void(partition: Partition) -> None:
-    await partition.fold(CLOSED, REOPENED, CLOSED)
-    assert ((await counts(partition)).closed, (await counts(partition)).reopened) == (0, 1)
-    reopened = a_contest(reopened=1)
-    assert isinstance(await partition.reserve(a_vote(), reopened), Granted)
-
-
-async def test_a_reopened_contest_waits_for_the_mark_of_that(partition: Partition) -> None:
-    reopened = a_contest(reopened=1)
-    assert await partition.reserve(a_vote(), reopened) == GateClosed()
-    await partition.fold(CLOSED)
-    assert await partition.reserve(a_vote(), reopened) == GateClosed()
-    await partition.fold(REOPENED)
-    assert isinstance(await partition.reserve(a_vote(), reopened), Granted)
-
-
-async def test_removals_that_waited_take_effect_with_the_reopening(partition: Partition) -> None:
-    paid = [a_vote(vote_id=name, source="c-paid", content=content_hash(name)) for name in ("p1", "p2", "never")]
-    for vote in paid[:2]:
-        await partition.cast(vote)
-    await partition.fold(CLOSED)
-    for vote in paid:
-        await partition.remove(vote)
-    assert await partition.figures("a", "") == VoteSums(2, 1, 0)
-    await partition.fold(REOPENED)
-    assert await partition.figures("a", "") == VoteSums()
-    assert [await partition.status(vote.vote_id) for vote in paid] == [VoteStatus.REMOVED] * 3
-    assert not (await partition.views.lookup(0, "contest", paid[0].voter, "p1")).removal_waits
-
-
 async def test_each_mark_of_a_reopening_has_only_some_of_what_waits_take_effect(partition: Partition) -> None:
     """So that no call of the fold grows with what waits."""
     paid = [a_vote(vote_id=f"p{n}", source="c-paid", content=content_hash(n), voter=f"v{n}") for n in range(25)]
@@ -112,15 +68,6 @@ async def test_each_mark_of_a_reopening_has_only_some_of_what_waits_take_effect(
     assert (state.waiting, state.closed) == (0, 0)
     assert await partition.figures("a", "") == VoteSums()
     assert {await partition.status(vote.vote_id, f"v{n}") for n, vote in enumerate(paid)} == {VoteStatus.REMOVED}
-
-
-async def test_a_contest_closes_again_under_the_next_number(partition: Partition) -> None:
-    await partition.fold(CLOSED, REOPENED)
-    granted = await partition.cast(a_vote(), a_contest(reopened=1))
-    again = ContestClosed("contest", 2)
-    await partition.fold(again, REOPENED, a_cast("a", voter="late", incarnation=granted.incarnation))
-    assert (await counts(partition)).closed == 2
-    assert await partition.status(voter="late") is VoteStatus.LATE
 
 
 async def test_reports_behind_their_sources_mark_are_late_and_others_not(partition: Partition) -> None:
@@ -141,17 +88,6 @@ async def test_reports_behind_their_sources_mark_are_late_and_others_not(partiti
         (True, False),
         (False, True),
     ]
-
-
-async def test_an_attempt_of_before_the_close_is_answered_by_what_was_folded(partition: Partition) -> None:
-    """A removal, too: the vote is not counted, whatever came after the close marker."""
-    granted = await partition.cast(a_vote())
-    removal = RemoveVote("contest", pseudonym("voter"), "vote")
-    asked = await partition.ask_removal(removal)
-    event = removal_event(removal, asked)
-    await partition.fold(event, CLOSED, event, replace(a_cast(), incarnation=granted.incarnation))
-    assert await partition.status() is VoteStatus.REMOVED
-    assert await partition.figures() == VoteSums()
 
 
 async def test_pending_votes_are_counted_in_short_calls_under_one_fence_epoch(

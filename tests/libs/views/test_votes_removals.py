@@ -5,12 +5,9 @@ from dataclasses import replace
 import pytest
 
 from libs.tally.contest import Limits
-from libs.tally.counts import VoteSums
-from libs.tally.events import ContestClosed
 from libs.tally.reservations import (
     Duplicate,
     GateClosed,
-    Granted,
     NotCounted,
     NotFolded,
     NotRunning,
@@ -55,21 +52,6 @@ async def test_the_allowance_is_back_when_the_removal_is_folded(partition: Parti
     assert (await partition.cast(a_vote(vote_id="2"), ONE)).terms.remaining_contest == 0
 
 
-async def test_who_removed_every_vote_is_no_longer_a_voter(partition: Partition) -> None:
-    contest = a_contest(free=Limits(-1, -1), is_anonymous_voting_enabled=True)
-    for n, name in enumerate("aab"):
-        await partition.cast(a_vote(name, 3, vote_id=str(n), anonymous=True), contest)
-    await partition.remove(another("0"), contest)
-    assert await partition.figures("a", "") == VoteSums(3, 1, 1)
-    await partition.remove(another("1"), contest)
-    assert await partition.figures("a", "") == VoteSums()
-    assert await partition.figures("", "") == VoteSums(3, 1, 1)
-    await partition.remove(another("2"), contest)
-    assert await partition.figures("", "") == VoteSums()
-    used = (await partition.views.allowance(0, "contest", REMOVAL.voter)).used
-    assert all(row.votes == 0 for row in used)
-
-
 async def test_a_removed_id_stays_used(partition: Partition) -> None:
     await partition.cast(a_vote(), ONE)
     await partition.remove(REMOVAL, ONE)
@@ -77,15 +59,6 @@ async def test_a_removed_id_stays_used(partition: Partition) -> None:
     assert isinstance(known, Duplicate)
     assert known.status is VoteStatus.REMOVED
     assert await partition.ask_removal(REMOVAL, ONE) == NotCounted(VoteStatus.REMOVED, known.offset)
-
-
-async def test_the_oldest_of_many_votes_may_be_removed(partition: Partition) -> None:
-    contest = a_contest(free=Limits(-1, -1))
-    for n in range(12):
-        await partition.cast(a_vote(vote_id=str(n)), contest)
-    await partition.remove(another("0"), contest)
-    assert await partition.status("0") is VoteStatus.REMOVED
-    assert await partition.figures() == VoteSums(11, 1, 0)
 
 
 async def test_the_checks_come_in_their_order(partition: Partition) -> None:
@@ -130,20 +103,6 @@ async def test_a_removal_is_given_up_with_the_last_of_its_attempts(partition: Pa
     assert await partition.status() is VoteStatus.COUNTED
 
 
-async def test_a_removal_that_was_fenced_off_changes_nothing_and_may_be_asked_for_again(
-    partition: Partition,
-) -> None:
-    await partition.cast(a_vote(), ONE)
-    old = await partition.ask_removal(REMOVAL, ONE)
-    await partition.fence()
-    assert (await partition.views.state(0)).pending == 0
-    await partition.fold(removal_event(REMOVAL, old))
-    assert await partition.status() is VoteStatus.COUNTED
-    await partition.grant(a_vote(voter="other"), ONE)  # puts the configuration in force
-    await partition.remove(REMOVAL, ONE)
-    assert await partition.status() is VoteStatus.REMOVED
-
-
 async def test_what_counts_no_more_need_not_be_removed(partition: Partition) -> None:
     contest = a_contest(contest_type="rating")
     await partition.cast(a_rating(vote_id="1"), contest)
@@ -153,42 +112,11 @@ async def test_what_counts_no_more_need_not_be_removed(partition: Partition) -> 
     assert answer.status is VoteStatus.REPLACED
 
 
-async def test_a_refund_takes_a_paid_vote_back_at_any_time(partition: Partition) -> None:
-    await partition.cast(PAID)
-    granted = await partition.ask_removal(PAID)
-    assert isinstance(granted, RemovalGranted)
-    assert (granted.source, granted.content, granted.offset) == ("c-paid", PAID.content, partition.end - 1)
-    await partition.fold(removal_event(PAID, granted))
-    assert await partition.status("purchase") is VoteStatus.REMOVED
-    assert await partition.figures("a", "") == VoteSums()
-
-
-async def test_a_refund_of_what_never_came_uses_the_id_up(partition: Partition) -> None:
-    granted = await partition.ask_removal(PAID)
-    assert isinstance(granted, RemovalGranted)
-    assert granted.offset is None
-    await partition.fold(removal_event(PAID, granted))
-    late = await partition.reserve(PAID)
-    assert isinstance(late, Duplicate)
-    assert late.status is VoteStatus.REMOVED
-    assert await partition.figures("a", "") == VoteSums()
-    assert isinstance(await partition.reserve(replace(PAID, voter=pseudonym("other"))), Granted)
-
-
 async def test_a_refund_waits_for_its_vote_while_that_is_on_its_way(partition: Partition) -> None:
     await partition.grant(PAID)
     assert await partition.ask_removal(PAID) == NotFolded()
     await partition.fence()
     assert isinstance(await partition.ask_removal(PAID), RemovalGranted)
-
-
-async def test_a_vote_that_lands_behind_the_refund_of_its_id_does_not_count(partition: Partition) -> None:
-    granted = await partition.ask_removal(PAID)
-    cast = await partition.grant(PAID)
-    await partition.fold(removal_event(PAID, granted))
-    await partition.record(PAID, cast)
-    assert await partition.status("purchase") is VoteStatus.REMOVED
-    assert (await partition.views.state(0)).duplicates == 1
 
 
 @pytest.mark.parametrize("paid", [False, True])
@@ -200,16 +128,6 @@ async def test_the_close_waits_for_a_pending_removal(partition: Partition, paid:
     assert (await partition.views.closing(0, "contest")).pending == 1
     await partition.fold(removal_event(removal, granted))
     assert (await partition.views.closing(0, "contest")).pending == 0
-
-
-async def test_a_refund_behind_the_close_waits(partition: Partition) -> None:
-    await partition.cast(PAID)
-    await partition.fold(ContestClosed("contest", 1))
-    await partition.remove(PAID)
-    seen = await partition.views.lookup(0, "contest", PAID.voter, PAID.vote_id)
-    assert (seen.status, seen.removal_waits) == (VoteStatus.COUNTED, True)
-    await partition.remove(PAID)
-    assert (await partition.views.state(0)).duplicates == 1
 
 
 async def test_the_content_of_a_vote_does_not_matter_to_its_refund(partition: Partition) -> None:

@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 
 from libs.tally.contest import DAY_US, Limits, Renewal
-from libs.tally.counts import VoteSums
 from libs.tally.reservations import Answer, Granted, OverLimit
-from libs.tally.vote_commands import RemoveVote
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_contest, a_rating, a_vote, pseudonym
+from tests.support.builders import a_contest, a_vote, pseudonym
 
 SECOND = 1_000_000
 MIDNIGHT = 47_500 * DAY_US
@@ -43,19 +41,6 @@ async def test_a_pending_vote_renews_as_a_folded_one_does(partition: Partition) 
     assert isinstance(await partition.reserve(a_vote(vote_id="2"), MINUTELY), OverLimit)
     await partition.set_clock(MIDNIGHT + 60 * SECOND)
     assert (await partition.grant(a_vote(vote_id="2"), MINUTELY)).epoch == 1
-
-
-async def test_the_latest_free_vote_counts_whatever_was_left(partition: Partition) -> None:
-    contest = replace(MINUTELY, free=Limits(3, 3))
-    await partition.set_clock(MIDNIGHT)
-    await partition.cast(a_vote(count=2, vote_id="1"), contest)
-    await partition.set_clock(MIDNIGHT + 50 * SECOND)
-    await partition.cast(a_vote(vote_id="2"), contest)
-    await partition.set_clock(MIDNIGHT + 60 * SECOND)
-    assert refused_until(await partition.reserve(a_vote(vote_id="3"), contest))[0] == MIDNIGHT + 110 * SECOND
-    await partition.set_clock(MIDNIGHT + 110 * SECOND)
-    whole = await partition.grant(a_vote(count=3, vote_id="3"), contest)
-    assert (whole.epoch, whole.terms.remaining_contest) == (1, 0)
 
 
 @pytest.mark.parametrize("before_midnight", [1, DAY_US])
@@ -95,20 +80,6 @@ async def test_no_renewal_is_named_for_what_never_fits(partition: Partition, lim
     assert refused_until(await partition.reserve(a_vote(count=2, vote_id="2"), contest)) == (None, MIDNIGHT + 1)
 
 
-async def test_a_removed_vote_gives_its_allowance_back_and_still_is_the_latest(partition: Partition) -> None:
-    await partition.set_clock(MIDNIGHT)
-    await partition.cast(a_vote(vote_id="1"), MINUTELY)
-    await partition.set_clock(MIDNIGHT + 10 * SECOND)
-    await partition.cast(a_vote(vote_id="paid", source="c-paid"), MINUTELY)
-    await partition.remove(RemoveVote("contest", pseudonym("voter"), "1"), MINUTELY)
-    await partition.set_clock(MIDNIGHT + 60 * SECOND - 1)
-    again = await partition.grant(a_vote(vote_id="2"), MINUTELY)
-    assert again.epoch == 0
-    await partition.views.release(0, "contest", pseudonym("voter"), "2", again.incarnation)
-    await partition.set_clock(MIDNIGHT + 60 * SECOND)
-    assert (await partition.grant(a_vote(vote_id="3"), MINUTELY)).epoch == 1
-
-
 async def test_paid_votes_neither_renew_nor_put_it_off(partition: Partition) -> None:
     contest = replace(MINUTELY, paid=Limits(1, 1))
     await partition.set_clock(MIDNIGHT)
@@ -122,25 +93,6 @@ async def test_paid_votes_neither_renew_nor_put_it_off(partition: Partition) -> 
     assert refused_until(await partition.reserve(a_vote(vote_id="p", source="c-paid"), contest))[0] is None
 
 
-async def test_a_replacement_stays_in_the_period_of_what_it_replaces_and_renews(
-    partition: Partition,
-) -> None:
-    contest = replace(MINUTELY, contest_type="rating")
-    await partition.set_clock(MIDNIGHT)
-    await partition.cast(a_rating("a", vote_id="1"), contest)
-    await partition.set_clock(MIDNIGHT + 60 * SECOND)
-    replacing = await partition.cast(a_rating("a", 1 * SECOND, vote_id="2"), contest)
-    assert (replacing.epoch, replacing.terms.remaining_contest) == (1, 1)
-    fresh = await partition.cast(a_rating("b", vote_id="3"), contest)
-    assert (fresh.epoch, fresh.terms.remaining_contest) == (1, 0)
-    allowance = await partition.views.allowance(0, "contest", pseudonym("voter"))
-    assert {row for row in allowance.used if not row.participant} == {("", "c-free", 0, 1), ("", "c-free", 1, 1)}
-    assert (
-        refused_until(await partition.reserve(a_rating("c", vote_id="4"), contest))[0]
-        == fresh.terms.next_free_vote_at
-    )
-
-
 async def test_a_voter_does_not_grow_by_periods_that_are_over(partition: Partition) -> None:
     sizes = []
     await partition.set_clock(MIDNIGHT)
@@ -150,20 +102,6 @@ async def test_a_voter_does_not_grow_by_periods_that_are_over(partition: Partiti
         assert (granted.epoch, granted.terms.remaining_contest) == (at, 0)
         sizes.append(len((await partition.views.allowance(0, "contest", pseudonym("voter"))).used))
     assert sizes == [2, 4, 6] + [7] * 21
-
-
-async def test_votes_of_periods_that_are_over_are_removed_one_by_one(partition: Partition) -> None:
-    await partition.set_clock(MIDNIGHT)
-    for at in range(5):
-        await partition.set_clock(MIDNIGHT + at * 60 * SECOND)
-        await partition.cast(a_vote(vote_id=str(at)), MINUTELY)
-    voter = pseudonym("voter")
-    for at in range(5):
-        assert await partition.figures() == VoteSums(5 - at, 1, 0)
-        await partition.remove(RemoveVote("contest", voter, str(at)), MINUTELY)
-    assert await partition.figures() == VoteSums()
-    assert not any(row.votes for row in (await partition.views.allowance(0, "contest", voter)).used)
-    assert (await partition.grant(a_vote(vote_id="again"), MINUTELY)).epoch == 4
 
 
 async def test_a_contest_that_begins_to_renew_goes_by_the_votes_of_before(partition: Partition) -> None:

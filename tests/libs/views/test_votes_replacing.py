@@ -6,8 +6,7 @@ import msgpack
 
 from libs.tally.contest import Limits, RatingScale
 from libs.tally.counts import RatingSums, VoteSums
-from libs.tally.reservations import Duplicate, Granted, OverLimit
-from libs.tally.vote_commands import RemoveVote
+from libs.tally.reservations import Duplicate, OverLimit
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_ballot, a_contest, a_rating, pseudonym
@@ -25,17 +24,6 @@ async def ratings(partition: Partition, participant: str) -> RatingSums | None:
     return counts.ratings.get(participant)
 
 
-async def test_a_new_rating_takes_the_place_of_the_old_one(partition: Partition) -> None:
-    await partition.cast(a_rating("a", 2 * MILLION, sub_ratings=(("taste", MILLION),), vote_id="1"), RATED)
-    second = a_rating("a", 5 * MILLION, sub_ratings=(("look", 3 * MILLION),), vote_id="2")
-    granted = await partition.cast(second, RATED)
-    assert (granted.terms.remaining_participant, granted.terms.remaining_contest) == (0, 1)
-    assert [await partition.status(name) for name in "12"] == [REPLACED, COUNTED]
-    assert await partition.figures("a") == await partition.figures("") == VoteSums(1, 1, 0)
-    expected = RatingSums(1, 5 * MILLION, {"taste": (0, 0), "look": (1, 3 * MILLION)}, (0, 0, 0, 0, 0, 1))
-    assert await ratings(partition, "a") == await ratings(partition, "") == expected
-
-
 async def test_sums_of_ratings_are_exact_beyond_the_integers_of_a_double(partition: Partition) -> None:
     most = 2**31 - 1
     base, largest = partition.views._base(0) + ":g1:ratings:contest", 2**53 // MILLION * MILLION
@@ -46,37 +34,6 @@ async def test_sums_of_ratings_are_exact_beyond_the_integers_of_a_double(partiti
     sums = await ratings(partition, "a")
     assert sums is not None
     assert (sums.total, sums.sub_ratings) == (largest + most, {"taste": (2, largest + most)})
-
-
-async def test_ratings_of_other_participants_and_sources_stand(partition: Partition) -> None:
-    await partition.cast(a_rating("a", vote_id="1"), RATED)
-    await partition.cast(a_rating("b", vote_id="2"), RATED)
-    await partition.cast(a_rating("a", vote_id="3", source="c-paid"), RATED)
-    await partition.cast(a_rating("a", vote_id="4", voter="other"), RATED)
-    assert {await partition.status(name) for name in "123"} == {COUNTED}
-    assert await partition.figures("a", "") == VoteSums(3, 2, 0)
-    answer = await partition.reserve(a_rating("c", vote_id="5"), RATED)
-    assert isinstance(answer, OverLimit), "the contest's limit spans participants"
-    assert isinstance(await partition.reserve(a_rating("b", vote_id="5"), RATED), Granted)
-
-
-async def test_where_several_are_admitted_none_is_replaced(partition: Partition) -> None:
-    contest = replace(RATED, rating=replace(SCALE, max_per_participant=2), free=Limits(1, -1))
-    await partition.cast(a_rating("a", vote_id="1"), contest)
-    await partition.cast(a_rating("a", vote_id="2"), contest)
-    answer = await partition.reserve(a_rating("a", vote_id="3"), contest)
-    assert isinstance(answer, OverLimit)
-    assert (answer.scope.value, answer.limit, answer.used) == ("participant", 2, 2)
-    assert await partition.figures("a") == VoteSums(2, 1, 0)
-
-
-async def test_a_replacement_needs_no_allowance_however_little_there_is(partition: Partition) -> None:
-    await partition.cast(a_rating("a", vote_id="1"), RATED)
-    lowered = replace(RATED, version=2, free=Limits(0, 0))
-    await partition.views.raise_config(0, "contest", 2)
-    assert isinstance(await partition.reserve(a_rating("b", vote_id="2"), lowered), OverLimit)
-    await partition.cast(a_rating("a", vote_id="2"), lowered)
-    assert await partition.status("2") is COUNTED
 
 
 async def test_of_pending_ratings_of_a_participant_one_uses_the_allowance(partition: Partition) -> None:
@@ -92,16 +49,6 @@ async def test_of_pending_ratings_of_a_participant_one_uses_the_allowance(partit
     assert [await partition.status(str(n)) for n in range(3)] == [REPLACED, COUNTED, REPLACED]
 
 
-async def test_removing_a_replacement_brings_nothing_back(partition: Partition) -> None:
-    await partition.cast(a_rating("a", vote_id="1"), RATED)
-    await partition.cast(a_rating("a", vote_id="2"), RATED)
-    await partition.remove(RemoveVote("contest", pseudonym("voter"), "2"), RATED)
-    assert [await partition.status(name) for name in "12"] == [REPLACED, VoteStatus.REMOVED]
-    assert await partition.figures("a", "") == VoteSums()
-    granted = await partition.cast(a_rating("a", vote_id="3"), RATED)
-    assert granted.terms.remaining_contest == 1
-
-
 async def test_a_ballot_is_one_vote_and_its_positions_are_worth_theirs(partition: Partition) -> None:
     granted = await partition.cast(a_ballot(("1st", "b"), ("2nd", "a")), ORDERED)
     assert (granted.terms.choices, granted.form) == ((("b", 5), ("a", 3)), "ballot")
@@ -109,17 +56,6 @@ async def test_a_ballot_is_one_vote_and_its_positions_are_worth_theirs(partition
     assert await partition.figures("b") == VoteSums(5, 1, 0)
     assert await partition.figures("a") == VoteSums(3, 1, 0)
     assert await partition.figures("") == VoteSums(8, 1, 0)
-
-
-async def test_a_new_ballot_takes_the_place_of_the_old_one_as_a_whole(partition: Partition) -> None:
-    await partition.cast(a_ballot(("1st", "a"), ("2nd", "b"), vote_id="1"), ORDERED)
-    await partition.cast(a_ballot(("1st", "b"), vote_id="2"), ORDERED)
-    assert [await partition.status(name) for name in "12"] == [REPLACED, COUNTED]
-    assert await partition.figures("a") == VoteSums()
-    assert await partition.figures("b") == VoteSums(5, 1, 0)
-    paid = await partition.cast(a_ballot(("1st", "a"), vote_id="3", source="c-paid"), ORDERED)
-    assert paid.terms.remaining_contest == 0
-    assert await partition.status("2") is COUNTED
 
 
 async def test_a_ballot_that_was_folded_answers_with_all_its_choices(partition: Partition) -> None:

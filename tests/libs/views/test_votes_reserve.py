@@ -102,14 +102,6 @@ async def test_pending_and_folded_votes_both_use_up_the_limits(partition: Partit
     assert (granted.terms.remaining_participant, granted.terms.remaining_contest) == (1, 0)
 
 
-async def test_sources_voters_and_contests_do_not_share_limits(partition: Partition) -> None:
-    contest = a_contest(free=Limits(1, 1), paid=Limits(1, 1))
-    await partition.grant(a_vote(vote_id="1"), contest)
-    await partition.grant(a_vote(vote_id="2", source="c-paid"), contest)
-    await partition.grant(a_vote(vote_id="3", voter="other"), contest)
-    await partition.grant(a_vote(vote_id="4", contest="second"), replace(contest, key="second"))
-
-
 async def test_one_call_decides_each_request_after_those_before_it(partition: Partition) -> None:
     contest = a_contest(free=Limits(2, -1))
     await partition.grant(a_vote(vote_id="0", voter="other"), contest)
@@ -130,12 +122,6 @@ async def test_the_clock_of_a_partition_never_goes_back_nor_gives_a_moment_twice
         await redis.hset(f"{key_base(namespace, 'votes', 0, 1)}:gate", "clock", ahead)
     assert (await partition.grant(a_vote(voter="other"))).terms.accepted_at == ahead + 1
     assert (await partition.grant(a_vote(voter="third"))).terms.accepted_at == ahead + 2
-
-
-async def test_a_pending_id_is_joined_and_takes_no_second_allowance(partition: Partition) -> None:
-    contest = a_contest(free=Limits(1, -1))
-    first = await partition.grant(a_vote(), contest)
-    assert await partition.reserve(a_vote(), contest) == first._replace(joined=True)
 
 
 async def test_a_join_asks_neither_for_configuration_nor_time_nor_refusal(
