@@ -27,7 +27,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.server_interface import start_and_wait
+from libs.local_stack.server_interface import AwayServer, start_and_wait
 from libs.local_stack.startup_report import Report, Silence
 from libs.storage.private_files import remembered_secret, write_private
 
@@ -84,26 +84,23 @@ async def _has_brokers(bootstrap_servers: str, timeout_s: float, brokers: int) -
             await client.close()
 
 
-async def refused_login(bootstrap_servers: str, timeout_s: float = 2.0) -> str:
-    """Return the error with which a broker refuses the user, password or mechanism; "" if none does."""
-    settings = KafkaSettings(
-        kafka_bootstrap_servers=bootstrap_servers, kafka_request_timeout_ms=int(timeout_s * 1000)
-    )
-    arguments = connection(settings)
+async def away_servers(bootstrap_servers: str, timeout_s: float = 2.0) -> list[AwayServer]:
+    """Return the brokers at these addresses to which no connection is possible."""
+    arguments = connection(KafkaSettings(kafka_bootstrap_servers=bootstrap_servers))
     endpoints = _endpoints(arguments.pop("bootstrap_servers"))
-    found = await asyncio.gather(*(_refused_login(*endpoint, arguments) for endpoint in endpoints))
-    return next(filter(None, found), "")
-
-
-async def _refused_login(host: str, port: int, arguments: Mapping[str, Any]) -> str:
     with _silenced("aiokafka", "aiokafka.conn"):
-        try:
-            (await create_conn(host, port, **arguments)).close()
-        except REFUSED as error:
-            return str(error)
-        except (KafkaError, OSError, TimeoutError):
-            pass
-    return ""
+        found = await asyncio.gather(*(_away(*endpoint, arguments, timeout_s) for endpoint in endpoints))
+    return [server for server in found if server is not None]
+
+
+async def _away(host: str, port: int, arguments: Mapping[str, Any], timeout_s: float) -> AwayServer | None:
+    try:
+        (await asyncio.wait_for(create_conn(host, port, **arguments), timeout_s)).close()
+    except REFUSED as error:
+        return AwayServer(f"{host}:{port}", str(error))
+    except (KafkaError, OSError, TimeoutError):
+        return AwayServer(f"{host}:{port}")
+    return None
 
 
 @contextmanager

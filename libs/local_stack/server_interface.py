@@ -4,11 +4,18 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from libs.local_stack import errors, ports
 from libs.local_stack.child_process import POLL_S, Process
 from libs.local_stack.errors import StackError
+
+
+class AwayServer(NamedTuple):
+    """A server that does not answer; with `refusal`, it refuses the user or password, and this is its error."""
+
+    address: str
+    refusal: str = ""
 
 
 class Server(Protocol):

@@ -5,13 +5,14 @@ import json
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from redis.exceptions import AuthenticationError, RedisError
 
 from libs.local_stack import errors
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.server_interface import start_and_wait
+from libs.local_stack.server_interface import AwayServer, start_and_wait
 from libs.storage.private_files import remembered_secret, write_private
 from libs.views.valkey.client import connect
 from libs.views.valkey.settings import ValkeySettings, server_urls
@@ -52,23 +53,24 @@ async def _answers(url: str, timeout_s: float) -> bool:
         await client.aclose()
 
 
-async def refused_login(url: str, timeout_s: float = 2.0) -> str:
-    """Return the error with which a server of the URL refuses the user or password; "" if none does."""
-    found = await asyncio.gather(*(_refused_login(each, timeout_s) for each in server_urls(url)))
-    return next(filter(None, found), "")
+async def away_servers(url: str, timeout_s: float = 2.0) -> list[AwayServer]:
+    """Return the servers of the URL that accept no commands."""
+    found = await asyncio.gather(*(_away(each, timeout_s) for each in server_urls(url)))
+    return [server for server in found if server is not None]
 
 
-async def _refused_login(url: str, timeout_s: float) -> str:
+async def _away(url: str, timeout_s: float) -> AwayServer | None:
+    address = urlsplit(url).netloc.rpartition("@")[2] or urlsplit(url).path
     client = connect(ValkeySettings(valkey_url=url), timeout_s)
     try:
         await client.ping()
     except AuthenticationError as error:
-        return str(error)
+        return AwayServer(address, str(error))
     except (RedisError, OSError):
-        pass
+        return AwayServer(address)
     finally:
         await client.aclose()
-    return ""
+    return None
 
 
 class NativeValkey:

@@ -2,19 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from libs.certificates.service import Sealed, sealed_contests
 from libs.contracts.topics import purchases_topic
 from libs.contracts.votes_log import VotesLog, votes_log
+from libs.kafka.cancellation import call
 from libs.kafka.reader import LogReader
 from libs.monitoring.lag import AppendTimes, LagTracker, ProjectionName, TimeAt, View, projections_of
 from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import (
+    Away,
     Ledger,
     OpenPurchase,
     OtherGeneration,
@@ -23,7 +25,8 @@ from libs.monitoring.status import (
     Status,
 )
 from libs.storage.object_store import Store
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
+from libs.telemetry.redaction import redacted
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import Generations, PartitionGenerations
 from libs.views.purchases.purchase_views import PurchaseViews, Todo, Unreadable
@@ -33,6 +36,10 @@ from libs.views.votes.vote_views import VoteViews
 from libs.web.server.tls import public_authorities
 
 SEALED_EVERY_S: Final = 30.0
+READ_S: Final = 1.5
+"""Seconds that a server may take for each step of a status, of which the whole may take 5 s."""
+
+T = TypeVar("T")
 
 
 class StatusCollector:
@@ -58,45 +65,66 @@ class StatusCollector:
         self._progress = LagTracker()
 
     async def collect(self, parts: Sequence[ProcessStatus] = ()) -> Status:
-        """Return the status, with `parts` included.
+        """Return the status, with `parts` included, of the partitions that can be read in `READ_S`.
 
-        Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`.
+        Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable` if there are none.
         """
-        rows = await asyncio.gather(*map(self.rows, self._projections))
+        lost: list[_Lost] = []
+        reads = [self.rows(projection, lost) for projection in self._projections]
+        sealed, rows = await asyncio.gather(self._sealed(), asyncio.gather(*reads))
         every = [row for of_one in rows for row in of_one]
-        return Status(_now(), every, parts, await self._sealed())
+        if lost and not every:
+            raise lost[0].error
+        return Status(_now(), every, parts, sealed, self._away(lost))
+
+    def _away(self, lost: "Iterable[_Lost]") -> list[Away]:
+        """Return a line for each projection and reason."""
+        found: dict[tuple[ProjectionName, str], list[int]] = {}
+        for projection, partition, error in lost:
+            found.setdefault((projection, redacted(str(error))), []).append(partition)
+        return [
+            Away(f"{projection} {_numbers(partitions, self._projections[projection])}", f"away: {reason}")
+            for (projection, reason), partitions in found.items()
+        ]
 
     async def _sealed(self) -> Sequence[Sealed]:
         """Return the sealed contests, cached for `SEALED_EVERY_S` as listing a bucket is expensive, and for as
         long as the catalogue cannot be read."""
         if time.monotonic() > self._listed + SEALED_EVERY_S:
-            with suppress(ViewsUnavailable):
-                self._known_sealed = await sealed_contests(self._store, self._records)
+            with suppress(ViewsUnavailable, TimeoutError):
+                self._known_sealed = await call(sealed_contests(self._store, self._records), READ_S)
                 self._listed = time.monotonic()
         return self._known_sealed
 
-    async def rows(self, projection: ProjectionName) -> list[PartitionRow]:
-        """Return the rows of a projection's partitions. Raises as `collect`.
+    async def rows(self, projection: ProjectionName, lost: "list[_Lost] | None" = None) -> list[PartitionRow]:
+        """Return the rows of a projection's partitions. Raises as `collect` for any that cannot be read.
 
+        With `lost`, these are added to it instead, and a server that hangs is waited for `READ_S`.
         Reads ends after positions, so that no view of this log appears to be past its end, or less behind.
         """
         views = self._projections[projection]
-        generations = await views.read_all()
-        partitions = list(generations)
-        ledgers = await self._ledgers(partitions) if projection is ProjectionName.VOTES else {}
-        todo = await self._todo(partitions) if projection is ProjectionName.PURCHASES else {}
-        quarantines = await asyncio.gather(*(self._quarantine(views, *each) for each in generations.items()))
-        ends = await self._reader.end_offsets(views.topic.name, partitions)
+        stored: dict[int, _Stored] = await _each(projection, views.topic.numbers, self._stored, lost)
+        ends: dict[int, int] = await self._ends(projection, stored, lost)
         now = _now()
-        times = await self._times[projection].read(
+        places = [
             TimeAt(partition, offset)
-            for partition, of_one in generations.items()
-            for position in [_offset(of_one)]
-            for offset in (position - 1, position, todo[partition].offset if partition in todo else -1)
-            if 0 <= offset < ends[partition]
-        )
+            for partition, end in ends.items()
+            for position in [_offset(stored[partition].generations)]
+            for todo in [stored[partition].todo]
+            for offset in (position - 1, position, -1 if todo is None else todo.offset)
+            if 0 <= offset < end
+        ]
+        reading = self._times[projection].read(places)
+        try:
+            times = await (reading if lost is None else call(reading, READ_S))
+        except (TallyError, TimeoutError) as error:
+            if lost is None:
+                raise
+            lost.extend(_Lost(projection, partition, _as_tally_error(error)) for partition in ends)
+            return []
         rows = []
-        for (partition, of_one), (quarantined, dropped_ones) in zip(generations.items(), quarantines, strict=True):
+        for partition, end in ends.items():
+            of_one, ledger, todo, (quarantined, dropped_ones) = stored[partition]
             position = _offset(of_one)
             first = times.get(TimeAt(partition, position))
             view = View(projection, partition, of_one.live.number)
@@ -107,7 +135,7 @@ class StatusCollector:
                     partition=partition,
                     generation=of_one.live.number,
                     position=position,
-                    end=ends[partition],
+                    end=end,
                     lag_s=lag.seconds,
                     last_event=times.get(TimeAt(partition, position - 1)),
                     stalled_since=lag.stalled_since,
@@ -116,27 +144,41 @@ class StatusCollector:
                     schema=of_one.live.schema,
                     code_schema=of_one.schema,
                     generations=self._others(projection, partition, of_one, now),
-                    ledger=ledgers.get(partition),
+                    ledger=ledger,
                     processed_per_s=lag.processed_per_s,
-                    oldest_open=_oldest_open(todo.get(partition), times, partition, now),
+                    oldest_open=_oldest_open(todo, times, partition, now),
                 )
             )
         return rows
 
-    async def _todo(self, partitions: Sequence[int]) -> dict[int, Todo]:
-        """Return the oldest open purchase of each partition; empty if the views are unavailable."""
-        try:
-            pages = await asyncio.gather(*(self._purchases.todo(partition, -1, 1) for partition in partitions))
-        except ViewsUnavailable:
-            return {}
-        return {partition: page[0] for partition, page in zip(partitions, pages, strict=True) if page}
+    async def _stored(self, projection: ProjectionName, partition: int) -> "_Stored":
+        """Read a partition of the views."""
+        views = self._projections[projection]
+        generations = await views.read(partition)
+        ledger, todo = None, None
+        if projection is ProjectionName.VOTES:
+            asked = time.time()
+            state = await self._views.state(partition)
+            ledger = ledger_of(state, asked, time.time())
+        if projection is ProjectionName.PURCHASES:
+            with suppress(ViewsUnavailable):
+                todo = next(iter(await self._purchases.todo(partition, -1, 1)), None)
+        return _Stored(generations, ledger, todo, await self._quarantine(views, partition, generations))
 
-    async def _ledgers(self, partitions: Sequence[int]) -> dict[int, Ledger]:
-        asked = time.time()
-        states = await asyncio.gather(*map(self._views.state, partitions))
-        answered = time.time()
-        ledgers = [ledger_of(state, asked, answered) for state in states]
-        return dict(zip(partitions, ledgers, strict=True))
+    async def _ends(
+        self, projection: ProjectionName, partitions: Iterable[int], lost: "list[_Lost] | None"
+    ) -> dict[int, int]:
+        """Return the log's ends; asks for each partition alone if a broker does not answer for some of them."""
+        topic, every = self._projections[projection].topic.name, list(partitions)
+        if lost is None:
+            return await self._reader.end_offsets(topic, every)
+        with suppress(LogUnavailable, TimeoutError):
+            return await call(self._reader.end_offsets(topic, every), READ_S / 2)
+
+        async def end(_: ProjectionName, partition: int) -> int:
+            return (await self._reader.end_offsets(topic, [partition]))[partition]
+
+        return await _each(projection, every, end, lost)
 
     def _others(
         self, projection: ProjectionName, partition: int, generations: PartitionGenerations, now: int
@@ -162,6 +204,59 @@ class StatusCollector:
         drops = await dropped(self._store, views.topic.name, partition, live.position)
         held = await count_among(*rows, drops)
         return count - held, held
+
+
+class _Stored(NamedTuple):
+    """A partition of the views; `quarantined`: the numbers of open and of dropped records."""
+
+    generations: PartitionGenerations
+    ledger: Ledger | None
+    todo: Todo | None
+    quarantined: tuple[int, int]
+
+
+class _Lost(NamedTuple):
+    """A partition that cannot be read."""
+
+    projection: ProjectionName
+    partition: int
+    error: TallyError
+
+
+async def _each(
+    projection: ProjectionName,
+    partitions: Iterable[int],
+    read: Callable[[ProjectionName, int], Coroutine[Any, Any, T]],
+    lost: list[_Lost] | None,
+) -> dict[int, T]:
+    """Read partitions concurrently. With `lost`, those that fail within `READ_S` are added to it."""
+
+    async def one(partition: int) -> T | TallyError:
+        try:
+            return await (
+                read(projection, partition) if lost is None else call(read(projection, partition), READ_S)
+            )
+        except (TallyError, TimeoutError) as error:
+            if lost is None:
+                raise
+            return _as_tally_error(error)
+
+    every = list(partitions)
+    found = dict(zip(every, await asyncio.gather(*map(one, every)), strict=True))
+    for partition, each in found.items():
+        if isinstance(each, TallyError) and lost is not None:
+            lost.append(_Lost(projection, partition, each))
+    return {partition: each for partition, each in found.items() if not isinstance(each, TallyError)}
+
+
+def _as_tally_error(error: TallyError | TimeoutError) -> TallyError:
+    if isinstance(error, TallyError):
+        return error
+    return ViewsUnavailable("no answer in time", retry_after_s=1)
+
+
+def _numbers(partitions: Sequence[int], views: Generations) -> str:
+    return "all" if len(partitions) == len(views.topic.numbers) else ", ".join(map(str, sorted(partitions)))
 
 
 def ledger_of(state: PartitionState, asked: float, answered: float) -> Ledger:

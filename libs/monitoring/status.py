@@ -145,13 +145,25 @@ class ProcessStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Away:
+    """A server that does not answer, or partitions that cannot be read, and why."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
-    """Status at `at`: all partitions of all projections, the local stack's processes, and sealed contests."""
+    """Status at `at`: all partitions of all projections, the local stack's processes, and sealed contests.
+
+    `away` names the servers that do not answer, and the partitions that are missing therefore.
+    """
 
     at: int
     rows: Sequence[PartitionRow]
     parts: Sequence[ProcessStatus]
     sealed: Sequence[Sealed]
+    away: Sequence[Away] = ()
 
     def of(self, projection: ProjectionName) -> list[PartitionRow]:
         """Return the projection's partitions in order."""
@@ -194,7 +206,9 @@ class Status:
             "projections": {
                 projection.value: [row.as_json() for row in self.of(projection)] for projection in ProjectionName
             },
-            "totals": {projection.value: self.totals(projection) for projection in ProjectionName},
+            "totals": {
+                projection.value: self.totals(projection) for projection in ProjectionName if self.of(projection)
+            },
             "generations": [
                 asdict(one) | {"left_s": one.left_s, "kept_since": moment(one.kept_since)} for one in self.beside
             ],

@@ -62,12 +62,13 @@ def command(
     is_fine: Callable[[Any], bool] = lambda _: True,
     exit_code: Callable[[Any], ExitCode] | None = None,
     redraw: str = "",
+    finds_topics: bool = True,
 ) -> Callable[[Function], Callable[..., None]]:
     """Make a function a command, to be registered with a group's `command`.
 
     `text` renders a result for people; --json prints its members. The exit code is `exit_code` of the (last)
     result, by default 1 unless `is_fine`. `redraw` names an option with which a terminal shows only the latest
-    of several results.
+    of several results. Unless `finds_topics`, the function finds the topics of the votes itself.
     """
 
     def ending_of(result: object) -> ExitCode:
@@ -76,7 +77,7 @@ def command(
     def declare(function: Function) -> Callable[..., None]:
         def run_command(**given: Any) -> None:
             output = Output(text, in_json=given["as_json"], redraw=bool(given.get(redraw)))
-            run(_execute(function, given, output, ending_of))
+            run(_execute(function, given, output, ending_of, finds_topics))
 
         options = {name: one for name, one in _parameters(function).items() if one.annotation is not Deployment}
         run_command.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
@@ -107,12 +108,16 @@ def _parameters(function: Function) -> dict[str, inspect.Parameter]:
 
 
 async def _execute(
-    function: Function, given: Mapping[str, Any], output: Output, ending_of: Callable[[object], ExitCode]
+    function: Function,
+    given: Mapping[str, Any],
+    output: Output,
+    ending_of: Callable[[object], ExitCode],
+    finds_topics: bool,
 ) -> ExitCode:
     """Call the function with the given options that it takes, and print its results."""
     find, ending = partial(find_addresses, given.get("data_dir", DATA_DIR)), ExitCode.FINE
     async with Deployment(find, output.progress) as deployment:
-        if Deployment in get_type_hints(function).values():
+        if finds_topics and Deployment in get_type_hints(function).values():
             await _find_topics(deployment)
         taken = {name: given.get(name, deployment) for name in inspect.signature(function).parameters}
         for name in _contests(function):

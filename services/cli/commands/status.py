@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final
 
@@ -13,16 +14,19 @@ from rich.text import Text
 
 from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import stack_json
 from libs.monitoring.collector import StatusCollector, failing_tasks
 from libs.monitoring.health_problems import HealthProblem, as_json, is_noteworthy, notes_of, problems_of
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import GenerationStatus, ProcessStatus, Status, moment
+from libs.monitoring.status import Away, GenerationStatus, ProcessStatus, Status, moment
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
 from libs.telemetry.redaction import redacted
 from services.cli.command_decorator import DataDir, command
 from services.cli.deployment_discovery import DATA_DIR
+from services.cli.exit_codes import ExitCode
+from services.cli.present_servers import FIND_S, open_present
 from services.cli.render import Block, Rows
 
 EVERY_S: Final = 1.0
@@ -55,6 +59,27 @@ class FailedReading:
 async def read_status(deployment: Deployment) -> Status:
     """Read the status once. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
     return await collector_of(deployment).collect(await read_parts(deployment.description))
+
+
+async def read_present_status(addresses: DeploymentAddresses) -> Status:
+    """Read the status of the servers that answer, with the names of the others."""
+    async with open_present(addresses) as servers:
+        away = [
+            Away(f"{server} {each.address}", f"away: {each.refusal or 'does not answer'}")
+            for server, found in (("Kafka", servers.away_brokers), ("Valkey", servers.away_valkeys))
+            for each in found
+        ]
+        try:
+            if servers.log_answers and servers.views_answer:
+                reading = collector_of(servers.deployment).collect()
+                parts, status = await asyncio.gather(read_parts(addresses.description), reading)
+                return replace(status, parts=parts, away=[*away, *status.away])
+        except TallyError as error:
+            if error.retry_after_s is None:
+                raise
+            away.append(Away("views", f"away: {error}"))
+        parts = await read_parts(addresses.description)
+        return Status(time.time_ns() // 1_000_000, [], parts, [], away)
 
 
 def collector_of(deployment: Deployment) -> StatusCollector:
@@ -147,7 +172,7 @@ def _verdict(status: Status, problems: Sequence[HealthProblem]) -> Iterator[Text
 def _projection_cells(status: Status, *, everything: bool) -> list[Cells]:
     """Return each projection's totals, then its noteworthy partitions, or all."""
     found = []
-    for projection in ProjectionName:
+    for projection in filter(status.of, ProjectionName):
         totals = status.totals(projection)
         gates = "" if "shut" not in totals else f"{totals['shut']} paused" if totals["shut"] else "open"
         found.append(_cells(projection, "all", totals, gates))
@@ -237,11 +262,13 @@ def duration(seconds: float) -> str:
     raise AssertionError("a minute is the smallest unit")
 
 
-@command(
-    text=status_text,
-    is_fine=lambda reading: isinstance(reading, Reading) and not problems_of(reading.status),
-    redraw="watch",
-)
+def _ending(reading: Reading | FailedReading) -> ExitCode:
+    if not isinstance(reading, Reading) or reading.status.away:
+        return ExitCode.SERVER_AWAY
+    return ExitCode.PROBLEM if problems_of(reading.status) else ExitCode.FINE
+
+
+@command(text=status_text, exit_code=_ending, redraw="watch", finds_topics=False)
 async def status(
     deployment: Deployment,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")] = False,
@@ -252,7 +279,8 @@ async def status(
 ) -> AsyncGenerator[Reading | FailedReading, None]:
     """Show the lag of all views, whether votes are accepted, quarantine, and the state of the processes.
 
-    The exit code is 1 if a problem needs an operator; each is printed: a process is dead, or a task of the
+    The exit code is 3 if a server is away; it is named, and the others are read. It is 1 if a problem needs an
+    operator; each is printed: a process is dead, or a task of the
     projector stopped or failing; a view is stalled (no available record processed for over 10 s), or behind the
     log's end; voting is paused, or a vote pending for over 10 s; a generation (copy of the views) is broken;
     accepted votes were overruled; records are in quarantine and not dropped. After a restart voting is paused for
@@ -263,8 +291,10 @@ async def status(
     shows all partitions, with --watch one line per second.
     """
     if not watch:
-        yield Reading(await read_status(deployment), everything)
+        yield Reading(await read_present_status(deployment.addresses), everything)
         return
+    with suppress(TallyError, TimeoutError):
+        await asyncio.wait_for(deployment.find_topics(), FIND_S)
     try:
         async for reading in readings(deployment, lambda: stack_json.read(data_dir) or {}, everything=everything):
             yield reading

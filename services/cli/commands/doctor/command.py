@@ -47,7 +47,7 @@ def _ending(result: Diagnosis) -> ExitCode:
     return ExitCode.FINE if result.ok else ExitCode.PROBLEM
 
 
-@command(text=_text, exit_code=_ending)
+@command(text=_text, exit_code=_ending, finds_topics=False)
 async def doctor(
     deployment: Deployment,
     port: Annotated[int, typer.Option(envvar="TALLY_PORT", help="HTTP port that `tally up` would use.")] = 8080,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from libs.views.valkey.client import Shard, Valkey, read_info
+from libs.views.valkey.client import Shard, read_info
 from libs.views.valkey.connection import NotPermitted
 from libs.views.valkey.failover_settings import LAG, NODE_TIMEOUT, WRITE, lag_problem, read_config
 from libs.views.valkey.hash_tags import SLOTS
@@ -18,11 +18,10 @@ LONGEST_NODE_TIMEOUT_MS = 5_000
 """A failover begins after it, and votes of the shard wait for it."""
 
 
-async def check_valkey_settings(valkey: Valkey) -> list[Finding]:
-    """Return each problem once, or that there is none."""
-    shards = await valkey.shards()
+async def check_valkey_settings(shards: Sequence[Shard], silent: Sequence[Shard] = ()) -> list[Finding]:
+    """Return each problem once, or that there is none; `silent` shards do not answer."""
     found = [finding for each in await asyncio.gather(*map(_of_shard, shards)) for finding in each]
-    found += _uncovered(shards)
+    found += _uncovered([*shards, *silent])
     distinct = list(dict.fromkeys(found))
     return distinct or [fine(NAME, f"as required on {len(shards)} {'shard' if len(shards) == 1 else 'shards'}")]
 
