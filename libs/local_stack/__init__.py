@@ -1,1 +1,0 @@
-"""Local stack: Kafka, Valkey and the services as child processes on loopback."""

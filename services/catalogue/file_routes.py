@@ -24,8 +24,7 @@ from libs.web.errors import Unauthorized, UnsupportedMediaType
 from libs.web.responses import SAFE, Span, attachment, etag, json_response, matches, not_modified, requested_range
 from services.catalogue.files import Files, UploadUrls
 from services.catalogue.openapi import BEARER, record_answer
-from services.catalogue.routes import fits
-from services.catalogue.write_requests import write_request
+from services.catalogue.routes import fits, write_request
 
 
 def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRouter:

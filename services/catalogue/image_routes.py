@@ -35,8 +35,7 @@ from libs.web.server.http_service import Complete
 from services.catalogue.images import Images
 from services.catalogue.openapi import BEARER
 from services.catalogue.openapi import created as created_answer
-from services.catalogue.routes import entity_tag, fits
-from services.catalogue.write_requests import write_request
+from services.catalogue.routes import entity_tag, fits, write_request
 
 FORM: Final = "multipart/form-data"
 MEMBERS: Final = frozenset(Image.model_fields)

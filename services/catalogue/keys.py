@@ -42,7 +42,7 @@ from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.errors import Forbidden, Unauthorized
 from libs.web.responses import NO_STORE, json_response
 from services.catalogue.openapi import BEARER
-from services.catalogue.write_requests import write_request
+from services.catalogue.routes import write_request
 
 TIME: dict[str, Any] = {"format": "date-time"}
 

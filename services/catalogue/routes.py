@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
+from libs.catalogue.commands import WriteRequest
 from libs.catalogue.pagination import ListRequest, Page, ranked_page
 from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document, Resource, Table
@@ -31,13 +32,12 @@ from libs.web.door.common_parameters import (
     Limit,
     Next,
 )
-from libs.web.door.request_parsing import integer_parameter, read_object
+from libs.web.door.request_parsing import integer_parameter, parse_idempotency_key, read_object
 from libs.web.responses import etag, json_response, not_modified, precondition_fails
 from libs.web.server.http_service import ByVotes, Complete
 from services.catalogue import openapi
 from services.catalogue.list_filters import FILTERS, Select, everything
 from services.catalogue.openapi import Tags, UpdatedSince
-from services.catalogue.write_requests import write_request
 
 OPERATION_OF: Final = {
     "create": "create",
@@ -273,3 +273,11 @@ def _time(given: str | None) -> int | None:
         return microseconds(parse_timestamp(given.replace(" ", "+")))
     except ValueError as error:
         raise ValidationFailed([Problem("", f"updated_since {error}", "updated_since")]) from None
+
+
+def write_request(account: str, request: Request, idempotency_key: str | None, content: bytes) -> WriteRequest:
+    """Return the write of a POST, repeatable if it has a key. Raises `ValidationFailed` for a malformed one."""
+    key = parse_idempotency_key(idempotency_key)
+    if key is None:
+        return WriteRequest.once()
+    return WriteRequest.repeatable(account, "POST", request.url.path, key, content)
