@@ -1,4 +1,4 @@
-"""Behaviour of every field of `contest_config`, its bad values, and the legacy parameters."""
+"""Behaviour of every field of `contest_config`."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -273,32 +273,3 @@ STORED = {
     "show_video_play_button",
 }
 """Fields that do nothing on the server: kept and shown (`current_api/test_fields.py`), read by clients."""
-LEGACY_PARAMETERS: dict[str, str] = {
-    "title": "record: title",
-    "text": "record: description",
-    "image_id": "record: image.key",
-    "contest_type": "record: contest_type",
-    "published": "record: publish, now or cleared",
-    "publish": "record: publish",
-    "start": "start",
-    "end": "end",
-    "contest_visibility": "contest_visibility",
-    "vote_visibility": "vote_visibility",
-    "participant_visibility": "participant_visibility",
-    "participant_order": "participant_order",
-    "participant_default_status": "participant_default_status",
-    "randomize_locally": "is_randomize",
-    "max_free_votes_in_contest": "free.max_contest",
-    "max_free_votes_per_participant": "free.max_participant",
-    "max_star_votes_in_contest": "paid.max_contest",
-    "max_star_votes_per_participant": "paid.max_participant",
-    "max_silver_votes_in_contest": "silver.max_contest",
-    "max_silver_votes_per_participant": "silver.max_participant",
-    "is_vote_removal_allowed": "is_vote_removal_allowed",
-    "ip_restriction_per_participant": "ip_restriction_per_participant",
-    "limit_result_amount": "limit_result_amount",
-    "add_participants": "records: participants",
-    "tags": "record: tags",
-    "custom_data": "record: custom_data",
-}
-"""Each parameter of the specification's table, and the member of `contest_config` whose behaviour it has."""

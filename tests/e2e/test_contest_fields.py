@@ -1,4 +1,4 @@
-"""Effect of every field of `contest_config`, and of every parameter of the legacy contest table.
+"""Effect of every field of `contest_config`.
 
 `BEHAVIOURS` and `STORED` name each field of the schema.
 """
@@ -10,8 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from libs.catalogue.schemas.contest import ContestConfig
-from libs.legacy.contests import FIELDS
-from tests.e2e.contest_field_behaviours import BEHAVIOURS, LEGACY_PARAMETERS, STORED
+from tests.e2e.contest_field_behaviours import BEHAVIOURS, STORED
 from tests.support.voting import Api
 
 
@@ -38,12 +37,3 @@ def test_the_table_names_every_field_of_the_schema() -> None:
 @pytest.mark.parametrize("path", BEHAVIOURS)
 async def test_a_field_causes_its_behaviour(api: Api, path: str) -> None:
     await BEHAVIOURS[path](api)
-
-
-def test_every_legacy_parameter_has_the_behaviour_of_a_field_or_is_the_records_own() -> None:
-    for parameter, means in LEGACY_PARAMETERS.items():
-        assert means in BEHAVIOURS.keys() | STORED or means.startswith(("record: ", "records: ")), parameter
-    canonical = {field.legacy.rpartition(".")[2]: field.canonical for field in FIELDS}
-    for parameter, means in LEGACY_PARAMETERS.items():
-        if parameter in canonical:
-            assert canonical[parameter].removeprefix("contest_config.") == means.removeprefix("record: ")

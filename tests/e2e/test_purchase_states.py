@@ -122,27 +122,6 @@ async def test_an_expiration_alone_replaces_only_that_member(api: Api) -> None:
     assert await report(api.client, unstated) == (record, False)
 
 
-async def test_what_was_bought_cannot_change_later_whatever_the_state(api: Api) -> None:
-    contest = await api.contest()
-    body = purchase(contest, 7, subscription={"access": True})
-    record = await becomes(api.client, await send(api.client, body), "cast")
-    for changes in (
-        {"vote": body["vote"] | {"count": 8}},
-        {"vote": body["vote"] | {"participant_key": contest.participants[1]}},
-        {"user_id": "another"},
-        {"user_id": None, "anonymous_id": body["user_id"]},
-        {"package_key": "another"},
-        {"price": 1},
-        {"type": "subscription", "vote": None},
-    ):
-        other = body | changes | {"subscription": {"access": False}, "refunded": True}
-        refused = await api.client.post(PURCHASES, json=other)
-        assert code(refused) == (422, "idempotency_key_reused")
-        assert body["purchase_token"] not in refused.text
-    assert await read(api.client, record) == record
-    await wait_for_paid_votes(contest, 7)
-
-
 async def test_a_reported_refund_takes_back_the_votes_and_is_final(api: Api) -> None:
     contest = await api.contest()
     body = purchase(contest, 7)

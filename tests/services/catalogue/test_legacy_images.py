@@ -166,12 +166,6 @@ async def test_records_of_others_refer_to_an_image_for_public_use_alone(
     assert (await other.patch(f"/{resource}/{record['key']}", json={"title": "Again"})).status_code == 200
 
 
-async def test_an_account_s_own_image_is_held_by_what_refers_to_it(client: httpx.AsyncClient) -> None:
-    key = (await made(client, public_use="true"))["image_id"]
-    await client.post("/contests", json={"image": {"key": key}})
-    assert refused(await client.delete(f"/legacy/images/{key}"), "in_use")
-
-
 async def test_the_other_world_s_images_are_not_there(place: Place, client: httpx.AsyncClient) -> None:
     key = (await made(client, public_use="true"))["image_id"]
     async with place.legacy("test") as tester:

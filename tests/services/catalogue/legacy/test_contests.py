@@ -70,32 +70,6 @@ async def test_a_write_needs_the_permission_and_the_answer_names_it(
     assert (await client.post("/legacy/contests", json={}, headers=writer)).status_code == 200
 
 
-FAULTS = [
-    (
-        "/contests",
-        {"contest_type": "rating", "published": "yes", "title": 7, "limit_result_amount": -2},
-        ["published", "contest_type", "title", "limit_result_amount"],
-    ),
-    ("/dev/v2/conventions", {"end": 1, "days": [{}], "title": 7}, ["start", "end", "days.0.id", "title"]),
-    ("/v2/articles", {"type": "x", "style": {"width": "a", "alpha": 1}}, ["style.width", "style.alpha", "type"]),
-    ("/dev/v2/articlefeeds", {"title": 7, "style": {"width": "a"}}, ["style.width", "title"]),
-]
-
-
-@pytest.mark.parametrize(("path", "body", "named"), FAULTS)
-async def test_all_faults_of_a_body_are_named_at_once(
-    client: httpx.AsyncClient,
-    environments: dict[str, Catalogue],
-    path: str,
-    body: dict[str, Any],
-    named: list[str],
-) -> None:
-    answer = await client.post(f"/legacy{path}", json=body, headers=await headers(environments["/legacy"]))
-    assert answer.status_code == 400
-    said = answer.json()["error"]["message"].split("; ")
-    assert {each.partition(":")[0] for each in said} == set(named)
-
-
 async def test_items_that_are_no_timeslots_are_named_beside_wrong_ones(
     client: httpx.AsyncClient, environments: dict[str, Catalogue]
 ) -> None:
