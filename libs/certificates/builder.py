@@ -21,6 +21,7 @@ from libs.contracts.certificates import (
     CertifiedSource,
     CertifiedSubRating,
     Decision,
+    NamedParticipant,
     ParticipantResult,
     Ratings,
     RegisteredSource,
@@ -196,6 +197,7 @@ class Sealing:
         self._contest = contest
         self._seq = seq
         self._decided = decided
+        self._approved = decided.closing.approved
         self._topic = log.topic_from(decided.votes_from)
 
     @classmethod
@@ -219,6 +221,11 @@ class Sealing:
             Certificate(
                 format=FORMAT,
                 contest_key=self._contest,
+                title=closing.title,
+                participants=[
+                    NamedParticipant(participant_key=key, status=status, title=title)
+                    for key, status, title in closing.participants
+                ],
                 seq=self._seq,
                 end=closing.end,
                 decision=self._decided.at,
@@ -232,7 +239,7 @@ class Sealing:
     async def leaves(self, partition: int) -> list[Leaf]:
         """Return the leaves of a partition. Raises `NotClosed` if a close marker is missing."""
         fold = await self._fold(partition, lambda _: None)
-        return list(fold.leaves(self._decided.closing.approved))
+        return list(fold.leaves(self._approved))
 
     def _sources_in(self, partition: int) -> list[str]:
         """Return the external sources that report in a partition."""
@@ -255,13 +262,13 @@ class Sealing:
     def _result(self, counts: Counts) -> CertifiedResult:
         """Return the result of the approved participants, by the sources' registrations at the closing."""
         decided, seq = self._decided, self._seq
-        approved: dict[str, ParticipantStatus] = dict.fromkeys(decided.closing.approved, "approved")
+        approved: dict[str, ParticipantStatus] = dict.fromkeys(self._approved, "approved")
         contest = Contest(self._contest, decided.at.account, decided.at.offset, participants=approved, closed=seq)
         return certified(decided.contest_type, counts, results_of(contest, decided.closing.sources, counts))
 
     def _sealed(self, partition: int, fold: LeafFold) -> SealedPartition:
         assert fold.mark is not None
-        hashes = [leaf.hash for leaf in fold.leaves(self._decided.closing.approved)]
+        hashes = [leaf.hash for leaf in fold.leaves(self._approved)]
         return SealedPartition(
             partition=partition,
             log_id=fold.log_id,

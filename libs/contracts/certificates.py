@@ -6,7 +6,7 @@ To check a certificate without this program:
 
 1. Remove `sha256`, write the rest in canonical form, and hash it.
 2. In the catalogue's log, in the partition of `decision`, the record at its offset is the ContestClosing with the
-   approved participants and the registered external sources.
+   titles and statuses of the contest and its participants, and the registered external sources.
 3. In each partition of the votes log, take the contest's records before `mark`, and the records of an external
    source listed there before the source's own marker instead; leave out records that cannot be folded (the
    quarantine). Each is a leaf: SHA-256(0x00, text) with the text
@@ -130,11 +130,25 @@ class SealedPartition(CertificatePart):
     root: str
 
 
+class NamedParticipant(CertificatePart):
+    """A participant at the closing. `title` is "" without one, null if the titles did not fit into the record."""
+
+    participant_key: str
+    status: str
+    title: str | None
+
+
 class Certificate(CertificatePart):
-    """Certificate of closing number `seq` of a contest that ended at `end`."""
+    """Certificate of closing number `seq` of a contest that ended at `end`.
+
+    `title` and `participants`, in the order of their creation, are those of the closing. What is corrected later
+    does not change them.
+    """
 
     format: Literal[1]
     contest_key: str
+    title: str
+    participants: list[NamedParticipant]
     seq: int
     end: int
     decision: Decision

@@ -21,12 +21,13 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from libs.catalogue.commands import CommandWriter, RecordTooLarge
-from libs.catalogue.contests.closing_record import Closing, closed, closing_of
+from libs.catalogue.contests.closing_record import Closing, closed, closing_of, title_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.catalogue_events import ContestClosing
@@ -158,14 +159,18 @@ class ClosingManager:
             await self._settle(contest, contest.finishes)
 
     async def _close(self, contest: Contest, end: int) -> None:
-        """Record the closing by the current records, unless the contest has another end by now."""
+        """Record the closing by the current records, unless the contest has another end by now.
 
-        async def prepare(head: dict[str, Any]) -> tuple[None, ContestClosing | None]:
+        It names the participants, unless there are so many that it would not fit into a record.
+        """
+
+        async def prepare(has_titles: bool, head: dict[str, Any]) -> tuple[None, ContestClosing | None]:
             config = await self._catalogue.contest_config(contest.account, contest.key)
             current = contest_of(contest.account, config)
             if config.contest is None or current is None or not may_close(current, end):
                 return None, None
-            document = closed(config.contest.document, current, sources_of(config), end)
+            titles = {each.key: title_of(each) for each in config.participants} if has_titles else {}
+            document = closed(config.contest.document, current, titles, sources_of(config), end)
             return None, ContestClosing(
                 **head,
                 contest=contest.key,
@@ -174,8 +179,12 @@ class ClosingManager:
                 actor=Actor("process", "projector", socket.gethostname()),
             )
 
+        place = "contests", contest.key
         try:
-            await self._writer.write(contest.account, ("contests", contest.key), prepare)
+            try:
+                await self._writer.write(contest.account, place, partial(prepare, True))
+            except RecordTooLarge:
+                await self._writer.write(contest.account, place, partial(prepare, False))
         except RecordTooLarge as error:
             logger.error("contest %s of %s cannot be closed: %s", contest.key, contest.account, error)
             await self._settle(contest, _now() + TOO_LARGE_US)  # lets all others go first

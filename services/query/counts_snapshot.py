@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Protocol
 
+from libs.catalogue.contests.closing_record import Correction
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord
@@ -149,7 +150,8 @@ class Snapshot:
     """A contest's records in `config` and its `counts`, the sums of `parts` by partition.
 
     `stored` is the contest's own record; `contest`, `record` and `sources` are derived from the records. `phase`
-    is the contest's at the snapshot's creation.
+    is the contest's at the snapshot's creation. After the end the titles are those of the closing; `corrections`
+    are the later ones.
     """
 
     account: str
@@ -159,6 +161,7 @@ class Snapshot:
     sources: Mapping[str, SourceConfig]
     config: ContestRecords
     phase: Phase
+    corrections: Sequence[Correction] = ()
     counts: Counts = field(default_factory=Counts)
     parts: Sequence[ContestCounts] = ()
     answers: dict[Render, EncodedResponse] = field(default_factory=dict)

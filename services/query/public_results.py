@@ -20,6 +20,7 @@ from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.responses import not_modified
 from services.query.counts_snapshot import Snapshot
 from services.query.encoded_response import EncodedResponse, encoded
+from services.query.result_details import corrections_of
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.vote_updates import last_update
 
@@ -77,6 +78,7 @@ def record(snapshot: Snapshot, hidden: bool) -> dict[str, Any]:
         "phase": snapshot.phase,
         "final": snapshot.results.final,
         "participants": [entry(stored) for stored in entries],
+        "corrections": corrections_of(snapshot),
         "count": None if hidden else totals[""].count,
         "updated": timestamp(max(stored.updated for stored in records)) if hidden else last_update(snapshot),
     }

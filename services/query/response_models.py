@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 DETAILED = "Only with `details=true`."
+CORRECTIONS = "Titles that were changed after the end. All other titles are those of the end. "
 HIDDEN = "Null while hidden."
 SOURCE = "Free votes are `c-free`, paid ones `c-paid`; external sources have names of their own."
 CONTEST = "Key of the contest."
@@ -84,6 +85,14 @@ class SealRecord(BaseModel):
     sealed_at: str = Field(description="Time of sealing.", json_schema_extra=TIME)
 
 
+class CorrectedTitle(BaseModel):
+    """A title that was changed after the contest's end. The result keeps the title that people voted for."""
+
+    participant_key: str | None = Field(description="The participant; null for the contest's own title.")
+    title: str | None = Field(description="The corrected title.")
+    corrected: str = Field(description="Time of the last change.", json_schema_extra=TIME)
+
+
 class TotalVoteSource(Counted):
     """Approved participants' counts from one source. An internal one's distinct voters include those of others."""
 
@@ -109,6 +118,7 @@ class VoteCount(Counted):
     title: str | None = Field(None, description="Title of the contest. " + DETAILED)
     image: ImageKey | None = Field(None, description="Picture of the contest. " + DETAILED)
     seal: SealRecord | None = Field(None, description="The seal, null before it. " + DETAILED)
+    corrections: list[CorrectedTitle] | None = Field(None, description=CORRECTIONS + DETAILED)
     created: str = Field(description="Time of the contest's creation.", json_schema_extra=TIME)
     updated: str = Field(
         description="Time of the last counted event; before the first one, of the contest's creation.",
@@ -193,6 +203,7 @@ class PublicResultsRecord(BaseModel):
     contest_key: str = Field(description=CONTEST)
     phase: str = Field(description="The contest's current phase.", examples=["announced", "running", "finished"])
     final: bool = Field(description="True if only a reopening can still change the counts.")
+    corrections: list[CorrectedTitle] = Field(description=CORRECTIONS.strip())
     participants: list[PublicParticipant] = Field(description="Participants in order.")
     count: int | None = Field(description="Votes of all participants, listed or not. " + HIDDEN)
     updated: str = Field(

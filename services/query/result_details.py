@@ -24,6 +24,7 @@ def details(snapshot: Snapshot) -> dict[str, Any]:
         "title": snapshot.record.title,
         "image": _image(snapshot.record.image.get("key")),
         "seal": sealed,
+        "corrections": corrections_of(snapshot),
         "participants": {
             stored.key: _participant(stored)
             for stored in snapshot.config.participants
@@ -50,6 +51,14 @@ def with_held(record: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
                 for held in source.held
             ]
     return record
+
+
+def corrections_of(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Build the titles that were changed after the closing; the others are those of the closing."""
+    return [
+        {"participant_key": each.participant, "title": each.title or None, "corrected": timestamp(each.at)}
+        for each in snapshot.corrections
+    ]
 
 
 def _participant(stored: Stored) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from libs.catalogue.contests.closing_record import votes_from
+from libs.catalogue.contests.closing_record import as_closed, corrections, votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
 from libs.concurrency.tasks import SingleFlight, outcome
@@ -209,6 +209,8 @@ def _later(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int
 
 def _snapshot(account: str, config: ContestRecords) -> Snapshot | None:
     """Return a contest without its counts, None if it does not exist."""
+    corrected = corrections(config)
+    config = as_closed(config)
     contest = contest_of(account, config)
     if contest is None or config.contest is None:
         return None
@@ -220,6 +222,7 @@ def _snapshot(account: str, config: ContestRecords) -> Snapshot | None:
         sources=sources_of(config),
         config=config,
         phase=contest.phase(now()),
+        corrections=corrected,
     )
 
 

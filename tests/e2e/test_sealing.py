@@ -103,8 +103,8 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
     record = (await api.client.get(contest.path)).json()
     assert {"seal", "closing"}.isdisjoint(record)
     assert code(await api.client.patch(contest.path, json={"seal": None})) == (422, "validation_failed")
-    assert (await api.client.patch(contest.path, json={"title": "Over"})).status_code == 200
     assert "sealed with it" in (await tally("certificate", "show", contest.key)).output
+    await titles_swapped_after_the_end(api, tally, contest)
     assert "--execute" in (await tally("unseal", contest.key)).output
     assert code(await api.client.post(reopening, json={"end": hours_from_now(1)})) == (409, "contest_final")
     assert (await tally("unseal", contest.key, "--execute")).exit_code == 0
@@ -123,6 +123,21 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
         assert json.loads(file.read_text()) == certificate
         checked = await tally("certificate", "verify", file)
         assert checked.exit_code == 0, checked.output
+
+
+async def titles_swapped_after_the_end(api: Api, tally: Tally, contest: Contest) -> None:
+    """Results and certificate name those who were voted for; what was changed is shown beside them."""
+    keys = contest.participants[:2]
+    first, second = [(await api.client.get(f"/participants/{key}")).json().get("title") for key in keys]
+    for key, title in zip(keys, ("Second", "First"), strict=True):
+        assert (await api.client.patch(f"/participants/{key}", json={"title": title})).status_code == 200
+    assert (await api.client.patch(contest.path, json={"title": "Over"})).status_code == 200
+    shown = (await api.client.get(f"{contest.path}/vote_updates/", params={"details": "true"})).json()
+    assert [shown["participants"][key]["title"] for key in keys] == [first, second]
+    corrected = {each["participant_key"]: each["title"] for each in shown["corrections"]}
+    assert (shown["title"] != "Over", corrected) == (True, {None: "Over", keys[0]: "Second", keys[1]: "First"})
+    output = (await tally("certificate", "show", contest.key)).output
+    assert ("called Over." in output, "called First." in output, "Corrected on " in output) == (True, True, True)
 
 
 @pytest.mark.secured
@@ -163,6 +178,8 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
         True,
         True,
     )
+    forged.write_text(file.read_text().replace('"status":"rejected"', '"status":"pending"'))
+    assert "/participants/2/status: certificate says" in (await tally("certificate", "verify", forged)).output
     forged.write_text("{}")
     assert (await tally("certificate", "verify", forged)).exit_code == 2
 
@@ -194,6 +211,7 @@ async def test_sealing_ends_the_grace_of_external_sources(api: Api, tally: Tally
         "executed": False,
         "reporting": ["sms"],
         "certificate": None,
+        "corrections": [],
     }
     assert await sms.counted(await sms.report(A=4)) == [4, 0]
     certificate = await sealed(tally, sms.contest)

@@ -3,34 +3,59 @@
 The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
-from libs.tally.contest import Contest, finish
+from libs.contracts.catalogue_events import ContestRecords, Stored
+from libs.tally.contest import Contest, ParticipantStatus, finish
 from libs.tally.errors import ContestFinal
 from libs.tally.time_conversion import microseconds, timestamp
 
 LONG_AGO: Final = 0
 
 
+class ClosedParticipant(NamedTuple):
+    """A participant at the closing. `title` is "" without one, None if the titles did not fit into the record."""
+
+    key: str
+    status: ParticipantStatus
+    title: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Closing:
     """Closing number `seq` of a contest, which ended at `end` (us).
 
-    Only the participants in `approved` count. `sources` are the external sources at the closing; they can report
-    until `sources_until` (us), or if None until the end of their grace period.
+    `title` is the contest's, "" without one. `participants` are in the order of creation; the `approved` count.
+    `sources` are the external sources at the closing; they can report until `sources_until` (us), or if None until
+    the end of their grace period.
     """
 
     seq: int
     end: int
-    approved: Collection[str]
+    title: str
+    participants: Sequence[ClosedParticipant]
     sources: Mapping[str, SourceConfig]
     sources_until: int | None = None
+
+    @property
+    def approved(self) -> Collection[str]:
+        return frozenset(each.key for each in self.participants if each.status == "approved")
+
+
+class Correction(NamedTuple):
+    """A title that was changed after the closing, at `at` (us): of the contest if `participant` is None."""
+
+    participant: str | None
+    title: str
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +73,49 @@ def closing_of(document: Document) -> Closing | None:
     if kept is None:
         return None
     sources = {name: SourceConfig(**source) for name, source in kept["sources"].items()}
-    return Closing(kept["seq"], kept["end"], frozenset(kept["approved"]), sources, kept.get("sources_until"))
+    participants = tuple(ClosedParticipant(*each) for each in kept["participants"])
+    return Closing(kept["seq"], kept["end"], kept["title"], participants, sources, kept.get("sources_until"))
+
+
+def corrections(config: ContestRecords) -> list[Correction]:
+    """Return the titles that differ from those of the closing in force."""
+    closing = None if config.contest is None else closing_of(config.contest.document)
+    if closing is None or config.contest is None:
+        return []
+    then = {each.key: each.title for each in closing.participants}
+    named: list[tuple[str | None, Stored, str | None]] = [(None, config.contest, closing.title)]
+    named += [(stored.key, stored, then.get(stored.key)) for stored in config.participants]
+    return [
+        Correction(key, title_of(stored), stored.updated)
+        for key, stored, title in named
+        if title is not None and title_of(stored) != title
+    ]
+
+
+def title_of(stored: Stored) -> str:
+    """Return the record's title, or ""."""
+    return stored.document.get("title") or ""
+
+
+def as_closed(config: ContestRecords) -> ContestRecords:
+    """Return the records with the titles of the closing in force: a result names what was voted for."""
+    corrected = corrections(config)
+    if not corrected or config.contest is None:
+        return config
+    closing = closing_of(config.contest.document)
+    assert closing is not None
+    then = {each.key: each.title for each in closing.participants} | {None: closing.title}
+    keys = {each.participant for each in corrected}
+
+    def entitled(stored: Stored, key: str | None) -> Stored:
+        record = orjson.dumps(stored.document | {"title": then[key] or None}).decode()
+        return replace(stored, record=record) if key in keys else stored
+
+    return replace(
+        config,
+        contest=entitled(config.contest, None),
+        participants=tuple(entitled(stored, stored.key) for stored in config.participants),
+    )
 
 
 def seal_of(document: Document) -> Seal | None:
@@ -69,12 +136,22 @@ def votes_from(document: Document) -> int:
     return first
 
 
-def closed(document: Document, contest: Contest, sources: Mapping[str, SourceConfig], end: int) -> Document:
-    """Add the next closing to the document of `contest`, which ended at `end` (us)."""
+def closed(
+    document: Document,
+    contest: Contest,
+    titles: Mapping[str, str],
+    sources: Mapping[str, SourceConfig],
+    end: int,
+) -> Document:
+    """Add the next closing to the document of `contest`, which ended at `end` (us).
+
+    `titles` are the participants' by key.
+    """
     closing = {
         "seq": contest.reopened + 1,
         "end": end,
-        "approved": [key for key, status in contest.participants.items() if status == "approved"],
+        "title": document.get("title") or "",
+        "participants": [[key, status, titles.get(key)] for key, status in contest.participants.items()],
         "sources": {name: asdict(source) for name, source in sources.items()},
     }
     return document | {"closing": closing}

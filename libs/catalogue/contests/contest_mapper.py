@@ -65,7 +65,8 @@ def _statuses(participants: Sequence[Stored], closing: Closing | None) -> dict[s
     """Return the participants' statuses; in a closed contest the approved ones at its closing, others rejected."""
     if closing is None:
         return {stored.key: status_of(stored) for stored in participants}
-    return {stored.key: "approved" if stored.key in closing.approved else "rejected" for stored in participants}
+    approved = closing.approved
+    return {stored.key: "approved" if stored.key in approved else "rejected" for stored in participants}
 
 
 def _renewal(rules: RenewFreeVote | None) -> Renewal:

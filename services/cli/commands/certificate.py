@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from libs.audit.log_fold import SLICE, slices, without_gc
 from libs.backup.manifest import Manifest, read_manifest
-from libs.catalogue.contests.closing_record import closing_of, reopened_of, seal_of
+from libs.catalogue.contests.closing_record import Correction, closing_of, corrections, reopened_of, seal_of
 from libs.catalogue.errors import NotClosed
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
@@ -70,6 +70,10 @@ class SealableContest:
                 return found
         raise NotFound(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
 
+    async def corrections(self) -> list[Correction]:
+        """Return the titles that were changed after the closing in force."""
+        return corrections(await self.deployment.catalogue.views.contest_config(self.account, self.contest))
+
     async def titles(self) -> Titles:
         return await read_titles(self.deployment, self.contest)
 
@@ -83,17 +87,19 @@ class SealableContest:
         return await Sealing.open(ServedLog(self.deployment), self.account, self.contest, seq)
 
 
-def certificate_text(certificate: Certificate, titles: Titles) -> Iterator[Block]:
-    """Yield the participants in the order of rank, then sources, sums and the hash."""
+def certificate_text(certificate: Certificate, corrections: Sequence[Correction]) -> Iterator[Block]:
+    """Yield the participants by rank with their titles, then sources, sums, the hash, and later corrections."""
     result, parts = certificate.result, certificate.partitions
-    yield f"Contest {titles}, closing {certificate.seq}, ended {timestamp(certificate.end)}"
+    titles = {each.participant_key: each.title or "" for each in certificate.participants}
+    name = named(certificate.contest_key, certificate.title)
+    yield f"Contest {name}, closing {certificate.seq}, ended {timestamp(certificate.end)}"
     ranked = sorted(result.participants, key=lambda one: (one.rank, one.participant_key))
     yield Rows(
         [
             {
                 "rank": one.rank,
                 "participant": one.participant_key,
-                "title": titles.of(one.participant_key),
+                "title": titles.get(one.participant_key, ""),
                 "votes": one.count,
                 "voters": one.unique_voter_count,
             }
@@ -110,6 +116,10 @@ def certificate_text(certificate: Certificate, titles: Titles) -> Iterator[Block
         f"in {len(parts)} partitions"
     )
     yield f"sha256 {certificate.sha256}"
+    for each in corrections:
+        whose = "the contest" if each.participant is None else f"participant {each.participant}"
+        title = "without a title" if not each.title else f"called {each.title}"
+        yield f"Corrected on {timestamp(each.at)}, not in the certificate: {whose} is {title}."
 
 
 class ServedLog:
@@ -194,7 +204,7 @@ class Shown:
     """A certificate; `in_force`: the contest is sealed with it."""
 
     certificate: Certificate
-    titles: Titles
+    corrections: Sequence[Correction]
     in_force: bool
 
     def canonical(self) -> bytes:
@@ -244,7 +254,7 @@ class Checked:
 
 
 def _shown(result: Shown) -> Iterator[Block]:
-    yield from certificate_text(result.certificate, result.titles)
+    yield from certificate_text(result.certificate, result.corrections)
     yield "The contest is sealed with it." if result.in_force else "The contest was unsealed later."
 
 
@@ -254,7 +264,7 @@ async def show(deployment: Deployment, contest: ContestKey, seq: Seq = None) -> 
     """Show a contest's certificate; with --json, exactly as stored."""
     found = await SealableContest.find(deployment, contest)
     certificate = await found.certificate(seq)
-    return Shown(certificate, await found.titles(), await found.is_in_force(certificate))
+    return Shown(certificate, await found.corrections(), await found.is_in_force(certificate))
 
 
 def _verified(result: Verified) -> Iterator[Block]:
@@ -283,8 +293,7 @@ async def verify(
     log = ServedLog(deployment) if export is None else _exported(export)
     with without_gc():
         found = await _find_problems(given, log, deployment.progress)
-    title = "" if export is not None else (await read_titles(deployment, given.contest_key)).title
-    return Verified(given.contest_key, title, given.seq, given.sha256, found, given.result.count)
+    return Verified(given.contest_key, given.title, given.seq, given.sha256, found, given.result.count)
 
 
 def _proved(result: Proved) -> Iterator[Block]:

@@ -1,11 +1,11 @@
 """`tally seal` and `tally unseal`: certify a closed contest's result, or withdraw that."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from libs.audit.log_fold import without_gc
-from libs.catalogue.contests.closing_record import Seal, seal_of
+from libs.catalogue.contests.closing_record import Correction, Seal, seal_of
 from libs.catalogue.errors import NotSealed
 from libs.certificates.service import save
 from libs.contracts.certificates import Certificate
@@ -25,6 +25,7 @@ class SealOutcome:
     executed: bool
     reporting: list[str]
     certificate: Certificate | None
+    corrections: Sequence[Correction] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def _sealed(result: SealOutcome) -> Iterator[Block]:
         yield f"Contest {result.titles}: external sources may still report: {', '.join(result.reporting)}."
         yield "Run again with --execute to end this now and seal the resulting counts."
     else:
-        yield from certificate_text(result.certificate, result.titles)
+        yield from certificate_text(result.certificate, result.corrections)
         yield "Sealed." if result.executed else "Run again with --execute to seal it."
 
 
@@ -68,7 +69,7 @@ async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = F
         # The certificate first, so that every sealed contest has one.
         await save(deployment.store, certificate)
         await found.sealer.seal(contest, Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000))
-    return SealOutcome(contest, await found.titles(), execute, [], certificate)
+    return SealOutcome(contest, await found.titles(), execute, [], certificate, await found.corrections())
 
 
 def _unsealed(result: Unsealed) -> Iterator[Block]:

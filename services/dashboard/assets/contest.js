@@ -59,6 +59,7 @@ function render() {
     showLink(state);
     showBoard();
     showSeal();
+    showCorrections();
     showFigures(found);
     showRanking(found);
     sources.show(board.isReveal ? null : board.counts);
@@ -115,6 +116,19 @@ function showSeal() {
   write("sealed-at", t("Sealed {time}. SHA-256 of the certificate:", { time: words.date(Date.parse(seal.sealed_at)) }));
   write("sealed-sha256", seal.sha256);
   element("sealed-file").href = `${PATH}/certificate`;
+}
+
+/** Titles that were changed after the end, beside those that people voted for. */
+function showCorrections() {
+  const list = element("corrections");
+  list.hidden = !people.corrections.length;
+  const lines = people.corrections.map(({ participant_key: key, title, corrected }) => {
+    const line = document.createElement("li");
+    const name = key === null ? people.title || KEY : people.of(key).name;
+    line.textContent = t("Corrected {time}: {name} is now called {title}", { time: words.date(Date.parse(corrected)), name, title: title ?? "–" });
+    return line;
+  });
+  list.replaceChildren(...lines);
 }
 
 function showFigures(found) {

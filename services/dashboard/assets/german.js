@@ -214,6 +214,7 @@ export const GERMAN = {
   Sealed: "Besiegelt",
   "Sealed contests: {n}": "Besiegelte Abstimmungen: {n}",
   "Sealed contests: none": "Besiegelte Abstimmungen: keine",
+  "Corrected {time}: {name} is now called {title}": "Berichtigt {time}: {name} heißt jetzt {title}",
   "Sealed {time}. SHA-256 of the certificate:": "Besiegelt {time}. SHA-256 des Zertifikats:",
   Selected: "Markiert",
   "SHA-256 of its certificate": "SHA-256 des Zertifikats",

@@ -8,12 +8,14 @@ export class Participants {
   title = "";
   image = "";
   seal = null;
+  corrections = [];
 
   /** Takes over the data of a `details` event. */
-  update({ title, image, seal, participants }) {
+  update({ title, image, seal, corrections, participants }) {
     this.title = title ?? "";
     this.image = picture(image);
     this.seal = seal;
+    this.corrections = corrections ?? [];
     this.#people = new Map(
       Object.entries(participants).map(([key, { title: name, image: face, running_number: order }]) => [
         key,

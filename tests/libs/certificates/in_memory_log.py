@@ -99,7 +99,8 @@ def closing(
     seq: int = 1, *, expected: int = 1, kind: str = "voteonly", approved: str = "ab", **sources: dict[str, Any]
 ) -> ContestClosing:
     registered = {name: REGISTERED | source for name, source in sources.items()}
-    kept = {"seq": seq, "end": END, "approved": list(approved), "sources": registered}
+    participants = [[key, "approved", key.upper()] for key in approved] + [["z", "rejected", "Zed"]]
+    kept = {"seq": seq, "end": END, "title": "Final", "participants": participants, "sources": registered}
     return ContestClosing(
         account=ACCOUNT,
         command_id=f"close-{seq}-{expected}",

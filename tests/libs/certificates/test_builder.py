@@ -46,7 +46,11 @@ async def test_the_result_is_the_fold_up_to_the_marks() -> None:
         ],
         [a_cast("a", 1, voter="dan"), MARK],
     )
-    result = (await log.certify()).result
+    certificate = await log.certify()
+    named = [(one.participant_key, one.status, one.title) for one in certificate.participants]
+    assert certificate.title == "Final"
+    assert named == [("a", "approved", "A"), ("b", "approved", "B"), ("z", "rejected", "Zed")]
+    result = certificate.result
     assert (result.count, result.unique_voter_count, result.anonymous_voter_count) == (6, 4, 1)
     a, b = result.participants
     assert (a.participant_key, a.rank, a.count, a.unique_voter_count) == ("a", 1, 4, 2)
@@ -235,10 +239,10 @@ def test_a_certificate_is_kept_in_canonical_form() -> None:
 
 
 CANONICAL = (
-    '{"contest_key":"c","decision":{"account":"é","log_id":"l","offset":2},"end":3,"format":1,"partitions":[],'
+    '{"contest_key":"c","decision":{"account":"é","log_id":"l","offset":2},"end":3,"format":1,"participants":[],"partitions":[],'
     '"result":{"anonymous_voter_count":0,"contest_type":"voteonly","count":1,"participants":[],"rating":null,'
     '"sources":[],"unique_voter_count":1},"seq":1,"sha256":"","sources":[{"is_in_total":true,'
-    '"mapping":[["é\\n","a"]],"mode":"delta","registered":1,"retired":false,"source":"sms","title":"a/b"}]}'
+    '"mapping":[["é\\n","a"]],"mode":"delta","registered":1,"retired":false,"source":"sms","title":"a/b"}],"title":"é"}'
 ).encode()
 
 

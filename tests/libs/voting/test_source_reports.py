@@ -44,7 +44,7 @@ def a_closed(config: ContestRecords) -> ContestRecords:
     contest = contest_of("account", config)
     assert contest is not None
     assert config.contest is not None
-    document = closed(config.contest.document, contest, sources_of(config), 1)
+    document = closed(config.contest.document, contest, {}, sources_of(config), 1)
     return replace(config, contest=stored("contest", **document))
 
 

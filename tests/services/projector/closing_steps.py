@@ -33,7 +33,7 @@ async def decide(env: ProjectorEnvironment, contest: str) -> ContestClosing:
     config = await env.catalogue.views.contest_config(ACCOUNT, contest)
     found = await env.read(contest)
     assert config.contest is not None
-    document = closed(config.contest.document, found, sources_of(config), found.end or 0)
+    document = closed(config.contest.document, found, {}, sources_of(config), found.end or 0)
     return ContestClosing(
         account=ACCOUNT,
         command_id=WriteRequest.once().command_id,

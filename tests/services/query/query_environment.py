@@ -73,7 +73,8 @@ def closed_contest(approved: str, **mappings: dict[str, str]) -> dict[str, Any]:
     """A contest whose record keeps its first closing; external sources by their mappings then."""
     registration = {"title": "Sms", "is_in_total": True, "mode": "cumulative", "retired": False, "registered": 1}
     sources = {name: registration | {"mapping": mapping} for name, mapping in mappings.items()}
-    closing = {"seq": 1, "end": 1, "approved": list(approved), "sources": sources}
+    participants = [[key, "approved", None] for key in approved]
+    closing = {"seq": 1, "end": 1, "title": "Song", "participants": participants, "sources": sources}
     return contest(end="2021-01-01T00:00:00Z") | {"closing": closing}
 
 

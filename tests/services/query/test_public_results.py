@@ -55,6 +55,7 @@ async def test_the_record_has_exactly_the_documented_members(env: QueryEnvironme
         "contest_key": "song",
         "phase": "running",
         "final": False,
+        "corrections": [],
         "participants": [
             {"participant_key": "a", "title": "A", "image": None, "rank": 2, "count": 1, "share": 0.25},
             {"participant_key": "b", "title": "Ben", "image": {"key": "i1"}, "rank": 1, "count": 3, "share": 0.75},

@@ -19,6 +19,8 @@ def a_certificate() -> Certificate:
         Certificate(
             format=FORMAT,
             contest_key="song",
+            title="",
+            participants=[],
             seq=1,
             end=1,
             decision=Decision(account="acme", log_id="log", offset=1),
@@ -51,6 +53,7 @@ async def test_a_stream_names_those_whom_it_counts_and_keeps_what_is_hidden(
             "title": "Song",
             "image": {"key": "poster"},
             "seal": None,
+            "corrections": [],
             "participants": {"a": {"title": "Ada", "image": {"key": "face"}, "running_number": 1}},
         }
         if visibility == "shown":

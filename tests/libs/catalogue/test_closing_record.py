@@ -1,0 +1,54 @@
+"""Titles as of a contest's end: what is changed later is a correction beside the result."""
+
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from libs.catalogue.contests.closing_record import Correction, as_closed, closed, corrections, title_of
+from libs.contracts.catalogue_events import ContestRecords, Stored
+from libs.tally.contest import Contest
+
+AB = {"a": "Ann", "b": ""}
+
+
+def stored(key: str, updated: int, **document: object) -> Stored:
+    return Stored(key, 1, 1, updated, 1, "contest", orjson.dumps(document).decode())
+
+
+def a_closed(titles: dict[str, str]) -> ContestRecords:
+    """A contest of Ann and of one without a title, as it is after its end."""
+    contest = Contest("contest", "account", 1, participants=dict.fromkeys(AB, "approved"))
+    document = closed({"title": "Final"}, contest, titles, {}, 1)
+    participants = (stored("a", 1, title="Ann"), stored("b", 1))
+    return ContestRecords(version=1, contest=stored("contest", 1, **document), participants=participants)
+
+
+def renamed(config: ContestRecords) -> ContestRecords:
+    assert config.contest is not None
+    contest = stored("contest", 5, **config.contest.document | {"title": "Over"})
+    return replace(
+        config, contest=contest, participants=(stored("a", 7, title="Bob"), stored("b", 8, title="Ann"))
+    )
+
+
+def test_results_keep_the_titles_of_the_end() -> None:
+    config = a_closed(AB)
+    assert (corrections(config), as_closed(config)) == ([], config)
+    shown = as_closed(renamed(config))
+    assert shown.contest is not None
+    assert [title_of(each) for each in (shown.contest, *shown.participants)] == ["Final", "Ann", ""]
+    assert corrections(renamed(config)) == [
+        Correction(None, "Over", 5),
+        Correction("a", "Bob", 7),
+        Correction("b", "Ann", 8),
+    ]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_titles_that_were_not_recorded_are_the_current_ones(is_closed: bool) -> None:
+    config = renamed(a_closed({}))
+    if not is_closed:
+        config = replace(config, contest=stored("contest", 5, title="Over"))
+    assert [each.participant for each in corrections(config)] == ([None] if is_closed else [])
+    assert [title_of(each) for each in as_closed(config).participants] == ["Bob", "Ann"]
