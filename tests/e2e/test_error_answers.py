@@ -1,7 +1,5 @@
 """The error table over HTTP: permissions, malformed requests, and the form of every error."""
 
-import httpx
-
 from libs.local_stack.supervisor import Supervisor
 from tests.support.stack_keys import key_with
 from tests.support.voting import Api, code
@@ -43,12 +41,3 @@ async def test_bodies_that_are_no_json_object_within_a_megabyte_are_refused(api:
     assert await post(b"[]") == (422, "validation_failed")
     assert await post(b"{}", {"content-type": "text/plain"}) == (415, "unsupported_media_type")
     assert await post(b" " * ((1 << 20) + 1)) == (413, "payload_too_large")
-
-
-async def test_every_path_answers_with_and_without_a_trailing_slash(api: Api) -> None:
-    contest = await api.contest()
-    vote = {"participant_key": contest.participants[0], "voter_id": "v"}
-    answer: httpx.Response = await api.client.post(f"{contest.path}/votes/", json=vote)
-    assert answer.status_code == 201
-    for path in (f"{contest.path}/vote_updates", f"{contest.path}/", "/contests/", "/livez/", "/readyz"):
-        assert (await api.client.get(path)).status_code == 200

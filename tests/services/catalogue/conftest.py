@@ -55,9 +55,9 @@ class Place:
             yield client
 
     @asynccontextmanager
-    async def legacy(self, environment: str = "production") -> AsyncIterator[httpx.AsyncClient]:
+    async def legacy(self, environment: str = "production", *permissions: str) -> AsyncIterator[httpx.AsyncClient]:
         """Speaks to both generations, as one account."""
-        async with self.client(environment=environment) as client:
+        async with self.client(*permissions, environment=environment) as client:
             client.headers["service-brand"] = client.headers["x-account"]
             client.headers["service-key"] = client.headers["authorization"].removeprefix("Bearer ")
             yield client
