@@ -75,7 +75,8 @@ export function show(status, everything) {
   setCommandOptions(status.command_options);
   setText(element("version"), `Tallykeeper ${status.version}`);
   showProblems(status);
-  follow(element("projections"), Object.entries(status.projections), ([name]) => name, madeProjection, (card, [name, rows]) =>
+  const readable = Object.entries(status.projections).filter(([, rows]) => rows.length);
+  follow(element("projections"), readable, ([name]) => name, madeProjection, (card, [name, rows]) =>
     showProjection(card, rows, status.totals[name]),
   );
   element("generations-panel").hidden = !status.generations.length;
