@@ -43,7 +43,7 @@ class _Check:
 
 def problems_of(status: Status) -> list[HealthProblem]:
     """Return the problems: absent servers first, then parts, then projections."""
-    remedy = "the rest was read; `tally doctor` checks the servers"
+    remedy = "`tally doctor` checks the servers"
     away = (HealthProblem("away", one.where, one.reason, remedy) for one in status.away)
     return [*away, *_parts(status), *_projections(status)]
 

@@ -9,7 +9,10 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from libs.monitoring.health_problems import CHECKS
+from services.cli.__main__ import app
 from tests.support.programs import PROMTOOL, Programs
 
 HERE: Final = Path(__file__).parents[2] / "deploy" / "observability"
@@ -144,6 +147,21 @@ def test_each_alert_fires_when_it_should_and_not_at_the_beginning(promtool: str,
 def test_each_alert_links_to_its_part_of_the_runbook() -> None:
     for rule in alerts():
         assert rule["annotations"]["runbook_url"] == URL % rule["alert"].lower(), rule["alert"]
+
+
+def test_each_problem_of_status_has_its_part_of_the_runbook_and_each_alert_is_in_one() -> None:
+    problems, _, _ = RUNBOOK.read_text().partition("# Alerts")
+    _, *parts = re.split(r"^## ", problems, flags=re.MULTILINE)
+    kinds = [part.partition("\n")[0] for part in parts]
+    assert sorted(kinds) == sorted({"away", "part", *(check.kind for check in CHECKS)})
+    for part in parts:
+        assert re.findall(r"^- (Safe|Run|Over): ", part, re.MULTILINE) == ["Safe", "Run", "Over"], part
+    assert set(re.findall(r"\bTally[A-Z]\w+", problems)) == {rule["alert"] for rule in alerts()}
+    for words in re.findall(r"`tally ([^`]+)`", problems):
+        done = CliRunner().invoke(
+            app, [word for word in words.split() if word.islower() and word != "--execute"] + ["--help"]
+        )
+        assert done.exit_code == 0, words
 
 
 def section(rule: dict[str, Any]) -> str:
