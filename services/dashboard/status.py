@@ -263,7 +263,9 @@ class OperationsStatus(BaseModel):
     )
     version: str = Field(description="Version of the responding code.")
     command_options: str = Field(description="Options with which commands reach this deployment; may be empty.")
-    dependencies: dict[str, str] = Field(description="As in `/readyz`: `ready`, or the reason why not.")
+    dependencies: dict[str, str] = Field(
+        description="Of the gateway that responds, as in `/readyz`: `ready`, or the reason why not."
+    )
     problems: list[StandingProblem] = Field(description="Problems that need an operator.")
     notes: list[str] = Field(description="Facts that cost resources but are no problems.")
     projections: dict[ProjectionName, list[PartitionStatus]] = Field(description="Projections by partition.")
@@ -288,6 +290,10 @@ def status_router(auth: Authenticator, status: StatusCache) -> APIRouter:
         It contains the progress of every projection and the problems that need an operator, as in
         `tally status --json`, read at `at`, at most a second ago. While Kafka or Valkey is unavailable, it is the
         last status read, and `problems` begins with the unavailable server; the response is still a 200.
+
+        Progress and problems are those of the whole deployment; `dependencies` and rates are observed by the
+        gateway that responds. Where several gateways share a port or are behind a proxy, each has a port of its
+        own for operators (`TALLY_OPERATIONS_PORT`), and the shared one answers 404.
         """
         return json_response(await status.read(caller.account), 200, NO_STORE)
 

@@ -76,6 +76,10 @@ def test_without_a_port_of_their_own_operators_are_served_on_loopback(host: str,
     assert HttpSettings(host=host, operations_port=port).shows_operations is shown
 
 
+def test_a_port_that_several_gateways_share_has_no_operations_of_any() -> None:
+    assert not HttpSettings(host="127.0.0.1", reuse_port=True).shows_operations
+
+
 async def test_many_who_ask_at_once_or_within_a_second_cost_one_look() -> None:
     now, looks, going_on = [0.0], 0, asyncio.Event()
 
