@@ -1,4 +1,4 @@
-"""The legacy reads over HTTP: permissions, phases, environments and pages."""
+"""The legacy reads over HTTP: permissions and pages."""
 
 from typing import Any
 
@@ -41,15 +41,3 @@ async def test_a_contests_participants_come_in_pages_of_twenty_with_their_status
     assert "next" not in rest
     assert refusal(await env.legacy("/legacy/contests/song/participants?next=garbage", key))
     assert refusal(await env.legacy("/legacy/participants/nobody", key)) == "participant not found"
-
-
-async def test_the_test_environment_is_a_world_of_its_own_without_votes(env: QueryEnvironment) -> None:
-    await env.test.create("contests", "song", contest())
-    await env.test.enter("song", "a")
-    tester = await env.test.key()
-    await env.vote("a", 5)
-    shape = (await env.legacy("/legacy-test/dev/contests/song", tester)).json()
-    assert (shape["total_vote_count"], shape["participants"][0]["vote_count"]) == (0, 0)
-    assert (await env.legacy("/legacy/contests/song", tester)).status_code == 401
-    producer = await env.production.key()
-    assert (await env.legacy("/legacy-test/contests/song", producer)).status_code == 401
