@@ -65,6 +65,7 @@ def _computed_of_participant(stored: Stored) -> Document:
         "vote_count": None,
         "rater_count": None,
         "message_count": 0,
+        "waits_for_reopening": False,
     }
 
 
@@ -194,6 +195,11 @@ PARTICIPANTS: Final = Resource(
             "description": "Distinct voters; null whenever `vote_count` is.",
         },
         "message_count": {"type": "integer", "description": "Always 0: this service does not keep it."},
+        "waits_for_reopening": {
+            "type": "boolean",
+            "description": "True if `status` was changed after the contest's end: the result changes only if the "
+            "contest is reopened.",
+        },
     },
 )
 

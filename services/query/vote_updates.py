@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
+from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.pagination import Ranked
 from libs.contracts.position_token import BROKEN, PositionTokens, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
@@ -29,20 +30,27 @@ from services.query.snapshot_cache import SnapshotCache, covers, now
 
 
 class ParticipantCounts:
-    """Enricher of participants: sets `vote_count` and `rater_count` for keys that may see them."""
+    """Enricher of participants: sets `vote_count` and `rater_count` for keys that may see them, and says whether a
+    status waits for the contest's reopening."""
 
     def __init__(self, snapshots: SnapshotCache) -> None:
         self._snapshots = snapshots
 
     async def __call__(self, key: ApiKey, _: str, participants: list[dict[str, Any]]) -> None:
         """Enrich participants of one contest; skipped if it was deleted meanwhile. Raises `ViewsUnavailable`."""
-        if not participants or "results:read" not in key.permissions:
+        if not participants:
             return
         try:
             snapshot = await self._snapshots.get(key.account, participants[0]["contest_key"])
         except NotFound:
             return
-        totals = snapshot.totals(key.permissions, now())
+        closing = closing_of(snapshot.stored.document)
+        if closing is not None:
+            approved = closing.approved
+            for participant in participants:
+                is_approved = participant["status"] == "approved"
+                participant["waits_for_reopening"] = is_approved != (participant["key"] in approved)
+        totals = snapshot.totals(key.permissions, now()) if "results:read" in key.permissions else None
         if totals is None:
             return
         for participant in participants:

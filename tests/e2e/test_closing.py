@@ -133,7 +133,9 @@ async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:
     assert final["count"] == 1
     for key, status in ((first, "rejected"), (second, "approved")):
         answer = await api.client.patch(f"/participants/{key}", json={"status": status})
-        assert (answer.status_code, answer.json()["status"]) == (200, status)
+        found = answer.json()
+        assert (answer.status_code, found["status"], found["waits_for_reopening"]) == (200, status, True)
+    assert (await api.client.get(f"/participants/{third}")).json()["waits_for_reopening"] is False
     assert code(await contest.change(end=hours_from_now(2))) == (409, "contest_final")
     assert code(await contest.change(start=hours_from_now(-3))) == (409, "contest_final")
     retyped = await api.client.patch(contest.path, json={"contest_type": "rating"})

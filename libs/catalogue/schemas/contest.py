@@ -228,6 +228,7 @@ class Participant(Record):
         "vote_count",
         "rater_count",
         "message_count",
+        "waits_for_reopening",
     }
 
     title: Title = None
