@@ -77,18 +77,6 @@ async def test_a_source_outside_the_total_is_shown_and_not_added(env: QueryEnvir
     assert found["total_vote_sources"][2]["is_in_total"] is False
 
 
-async def test_an_unmapped_id_counts_once_it_is_mapped_and_a_changed_mapping_moves_it(
-    env: QueryEnvironment,
-) -> None:
-    key = await song(env, mapping={})
-    await env.report("sms", ("A", 10, 7, 3))
-    for mapping, expected in (({}, (0, 0)), ({"A": "a"}, (10, 0)), ({"A": "b"}, (0, 10)), ({"A": "gone"}, (0, 0))):
-        await env.production.change("vote_sources", "song~sms", {"mapping": mapping}, "song")
-        found = await env.counts(key)
-        assert tuple(found["participants"][participant]["count"] for participant in "ab") == expected
-        assert found["count"] == totals(found)["sms"][0] == sum(expected)
-
-
 async def test_a_retired_source_stays_with_what_it_counted(env: QueryEnvironment) -> None:
     key = await song(env)
     await env.production.register("song", "tv", mapping={"1": "a"})

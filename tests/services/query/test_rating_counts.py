@@ -10,7 +10,7 @@ from libs.results.contest_results import rating
 from libs.tally.counts import RatingSums
 from libs.tally.events import Rating
 from tests.services.query.query_environment import PUBLISHED, QueryEnvironment, contest
-from tests.support.builders import a_removal, pseudonym
+from tests.support.builders import pseudonym
 
 MILLION = 1_000_000
 SCALE = {
@@ -99,19 +99,6 @@ async def test_before_any_rating_sums_are_zero_and_averages_null(env: QueryEnvir
     none = {"sum": 0, "average": None}
     expected = none | {"distribution": {}, "sub_ratings": {"voice": none, "show": none}}
     assert found["rating"] == found["participants"]["a"]["rating"] == expected
-
-
-async def test_a_replaced_rating_and_a_removed_one_leave_no_trace(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await rate(env, "a", 2, "ann", voice=1)
-    await rate(env, "a", 8, "ann", show=3)
-    found = await env.counts(key)
-    subs = {"voice": {"sum": 0, "average": None}, "show": {"sum": 3, "average": 3}}
-    assert found["rating"] == {"sum": 8, "average": 8, "distribution": {"8": 1}, "sub_ratings": subs}
-    assert found["count"] == 1
-    position = await env.fold(a_removal("v2", voter="ann", contest="song"))
-    found = await env.counts(key, position=position)
-    assert (found["rating"]["sum"], found["rating"]["average"], found["count"]) == (0, None, 0)
 
 
 async def test_the_ratings_of_a_rejected_participant_are_in_no_result(env: QueryEnvironment) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from libs.tally.events import LogCreated
 from tests.services.query.query_environment import QueryEnvironment, contest, open_environment
-from tests.support.builders import a_removal
 from tests.support.eventually import eventually
 from tests.support.positions import position_tokens
 
@@ -76,17 +75,6 @@ async def test_a_voter_counts_once_across_sources_and_participants_and_partition
     assert figures(record["participants"]["b"]) == (2, 1, 0)
     assert [figures(s) for s in record["participants"]["a"]["vote_sources"]] == [(21, 21, 20), (5, 1, 0)]
     assert [figures(s) for s in record["total_vote_sources"]] == [(23, 21, 20), (5, 1, 0)]
-
-
-async def test_a_voter_who_took_back_every_vote_is_no_voter(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await env.vote("a", 1, voter="guest", anonymous=True)
-    await env.vote("b", 2, voter="guest", anonymous=True)
-    for vote_id, expected in (("v1", (2, 1, 1)), ("v2", (0, 0, 0))):
-        removal = a_removal(vote_id, voter="guest", anonymous=True, contest="song")
-        found = await env.counts(key, position=await env.fold(removal))
-        assert figures(found) == figures(found["total_vote_sources"][0]) == expected
-    assert figures(found["participants"]["a"]) == (0, 0, 0)
 
 
 async def test_only_approved_participants_appear_and_count(env: QueryEnvironment) -> None:
