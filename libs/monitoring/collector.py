@@ -118,7 +118,7 @@ class StatusCollector:
         try:
             times = await (reading if lost is None else call(reading, READ_S))
         except (TallyError, TimeoutError) as error:
-            if lost is None:
+            if lost is None or not _may_pass(error):
                 raise
             lost.extend(_Lost(projection, partition, _as_tally_error(error)) for partition in ends)
             return []
@@ -237,7 +237,7 @@ async def _each(
                 read(projection, partition) if lost is None else call(read(projection, partition), READ_S)
             )
         except (TallyError, TimeoutError) as error:
-            if lost is None:
+            if lost is None or not _may_pass(error):
                 raise
             return _as_tally_error(error)
 
@@ -247,6 +247,11 @@ async def _each(
         if isinstance(each, TallyError) and lost is not None:
             lost.append(_Lost(projection, partition, each))
     return {partition: each for partition, each in found.items() if not isinstance(each, TallyError)}
+
+
+def _may_pass(error: TallyError | TimeoutError) -> bool:
+    """Return False for an error that an operator must resolve, as another log than the views'."""
+    return isinstance(error, TimeoutError) or error.retry_after_s is not None
 
 
 def _as_tally_error(error: TallyError | TimeoutError) -> TallyError:

@@ -292,8 +292,8 @@ def status_router(auth: Authenticator, status: StatusCache) -> APIRouter:
         last status read, and `problems` begins with the unavailable server; the response is still a 200.
 
         Progress and problems are those of the whole deployment; `dependencies` and rates are observed by the
-        gateway that responds. Where several gateways share a port or are behind a proxy, each has a port of its
-        own for operators (`TALLY_OPERATIONS_PORT`), and the shared one answers 404.
+        gateway that responds. Where several gateways share a port, each has one of its own for operators
+        (`TALLY_OPERATIONS_PORT`), and the shared one answers 404.
         """
         return json_response(await status.read(caller.account), 200, NO_STORE)
 
