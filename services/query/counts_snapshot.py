@@ -4,7 +4,11 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Protocol
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+import orjson
 
 from libs.catalogue.contests.closing_record import Correction
 from libs.catalogue.contests.vote_sources import SourceConfig
@@ -18,9 +22,36 @@ from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import TallyError
 from libs.views.valkey.watched_reads import ChangedPartitions
 from libs.views.votes.reply_types import ContestCounts
-from services.query.encoded_response import EncodedResponse
+from libs.web.responses import etag
 
+Header = tuple[bytes, bytes]
 NO_POSITIONS: Final[Mapping[int, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedResponse:
+    """A response: `headers` of a 200, and those of a 304."""
+
+    body: bytes
+    tag: str
+    headers: list[Header]
+    not_modified: list[Header]
+    positions: Mapping[int, int]
+    """Offsets by partition up to which votes are counted in it; empty if its readers are not told."""
+
+
+def encoded(
+    record: Mapping[str, Any],
+    state: Sequence[object],
+    headers: Sequence[Header],
+    positions: Mapping[int, int] = MappingProxyType({}),
+) -> EncodedResponse:
+    """Encode `record` as JSON. Its strong entity tag also changes with `state`; a 304 has `headers`, too."""
+    body = orjson.dumps(record)
+    tag = etag(blake2b("\0".join(map(str, state)).encode() + b"\0" + body, digest_size=16).hexdigest())
+    common = [(b"etag", tag.encode()), *headers]
+    content = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    return EncodedResponse(body, tag, content + common, common, positions)
 
 
 class ResultsHidden(TallyError):

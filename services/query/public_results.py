@@ -18,8 +18,7 @@ from libs.tally.time_conversion import timestamp
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.responses import not_modified
-from services.query.counts_snapshot import Snapshot
-from services.query.encoded_response import EncodedResponse, encoded
+from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
 from services.query.result_details import corrections_of
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.vote_updates import last_update

@@ -17,8 +17,7 @@ from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 from libs.web.door.auth import ApiKey, Authenticator, header, require
 from libs.web.door.query_parameters import cached_by_query
 from libs.web.responses import not_modified
-from services.query.counts_snapshot import ResultsHidden, Snapshot
-from services.query.encoded_response import EncodedResponse
+from services.query.counts_snapshot import EncodedResponse, ResultsHidden, Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.timeline_cache import (
     ANONYMOUS,

@@ -22,8 +22,15 @@ from libs.web.door.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.door.query_parameters import cached_by_query
 from libs.web.responses import not_modified
 from libs.web.server.direct_routes import DirectCycle
-from services.query.counts_snapshot import NO_POSITIONS, Render, ResultsHidden, Snapshot
-from services.query.encoded_response import EncodedResponse, Header, encoded
+from services.query.counts_snapshot import (
+    NO_POSITIONS,
+    EncodedResponse,
+    Header,
+    Render,
+    ResultsHidden,
+    Snapshot,
+    encoded,
+)
 from services.query.historical_counts import PastCounts
 from services.query.result_details import with_details, with_held
 from services.query.snapshot_cache import SnapshotCache, covers, now

@@ -6,8 +6,7 @@ from typing import Final
 
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
-from services.query.counts_snapshot import Render, Snapshot
-from services.query.encoded_response import EncodedResponse
+from services.query.counts_snapshot import EncodedResponse, Render, Snapshot
 from services.query.public_results import public_answer
 from services.query.result_details import details_answer
 from services.query.streams import sse_events as events
