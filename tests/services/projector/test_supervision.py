@@ -63,6 +63,15 @@ async def test_a_part_that_fails_is_started_again_and_ends_no_other() -> None:
     assert REGISTRY.get_sample_value("tally_projector_part_up", {"part": "bad"}) == 1
 
 
+async def test_a_part_that_ran_before_it_failed_is_started_again_without_a_longer_delay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervision, "STABLE_S", 0.0)
+    bad = Part(*[RuntimeError("a bug")] * 16)
+    async with supervised(bad=bad.run):
+        await eventually(lambda: bad.works, deadline_s=20)
+
+
 async def test_a_part_that_needs_an_operator_stops_alone_and_says_why() -> None:
     bad, good = Part(LogChanged("it was recreated")), Part()
     async with supervised(frozenset({"bad", "good"}), bad=bad.run, good=good.run) as supervisor:
