@@ -1,16 +1,20 @@
 """The `tally` command line, for operators of the service."""
 
+import ast
 import gc
 import os
 import sys
 import traceback
+from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
+from typer.main import get_group
 
-from services.cli.lazy_commands import LazyCommands
 from services.cli.operator_actions import AuditedGroup
 
 COMMANDS: Final = {
@@ -55,19 +59,53 @@ COMMANDS: Final = {
 """Module and attribute of each command in `commands/`, by the heading under which the help lists it."""
 
 
+PLACES: Final = {name: (heading, place) for heading, own in COMMANDS.items() for name, place in own.items()}
+
+
 class AllCommands(AuditedGroup):
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._commands = LazyCommands("services.cli.commands", COMMANDS)
-        self.commands = cast(Any, self._commands)
+    """Imports a command's module when the command is used: importing all of them takes seconds.
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        with self._commands.listing():
-            super().format_help(ctx, formatter)
+    Lists of commands, in the help and for completion by shells, have commands that cannot be called.
+    """
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        with self._commands.listing():
-            return super().shell_complete(ctx, incomplete)
+    def list_commands(self, _: Any) -> list[str]:
+        return list(PLACES)
+
+    def get_command(self, _: Any, name: str) -> Any:
+        listed = name in PLACES and TyperCommand(name, help=description(name), rich_help_panel=PLACES[name][0])
+        return self.commands.get(name) or listed or None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in PLACES:
+            self.commands[args[0]] = import_command(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def import_command(name: str) -> Any:
+    heading, place = PLACES[name]
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(f"services.cli.commands.{module}"), attribute)
+    holder = typer.Typer()
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name, rich_help_panel=heading)
+    else:
+        holder.command(name, rich_help_panel=heading)(found)
+    return get_group(holder).commands[name]
+
+
+def description(name: str) -> str:
+    """Return the function's docstring, or the argument of its `command_group`, without importing the module."""
+    module, _, attribute = PLACES[name][1].partition(":")
+    source = Path(__file__).parent.joinpath("commands", *module.split(".")).with_suffix(".py")
+    for node in ast.parse(source.read_text()).body:
+        match node:
+            case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) if found == attribute:
+                return " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+            case ast.Assign([ast.Name(id=found)], ast.Call(args=[ast.Constant(str(text)), *_])) if (
+                found == attribute
+            ):
+                return text
+    raise AttributeError(f"{source} has no description of {attribute}")
 
 
 app = typer.Typer(

@@ -1,13 +1,15 @@
 """Declares commands, with their common options.
 
 A command is an async function of its options and, where it has a parameter of that type, a `Deployment`. It
-returns a dataclass, its result, or yields several. `command` adds --data-dir and --json, connects, and prints.
+returns a `Result`, or yields several. `command` adds --data-dir and --json, connects, and prints. A parameter of
+another dataclass stands for its fields: each is an option.
 """
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
@@ -22,8 +24,7 @@ from services.cli.contest_lookup import find_contest
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment, find_addresses
 from services.cli.exit_codes import ExitCode, run
 from services.cli.operator_actions import AuditedGroup
-from services.cli.output import Output, Text
-from services.cli.render import fields
+from services.cli.output import Output, Result
 
 DataDir = Annotated[
     Path, typer.Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")
@@ -57,33 +58,31 @@ def command_group(help_: str, cls: type[AuditedGroup] = AuditedGroup) -> typer.T
 
 
 def command(
+    group: typer.Typer | None = None,
+    name: str | None = None,
     *,
-    text: Text = fields,
-    is_fine: Callable[[Any], bool] = lambda _: True,
-    exit_code: Callable[[Any], ExitCode] | None = None,
     redraw: str = "",
     finds_topics: bool = True,
+    text: Any = None,
+    is_fine: Any = None,
+    exit_code: Any = None,
 ) -> Callable[[Function], Callable[..., None]]:
-    """Make a function a command, to be registered with a group's `command`.
+    """Make a function a command, of the `group` if one is given; the exit code is that of its (last) result.
 
-    `text` renders a result for people; --json prints its members. The exit code is `exit_code` of the (last)
-    result, by default 1 unless `is_fine`. `redraw` names an option with which a terminal shows only the latest
-    of several results. Unless `finds_topics`, the function finds the topics of the votes itself.
+    `redraw` names an option with which a terminal shows only the latest of several results. Unless `finds_topics`,
+    the function finds the topics of the votes itself.
     """
-
-    def ending_of(result: object) -> ExitCode:
-        return exit_code(result) if exit_code else ExitCode.FINE if is_fine(result) else ExitCode.PROBLEM
 
     def declare(function: Function) -> Callable[..., None]:
         def run_command(**given: Any) -> None:
-            output = Output(text, in_json=given["as_json"], redraw=bool(given.get(redraw)))
-            run(_execute(function, given, output, ending_of, finds_topics))
+            output = Output(in_json=given["as_json"], redraw=bool(given.get(redraw)))
+            run(_execute(function, given, output, finds_topics, _old(text, is_fine, exit_code)))
 
-        options = {name: one for name, one in _parameters(function).items() if one.annotation is not Deployment}
-        run_command.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
-        run_command.__annotations__ = {name: one.annotation for name, one in options.items()}
+        options = _options(function)
+        run_command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+        run_command.__annotations__ = {option.name: option.annotation for option in options}
         run_command.__name__, run_command.__doc__ = function.__name__, _unwrapped(function.__doc__)
-        return run_command
+        return run_command if group is None else group.command(name)(run_command)
 
     return declare
 
@@ -93,42 +92,64 @@ def _unwrapped(text: str | None) -> str:
     return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
 
 
-def _parameters(function: Function) -> dict[str, inspect.Parameter]:
-    """Return the function's parameters, by name only, and the common options that it does not take itself."""
-    hints = get_type_hints(function, include_extras=True)
-    own = inspect.signature(function).parameters
-    found = {name: (hints[name], one.default) for name, one in own.items()}
-    if Deployment in hints.values():
+def _options(function: Function) -> list[inspect.Parameter]:
+    """Return the function's options, by name only, and the common ones that it does not take itself."""
+    found: dict[str, tuple[Any, Any]] = {}
+    own = inspect.signature(function, eval_str=True).parameters
+    for name, parameter in own.items():
+        if parameter.annotation is Deployment:
+            continue
+        if is_dataclass(parameter.annotation):
+            hints = get_type_hints(parameter.annotation, include_extras=True)
+            for field in fields(parameter.annotation):
+                default = inspect.Parameter.empty if field.default is MISSING else field.default
+                found[field.name] = hints[field.name], default
+        else:
+            found[name] = parameter.annotation, parameter.default
+    if any(parameter.annotation is Deployment for parameter in own.values()):
         found.setdefault("data_dir", (DataDir, DATA_DIR))
     found.setdefault("as_json", (AsJson, False))
-    return {
-        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
         for name, (hint, default) in found.items()
-    }
+    ]
 
 
 async def _execute(
-    function: Function,
-    given: Mapping[str, Any],
-    output: Output,
-    ending_of: Callable[[object], ExitCode],
-    finds_topics: bool,
+    function: Function, given: Mapping[str, Any], output: Output, finds_topics: bool, old: Any
 ) -> ExitCode:
     """Call the function with the given options that it takes, and print its results."""
-    find, ending = partial(find_addresses, given.get("data_dir", DATA_DIR)), ExitCode.FINE
+    find, code = partial(find_addresses, given.get("data_dir", DATA_DIR)), ExitCode.FINE
     async with Deployment(find, output.progress) as deployment:
-        if finds_topics and Deployment in get_type_hints(function).values():
-            await _find_topics(deployment)
-        taken = {name: given.get(name, deployment) for name in inspect.signature(function).parameters}
-        for name in _contests(function):
-            if taken[name] is not None:
-                taken[name] = await find_contest(deployment, taken[name])
+        arguments: dict[str, Any] = {}
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+            kind = parameter.annotation
+            if kind is Deployment:
+                arguments[name] = deployment
+                if finds_topics:
+                    await _find_topics(deployment)
+            elif is_dataclass(kind) and isinstance(kind, type):
+                arguments[name] = kind(**{field.name: given[field.name] for field in fields(kind)})
+            elif CONTEST in get_args(kind) and given[name] is not None:
+                arguments[name] = await find_contest(deployment, given[name])
+            else:
+                arguments[name] = given[name]
         with output:
-            async with aclosing(_results(function(**taken))) as results:
-                async for result in results:
+            async with aclosing(_results(function(**arguments))) as results:
+                async for made in results:
+                    result = made if isinstance(made, Result) else old(made)
                     output.show(result)
-                    ending = ending_of(result)
-    return ending
+                    code = result.code
+    return code
+
+
+def _old(text: Any, is_fine: Any, exit_code: Any) -> Any:
+    def convert(result: Any) -> Result:
+        members = result.canonical() if hasattr(result, "canonical") else result
+        code = exit_code(result) if exit_code else ExitCode.fine_if(is_fine is None or is_fine(result))
+        return Result(members, text(result), code)
+
+    return convert
 
 
 async def _find_topics(deployment: Deployment) -> None:
@@ -138,12 +159,9 @@ async def _find_topics(deployment: Deployment) -> None:
             await deployment.find_topics()
 
 
-def _contests(function: Function) -> Iterator[str]:
-    hints = get_type_hints(function, include_extras=True)
-    return (name for name, hint in hints.items() if CONTEST in get_args(hint))
-
-
-async def _results(made: Coroutine[Any, Any, Any] | AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+async def _results(
+    made: Coroutine[Any, Any, Any] | AsyncGenerator[Any, None],
+) -> AsyncGenerator[Result, None]:
     if isinstance(made, AsyncGenerator):
         async with aclosing(made) as results:
             async for result in results:

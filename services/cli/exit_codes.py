@@ -26,6 +26,10 @@ class ExitCode(IntEnum):
     BAD_USAGE = 2
     SERVER_AWAY = 3
 
+    @classmethod
+    def fine_if(cls, condition: bool) -> "ExitCode":
+        return cls.FINE if condition else cls.PROBLEM
+
 
 BAD_USAGE_CODES: Final = frozenset({"validation_failed", "not_found"})
 """Codes of errors caused by arguments; all other permanent errors exit with `PROBLEM`."""

@@ -1,7 +1,7 @@
-"""Prints a command's results, and its progress in between."""
+"""The result of a command, its printing, and the progress in between."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import typer
 from rich.live import Live
@@ -9,9 +9,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from libs.telemetry.progress import Progress
-from services.cli.render import Block, as_json, group, new_console, show
+from services.cli.exit_codes import ExitCode
+from services.cli.render import Block, Rows, as_json, group, new_console, rows_of, show
 
 COLUMNS = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A command's result: `members` for --json, `text` for people, and the exit code."""
+
+    members: object
+    text: Iterable[Block] = ()
+    code: ExitCode = ExitCode.FINE
+
+    @classmethod
+    def listing(cls, name: str, rows: Sequence[object], columns: str = "", none: str = "") -> "Result":
+        """Return rows with the one member `name`; as a table of the given `columns`, by default of all members."""
+        return cls({name: rows}, [Rows(rows_of(rows, columns.split()))] if rows else [none or f"No {name}."])
 
 
 class ProgressBar(Progress):
@@ -44,16 +59,11 @@ class ProgressBar(Progress):
             bar.stop()
 
 
-Text = Callable[[Any], Iterable[Block]]
-"""Renders a result for people."""
-
-
 class Output:
     """Prints results as text or JSON; `redraw`: a terminal shows only the latest one."""
 
-    def __init__(self, text: Text, *, in_json: bool, redraw: bool) -> None:
+    def __init__(self, *, in_json: bool, redraw: bool) -> None:
         self.progress = ProgressBar(quiet=in_json)
-        self._text = text
         self._in_json = in_json
         self._console = new_console()
         terminal = self._console.is_terminal and not in_json
@@ -68,11 +78,11 @@ class Output:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, result: object) -> None:
+    def show(self, result: Result) -> None:
         self.progress.end()
         if self._in_json:
-            typer.echo(as_json(result))
+            typer.echo(as_json(result.members))
         elif self._live is not None:
-            self._live.update(group(self._text(result), self._console), refresh=True)
+            self._live.update(group(result.text, self._console), refresh=True)
         else:
-            show(self._text(result), self._console)
+            show(result.text, self._console)

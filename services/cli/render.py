@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 import orjson
 from rich.console import Console, Group, RenderableType
@@ -36,26 +36,15 @@ Block = str | Text | Rows
 """A `str` is not wrapped, so that it can be copied; a `Text` is, on a terminal, unless it is `no_wrap`."""
 
 
-@runtime_checkable
-class HasOwnJson(Protocol):
-    """A result whose JSON is given byte for byte, such as a certificate."""
-
-    def canonical(self) -> bytes: ...
+def as_json(members: object) -> str:
+    """Return a result's members as one line; bytes, such as a certificate, are JSON already."""
+    return (members if isinstance(members, bytes) else orjson.dumps(json_form(members))).decode()
 
 
-def as_json(result: object) -> str:
-    own = result.canonical() if isinstance(result, HasOwnJson) else orjson.dumps(json_form(result))
-    return own.decode()
-
-
-def fields(result: object) -> Iterator[Block]:
-    """Yield a line for each member, and a table for each list of rows: the default text of a result."""
-    for name, value in json_form(result).items():
-        words = name.replace("_", " ")
-        if isinstance(value, list) and all(isinstance(one, dict) for one in value):
-            yield Rows(value) if value else f"No {words}."
-        else:
-            yield f"{words}: {cell(value)}"
+def rows_of(records: Sequence[object], columns: Sequence[str] = ()) -> list[dict[str, object]]:
+    """Return a row for each record, with the members that `columns` name in this order, by default all."""
+    rows = map(json_form, records)
+    return [{name: row[name] for name in columns} if columns else row for row in rows]
 
 
 def show(blocks: Iterable[Block], console: Console) -> None:

@@ -2,20 +2,19 @@
 
 import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from libs.catalogue import api_keys
-from libs.catalogue.api_keys import PERMISSIONS, IssuedKey
+from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment
 from services.cli.contest_lookup import named
+from services.cli.output import Result
 from services.cli.render import Block, Rows
 
 _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")
@@ -23,52 +22,7 @@ _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")
 app = command_group("API keys of accounts.")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """An API key without its text."""
-
-    key_id: str
-    account: str
-    created: str | None
-    permissions: tuple[str, ...]
-    name: str
-    expires: str | None
-    networks: tuple[str, ...]
-    rate: int | None
-    parent: str | None
-    last_used: str | None
-
-    @classmethod
-    def of(cls, row: KeyRow, last_used: int | None) -> "Key":
-        rules = row.rules
-        return cls(
-            row.key_id, row.account, timestamp(row.issued), row.permissions, rules.name, timestamp(rules.expires),
-            rules.networks, rules.rate, row.parent, timestamp(last_used),
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    keys: list[Key]
-
-
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """A revoked key, and those that descend from it: revoked, too, unless they are kept."""
-
-    key: Key
-    descendants: list[Key]
-    kept: bool
-    executed: bool
-
-
-def _created(key: IssuedKey) -> Iterator[Block]:
-    yield f"Key {key.key_id} of account {key.account}; it is not shown again:"
-    yield key.api_key
-
-
-@app.command()
-@command(text=_created)
+@command(app)
 async def create(
     deployment: Deployment,
     account: Annotated[str, typer.Option("--account", help="Owner of the key; created if necessary.")],
@@ -88,50 +42,27 @@ async def create(
         typer.Option("--network", help="Allowed network like 192.0.2.0/24; repeatable."),
     ] = None,
     environment: EnvironmentOption = Environment.PRODUCTION,
-) -> IssuedKey:
+) -> Result:
     """Create an API key and print it; it cannot be shown again."""
     rules = KeyRules(name, None if expires is None else _expiry(expires), tuple(network or ()), rate)
     writer = await deployment.catalogue_of(environment).writer()
-    return await api_keys.issue_key(writer, account, permission, rules)
+    key = await api_keys.issue_key(writer, account, permission, rules)
+    return Result(key, [f"Key {key.key_id} of account {key.account}; it is not shown again:", key.api_key])
 
 
-@app.command("list")
-@command()
-async def list_keys(deployment: Deployment, environment: EnvironmentOption = Environment.PRODUCTION) -> Keys:
+@command(app, "list")
+async def list_keys(deployment: Deployment, environment: EnvironmentOption = Environment.PRODUCTION) -> Result:
     """List all keys with ids, accounts, permissions and rules, never the keys themselves.
 
     The last use is precise to the minute and up to half a minute late; it is unknown after Valkey loses its data.
     """
     catalogue = deployment.catalogue_of(environment)
     used = await catalogue.key_uses.last()
-    return Keys([Key.of(row, used.get(row.key_id)) for row in await api_keys.list_keys(catalogue.views)])
+    keys = await api_keys.list_keys(catalogue.views)
+    return Result.listing("keys", [_members(key, used.get(key.key_id)) for key in keys])
 
 
-def _revoked(result: Revoked) -> Iterator[Block]:
-    key = result.key
-    yield f"Key {named(key.key_id, key.name)} of account {key.account}: {', '.join(key.permissions)}."
-    yield f"Created {key.created or '-'}, last used {key.last_used or '-'}."
-    if result.descendants:
-        yield f"Keys that descend from it, which are {'kept' if result.kept else 'revoked with it'}:"
-        yield Rows(
-            [
-                {
-                    "key": other.key_id,
-                    "name": other.name,
-                    "permissions": ", ".join(other.permissions),
-                    "last used": other.last_used or "-",
-                }
-                for other in result.descendants
-            ]
-        )
-    if result.executed:
-        yield "Revoked: within a second every process rejects it."
-    else:
-        yield "Run again with --execute to revoke it permanently: every client that uses it is then rejected."
-
-
-@app.command()
-@command(text=_revoked)
+@command(app)
 async def revoke(
     deployment: Deployment,
     key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="Id of the key, from `tally keys list`.")],
@@ -143,7 +74,7 @@ async def revoke(
     keep_descendants: Annotated[
         bool, typer.Option("--keep-descendants", help="Keep the keys that were made with it, or with those.")
     ] = False,
-) -> Revoked:
+) -> Result:
     """Revoke a key permanently, with all that descend from it: within a second every process rejects them.
 
     Whoever held a key with keys:manage may have made others. Keep these where the key is replaced, not distrusted.
@@ -157,8 +88,44 @@ async def revoke(
         await api_keys.revoke_key(await catalogue.writer(check=False), row, keep_descendants)
         for each in (row, *(() if keep_descendants else descendants)):
             await catalogue.key_uses.forget(each.key_id)
-    shown = [Key.of(each, last_used.get(each.key_id)) for each in (row, *descendants)]
-    return Revoked(shown[0], shown[1:], keep_descendants, execute or now)
+    first, *others = (_members(each, last_used.get(each.key_id)) for each in (row, *descendants))
+    members = {"key": first, "descendants": others, "kept": keep_descendants, "executed": execute or now}
+    text: list[Block] = [
+        f"Key {named(key_id, row.rules.name)} of account {row.account}: {', '.join(row.permissions)}.",
+        f"Created {first['created'] or '-'}, last used {first['last_used'] or '-'}.",
+    ]
+    if others:
+        text.append(f"Keys that descend from it, which are {'kept' if keep_descendants else 'revoked with it'}:")
+        text.append(Rows([_descendant(other) for other in others]))
+    if execute or now:
+        text.append("Revoked: within a second every process rejects it.")
+    else:
+        text.append(
+            "Run again with --execute to revoke it permanently: every client that uses it is then rejected."
+        )
+    return Result(members, text)
+
+
+def _members(row: KeyRow, last_used: int | None) -> dict[str, Any]:
+    """Return a key without its text."""
+    rules = row.rules
+    return {
+        "key_id": row.key_id,
+        "account": row.account,
+        "created": timestamp(row.issued),
+        "permissions": row.permissions,
+        "name": rules.name,
+        "expires": timestamp(rules.expires),
+        "networks": rules.networks,
+        "rate": rules.rate,
+        "parent": row.parent,
+        "last_used": timestamp(last_used),
+    }
+
+
+def _descendant(key: dict[str, Any]) -> dict[str, object]:
+    permissions, used = ", ".join(key["permissions"]), key["last_used"] or "-"
+    return {"key": key["key_id"], "name": key["name"], "permissions": permissions, "last used": used}
 
 
 def _expiry(text: str) -> int:

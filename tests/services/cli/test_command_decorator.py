@@ -9,12 +9,14 @@ from typing import Annotated
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
+from typer.testing import Result as Invocation
 
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import LogUnavailable, NotFound, TallyError
 from services.cli.command_decorator import Execute, command
 from services.cli.exit_codes import ExitCode, run
+from services.cli.output import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +29,27 @@ class Answer:
         return self.number < 10
 
 
-def invoke(function: object, *arguments: str) -> Result:
+@dataclass(frozen=True, slots=True)
+class Addends:
+    number: int
+    plus: Annotated[int, typer.Option(help="Added to it.")] = 0
+
+
+def result_of(number: int, executed: bool = False) -> Result:
+    answer = Answer(number, executed)
+    return Result(answer, [f"The number is {number}."], ExitCode.fine_if(answer.is_small))
+
+
+def invoke(function: object, *arguments: str) -> Invocation:
     app = typer.Typer()
     app.command()(function)  # type: ignore[type-var]
     return CliRunner().invoke(app, list(arguments))
 
 
-@command(text=lambda answer: [f"The number is {answer.number}."], is_fine=lambda answer: answer.is_small)
-async def double(
-    number: int, plus: Annotated[int, typer.Option(help="Added to it.")] = 0, execute: Execute = False
-) -> Answer:
+@command()
+async def double(addends: Addends, execute: Execute = False) -> Result:
     """Double a number."""
-    return Answer(2 * number + plus, execute)
+    return result_of(2 * addends.number + addends.plus, execute)
 
 
 def test_a_result_is_printed_for_people_or_as_json_and_decides_the_exit_code() -> None:
@@ -57,10 +68,10 @@ def test_help_is_the_docstring_with_the_common_options() -> None:
 
 
 def test_several_results_are_a_line_each_and_the_last_decides() -> None:
-    @command(is_fine=lambda answer: answer.is_small)
-    async def count() -> AsyncGenerator[Answer, None]:
-        yield Answer(100)
-        yield Answer(1)
+    @command()
+    async def count() -> AsyncGenerator[Result, None]:
+        yield result_of(100)
+        yield result_of(1)
 
     shown = invoke(count, "--json")
     assert [json.loads(line)["number"] for line in shown.stdout.splitlines()] == [100, 1]
@@ -72,8 +83,8 @@ def test_a_deployment_is_opened_when_it_is_used(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("TALLY_VALKEY_URL", raising=False)
 
     @command()
-    async def name(deployment: Deployment, use: bool = False) -> Answer:
-        return Answer(len(deployment.namespace) if use else 0)
+    async def name(deployment: Deployment, use: bool = False) -> Result:
+        return result_of(len(deployment.namespace) if use else 0)
 
     assert invoke(name, "--data-dir", str(tmp_path)).exit_code == ExitCode.FINE
     without = invoke(name, "--use", "--data-dir", str(tmp_path))
@@ -91,7 +102,7 @@ def test_a_deployment_is_opened_when_it_is_used(tmp_path: Path, monkeypatch: pyt
 )
 def test_an_error_is_one_line_and_an_exit_code(error: Exception, ending: ExitCode) -> None:
     @command()
-    async def fail() -> Answer:
+    async def fail() -> Result:
         raise error
 
     failed = invoke(fail)
@@ -113,16 +124,19 @@ def test_a_library_that_cancels_a_command_is_a_server_that_is_away(capsys: pytes
 
 
 def test_a_terminal_shows_the_latest_result_in_place_when_it_is_watched() -> None:
-    @command(text=lambda answer: [f"number {answer.number}"], redraw="watch")
-    async def count(watch: bool = False) -> AsyncGenerator[Answer, None]:
-        yield Answer(1)
-        yield Answer(2)
+    @command(redraw="watch")
+    async def count(watch: bool = False) -> AsyncGenerator[Result, None]:
+        yield result_of(1)
+        yield result_of(2)
 
     app = typer.Typer()
     app.command()(count)
     terminal = {"FORCE_COLOR": "1", "TERM": "xterm"}
     watched = CliRunner().invoke(app, ["--watch"], env=terminal).stdout
     assert "\x1b[2K" in watched
-    assert watched.rindex("number 2") > watched.rindex("number 1")
+    assert watched.rindex("is 2.") > watched.rindex("is 1.")
     assert "\x1b[2K" not in CliRunner().invoke(app, [], env=terminal).stdout
-    assert CliRunner().invoke(app, ["--watch"]).stdout.splitlines() == ["number 1", "number 2"]
+    assert CliRunner().invoke(app, ["--watch"]).stdout.splitlines() == [
+        "The number is 1.",
+        "The number is 2.",
+    ]

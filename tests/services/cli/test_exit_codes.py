@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from services.cli.__main__ import COMMANDS as HEADINGS
-from services.cli.__main__ import app
+from services.cli.__main__ import PLACES, app, import_command
 from services.cli.exit_codes import ExitCode
 
 WITHOUT_SERVERS = {"certificate check", "certificate verify", "config show", "demo", "doctor", "serve", "up"}
@@ -52,7 +51,7 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(each, f"{name} {word}".strip())
 
 
-COMMANDS = dict(leaves(typer.main.get_command(app)))
+COMMANDS = {leaf: command for name in PLACES for leaf, command in leaves(import_command(name), name)}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -7,7 +7,8 @@ from io import StringIO
 from rich.console import Console
 from rich.text import Text
 
-from services.cli.render import Block, Rows, as_json, fields, plural, show
+from services.cli.output import Result
+from services.cli.render import Block, Rows, as_json, plural, show
 
 PEOPLE = [{"name": "Ann Lee", "votes": 1234, "note": None}, {"name": "Bob", "votes": 5, "note": "late"}]
 
@@ -91,15 +92,13 @@ class Shelf:
     is_full: bool
 
 
-def test_without_a_text_of_its_own_a_result_is_shown_by_its_members() -> None:
-    assert printed(fields(Shelf("left", PEOPLE, True))) == [
-        "place: left",
-        "name    votes note",
-        "Ann Lee 1,234",
-        "Bob         5 late",
-        "is full: yes",
+def test_a_listing_is_a_table_of_the_named_members() -> None:
+    assert printed(Result.listing("books", [Shelf("left", PEOPLE, True)], "is_full place").text) == [
+        "is full place",
+        "yes     left",
     ]
-    assert printed(fields(Shelf("left", [], False)))[1] == "No books."
+    empty = Result.listing("books", [])
+    assert (printed(empty.text), as_json(empty.members)) == (["No books."], '{"books":[]}')
 
 
 def test_json_is_one_line() -> None:
