@@ -1,13 +1,31 @@
-"""The fold of one partition: sums, limits and fences."""
+"""The fold of one partition: sums, limits and fences; random logs in `tests/libs/views` prove the rest."""
 
 from typing import Any
 
-from libs.tally.counts import VoteSums
+import pytest
+
+from libs.tally.contest import MILLION
+from libs.tally.counts import MOST_VALUE, RatingSums, VoteSums, one_value
 from libs.tally.events import Event, Fence, LogCreated
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.tally.given_events import figures, given, statuses
 from tests.support.builders import a_cast, content_hash, pseudonym
+
+
+def given(*events: Event) -> PartitionTally:
+    tally = PartitionTally()
+    for offset, event in enumerate(events):
+        tally.evolve(event, offset, 1_000 + offset)
+    return tally
+
+
+def statuses(tally: PartitionTally) -> dict[str, VoteStatus]:
+    votes = tally.contests["contest"].voters[pseudonym("voter")].votes
+    return {vote_id: vote.status for vote_id, vote in votes.items()}
+
+
+def figures(tally: PartitionTally, participant: str, source: str) -> VoteSums:
+    return tally.contests["contest"].figures[participant, source]
 
 
 def votes(*counts: int, **changes: Any) -> list[Event]:
@@ -122,3 +140,28 @@ def test_ids_add_up() -> None:
     assert contest.ids == {VoteStatus.COUNTED: 3, VoteStatus.OVERRULED: 1}
     assert (tally.duplicates, tally.fenced) == (1, 1)
     assert (contest.last_offset, contest.last_time_ms) == (3, 1_003)
+
+
+@pytest.mark.parametrize(
+    ("rating", "value"),
+    [
+        (0, 0),
+        (499_999, 0),
+        (500_000, 1),
+        (MILLION, 1),
+        (4_499_999, 4),
+        (4_500_000, 5),
+        (1_000 * MILLION, MOST_VALUE),
+    ],
+)
+def test_a_rating_counts_at_the_whole_number_next_to_it(rating: int, value: int) -> None:
+    assert one_value(rating) == (*[0] * value, 1)
+
+
+def test_distributions_add_up_and_cancel_out() -> None:
+    low, high = (
+        RatingSums(1, MILLION, {}, one_value(MILLION)),
+        RatingSums(1, 3 * MILLION, {}, one_value(3 * MILLION)),
+    )
+    assert (low + high + high).values == (0, 1, 0, 2)
+    assert (low + high + -high).values == (0, 1, 0, 0)
