@@ -152,6 +152,10 @@ class Voting:
             assert isinstance(expected, found), f"{vote} is decided as {answer}, by the reference as {expected}"
             if isinstance(answer, OverLimit) and isinstance(expected, LimitReached):
                 assert (answer.limit, answer.used) == (expected.data["limit"], expected.data["used"])
+            if isinstance(answer, Granted) and isinstance(expected, Selection):
+                renews_at = self.contest.renewal.after(now) if vote.source == "c-free" else None
+                assert answer.terms.next_free_vote_at == renews_at
+                assert (answer.form, answer.terms.choices) == (expected.form, expected.choices)
 
     def remove(self) -> None:
         """Most often a vote in the log."""

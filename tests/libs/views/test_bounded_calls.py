@@ -33,8 +33,8 @@ from tests.libs.views.measured import Measured, library_of, measured
 from tests.support.freshness import make_fresh
 from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
 
-SMALL, LARGE = 530, 2_120
-"""More than a page of anything, and four times as much."""
+SMALL, LARGE = 530, 1_060
+"""More than a page of anything, and twice as much."""
 ROOM, GROWTH = 60, 1.3
 """Pages of a scan are of about a size, and numbers have more digits: this much more is no growth."""
 MOST_WORK = 20_000

@@ -1,7 +1,5 @@
 """The catalogue's Lua fold equals the Python fold, for any batches, duplicates and restarts."""
 
-import asyncio
-import copy
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
@@ -20,7 +18,6 @@ from libs.contracts.catalogue_events import (
     KeyRevoked,
     KeyRules,
     OperatorActed,
-    OutcomeKind,
     RecordChanged,
     RecordCreated,
     RecordDeleted,
@@ -274,44 +271,6 @@ async def test_any_log_cut_anyhow_and_partly_folded_twice_gives_the_plain_fold(
     await assert_equal(views, model)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=st.lists(step, min_size=10, max_size=30), together=step)
-def test_several_writes_give_what_they_give_one_by_one_or_nothing_at_all(
-    steps: list[dict[str, Any]], together: dict[str, Any]
-) -> None:
-    """On the plain fold, which the other one equals. A parent has to be there before its children are written."""
-    model = Model()
-    for offset, one in enumerate(steps):
-        model.fold(offset, NOW_MS, event_of(one, model, offset, NOW_MS))
-    offset = len(steps)
-    event = event_of(together | {"do": "together", "repeats": 0}, model, offset, NOW_MS)
-    assert isinstance(event, RecordsWritten)
-    one_by_one, before = copy.deepcopy(model), copy.deepcopy(model)
-    model.fold(offset, NOW_MS, event)
-    for index, write in enumerate(event.writes):
-        single = replace(event, writes=(write,), command_id=f"single{index}")
-        one_by_one.fold(offset + index, NOW_MS, alone(single))
-    outcome = model.outcome(event.command_id)
-    assert outcome is not None
-    if outcome.kind is not OutcomeKind.OK:
-        assert (model.records, model.numbers, model.due) == (before.records, before.numbers, before.due)
-        assert outcome.written == ()
-    singles = [one_by_one.outcome(f"single{index}") for index in range(len(event.writes))]
-    new = {(write.resource, write.key) for write in event.writes if write.expected_version is None}
-    if any(write.parent in new for write in event.writes):
-        assert outcome.kind is not OutcomeKind.OK
-    elif all(single is not None and single.kind is OutcomeKind.OK for single in singles):
-        assert outcome.kind is OutcomeKind.OK
-        for held in one_by_one.records.values():
-            if held.stored.version >= offset:
-                held.stored = replace(held.stored, version=offset)
-        assert (model.records, model.numbers, model.due) == (
-            one_by_one.records,
-            one_by_one.numbers,
-            one_by_one.due,
-        )
-
-
 async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: ValkeyClient, namespace: str) -> None:
     views = CatalogueViews(valkey, namespace)
     first = [(LogRecord(0, NOW_MS, b""), LogCreated(LOG))]
@@ -348,62 +307,3 @@ async def test_what_is_settled_is_due_again_once_it_has_changed(valkey: ValkeyCl
     await views.apply(PARTITION, Position(LOG, 1), [(LogRecord(1, NOW_MS, b""), changed)], 2)
     await views.settle(account, "k", 0, None)
     assert await due()
-
-
-async def test_a_page_costs_the_same_at_any_size(valkey: ValkeyClient, namespace: str) -> None:
-    """By the number of records that Valkey touches: a page is one slice of a sorted set and one HMGET."""
-    views = CatalogueViews(valkey, namespace)
-    position = 0
-    for _ in range(10):
-        entries: list[Any] = [
-            (
-                LogRecord(offset, NOW_MS, b""),
-                RecordCreated(
-                    account=ACCOUNTS[0],
-                    command_id=f"c{offset}",
-                    at=NOW_MS * 1000,
-                    resource="contests",
-                    key=f"k{offset}",
-                    record="{}",
-                ),
-            )
-            for offset in range(position, position + 100)
-        ]
-        await views.apply(PARTITION, Position(LOG, position), entries, position + 100)
-        position += 100
-    await make_fresh(views.fresh, PARTITION)
-    seen: list[str] = []
-    after: int | str = ""
-    while page := await views.page(ACCOUNTS[0], "contests", after=after, limit=100):
-        seen += [stored.key for stored in page]
-        after = page[-1].created
-    assert seen == [f"k{offset}" for offset in reversed(range(1000))]
-
-
-async def test_deleting_a_record_with_a_thousand_children_is_one_step(
-    valkey: ValkeyClient, namespace: str
-) -> None:
-    views = CatalogueViews(valkey, namespace)
-    account = ACCOUNTS[0]
-    who: dict[str, Any] = {"account": account, "at": NOW_MS * 1000}
-    events: list[Any] = [RecordCreated(**who, command_id="c", resource="contests", key="c", record="{}")]
-    events += [
-        RecordCreated(
-            **who, command_id=f"p{n}", resource="participants", key=f"p{n}", record="{}", parent=("contests", "c")
-        )
-        for n in range(1000)
-    ]
-    events.append(RecordDeleted(**who, command_id="d", resource="contests", key="c"))
-    for first in range(0, len(events), 100):
-        entries = [
-            (LogRecord(first + index, NOW_MS, b""), event)
-            for index, event in enumerate(events[first : first + 100])
-        ]
-        await views.apply(PARTITION, Position(LOG, first), entries, first + len(entries))
-    await make_fresh(views.fresh, PARTITION)
-    assert await views.get(account, "participants", "p999") is None
-    assert await views.page(account, "participants", parent="c", limit=10) == []
-    left = await asyncio.gather(
-        *(valkey.call("KEYS", f"{namespace}:*{part}*") for part in ("created", "numbers", "kinds"))
-    )
-    assert left == [[], [], []]

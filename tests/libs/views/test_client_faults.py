@@ -165,17 +165,6 @@ async def test_an_error_inside_a_function_leaves_the_outcome_unknown(valkey: Coa
         assert await valkey.call("GET", "key") == b"1"
 
 
-async def test_a_connection_to_a_replica_is_replaced(valkey: Coalescer) -> None:
-    """The address may lead to the new primary by now."""
-    number = await valkey.call("CLIENT", "ID")
-    await valkey.call("REPLICAOF", "127.0.0.1", 1)
-    try:
-        assert isinstance(await error_of(valkey.call("SET", "key", 1)), NotExecuted)
-        assert await valkey.call("CLIENT", "ID") != number
-    finally:
-        await valkey.call("REPLICAOF", "NO", "ONE")
-
-
 async def test_missing_functions_are_loaded_again_once(server: NativeValkey) -> None:
     loads = []
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.projection.votes_projection import VotesProjection
+from libs.tally.errors import ViewsUnavailable
 from libs.views.generations.generations import GenerationGone, State, Swap
 from libs.views.generations.key_scan import GenerationKey
 from libs.views.valkey.client import ValkeyClient
@@ -207,11 +208,23 @@ async def test_readers_hear_of_a_swap_though_no_vote_has_come(valkey: ValkeyClie
     assert (await votes.views.counts(0, "contest", known)) != known
 
 
-async def test_an_emptied_live_view_holds_no_replay_up(valkey: ValkeyClient) -> None:
-    votes = Votes(valkey, a_votes_log(*casts(20)))
+async def test_views_of_another_layout_are_neither_read_nor_folded_until_a_replay_has_made_new_ones(
+    valkey: ValkeyClient,
+) -> None:
+    votes = Votes(valkey, a_votes_log(*casts(30)))
+    await votes.step(votes.live, 10)
     await votes.generations.open(0, 2)
+    await votes.step(votes.other, 10)
+    await valkey.call("HSET", f"{votes.keys.base}:generations", "schema", 70)
+    for refused in (votes.views.state(0), votes.views.counts(0, "contest")):
+        with pytest.raises(ViewsUnavailable, match=r"layout 70, this version has .*rebuilds them"):
+            await refused
+    with pytest.raises(ViewsUnavailable, match="rebuilds them"):
+        await votes.views.apply(0, Position("log", 10), [], 11)
     assert await votes.follow() is State.FOLLOWING
-    await votes.step(votes.live, 7)
-    await votes.to_the_end(votes.live)
-    assert await votes.generations.swap(0, 2) == Swap(True)
-    assert not differing(await votes.seen(1), await votes.seen(2))
+    assert await votes.generations.swap(0, 2) == Swap(True), "what is stuck was waited for"
+    assert (await votes.views.state(0)).position == Position("log", 31)
+    assert not differing(await votes.seen(2), described(folded(list(votes.log))))
+    found = await votes.generations.read(0)
+    assert found.others[1].state is State.BROKEN
+    assert await votes.generations.swap(0, 1) == Swap(False, "broken")

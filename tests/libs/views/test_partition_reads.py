@@ -7,17 +7,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.contracts.log_records import LogRecord, Position
-from libs.contracts.topics import purchases_topic, votes_topic
+from libs.contracts.topics import purchases_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, LogCreated
-from libs.views.generations.generations import Generations
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.connection import OtherLayout
 from libs.views.valkey.hash_tags import key_base
 from libs.views.valkey.partition_reads import Mark
-from libs.views.votes import closing_reads
 from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.vote_views import RAISES, VoteViews
+from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.counted_client import CountedClient, counted_client
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
@@ -43,17 +41,6 @@ async def test_all_positions_are_read_by_one_call(valkey: CountedClient, views: 
     marks = await views.live.all_marks(EVERY)
     assert valkey.calls["votes_positions"] == 1
     assert marks == dict.fromkeys(EVERY, Mark(None, 0)) | {3: Mark(Position("log", 7), 0)}
-
-
-async def test_a_swap_changes_the_mark(valkey: CountedClient, views: VoteViews, namespace: str) -> None:
-    generations = Generations(valkey, namespace, "votes", votes_topic(namespace, PARTITIONS))
-    await views.apply(3, Position("log", 0), [], 1)
-    assert await generations.open(3, 2)
-    await VoteViews(valkey, namespace, PARTITIONS, generation=2).apply(3, Position("log", 0), [], 1)
-    before = await views.live.all_marks(EVERY)
-    assert (await generations.swap(3, 2)).done
-    after = await views.live.all_marks(EVERY)
-    assert {partition for partition in EVERY if after[partition] != before[partition]} == {3}
 
 
 async def test_a_partition_that_cannot_be_read_hides_no_other(
@@ -95,22 +82,6 @@ async def test_closings_of_all_partitions_are_read_by_one_call(valkey: CountedCl
     assert {number for number, state in states.items() if state.closed} == {3}
 
 
-async def test_many_reservations_are_read_in_turns_of_all_partitions(
-    valkey: CountedClient, views: VoteViews, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that no call grows with them."""
-    monkeypatch.setattr(closing_reads, "PENDING_PAGE", 10)
-    long_key = "contest" * 9  # Valkey scans a hash of few short fields at once
-    for number in (2, 5):
-        pending = {f"{long_key}\0voter {each}": "" for each in range(30)}
-        flat = [part for pair in pending.items() for part in pair]
-        await valkey.call("HSET", f"{views._base(number)}:pending", *flat)
-    valkey.calls.clear()
-    states = await views.closings(EVERY, long_key)
-    assert {number: state.pending for number, state in states.items() if state.pending} == {2: 30, 5: 30}
-    assert valkey.calls["votes_closing"] > 2
-
-
 async def test_a_closing_that_cannot_be_read_is_an_error(valkey: CountedClient, views: VoteViews) -> None:
     """It must not pass for one without pending votes."""
     await valkey.call("HSET", f"{views._base(3)}:generations", "live", 1, "schema", 9999)
@@ -131,14 +102,6 @@ async def test_versions_are_raised_in_all_partitions_by_one_call(valkey: Counted
     assert (await views.closing(0, "contest")).in_force == 2
     floors = await valkey.call("HGETALL", f"{views._base(5)}:floors")
     assert floors == [b"contest", b"2", b"other", b"7"]
-
-
-async def test_many_versions_are_raised_by_several_calls(valkey: CountedClient, views: VoteViews) -> None:
-    versions = {f"contest {number}": number for number in range(RAISES + 1)}
-    assert not any(await views.raise_together([1, 2], versions))
-    assert valkey.calls["votes_raise"] == 3
-    for number in (1, 2):
-        assert await valkey.call("HLEN", f"{views._base(number)}:floors") == len(versions)
 
 
 async def test_views_that_are_not_fresh_are_found_by_one_call(valkey: CountedClient, namespace: str) -> None:

@@ -1,18 +1,16 @@
 """The purchases' Lua fold equals the Python fold, for any batches, duplicates and restarts."""
 
 import uuid
-from itertools import pairwise, permutations
+from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable
-from libs.contracts.log_records import Behind, LogRecord, Position
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import (
     CAST,
-    Purchase,
     PurchaseCast,
     PurchaseCountedAgain,
     PurchasedVotes,
@@ -194,57 +192,6 @@ async def fold_all(views: PurchaseViews, *events: PurchasesEvent, partition: int
     await make_fresh(views.fresh, partition)
 
 
-async def test_a_batch_from_elsewhere_is_refused_naming_the_position(valkey: ValkeyClient) -> None:
-    views = views_of(valkey)
-    first: list[Entry] = [(LogRecord(0, NOW_MS, b""), LogCreated(LOG))]
-    with pytest.raises(Behind) as empty:
-        await views.apply(0, Position(LOG, 5), first, 6)
-    assert empty.value.stored is None
-    await views.apply(0, Position(LOG, 0), first, 1)
-    for start in (Position(LOG, 3), Position("another-log", 1)):
-        with pytest.raises(Behind) as caught:
-            await views.apply(0, start, first, 4)
-        assert caught.value.stored == Position(LOG, 1)
-
-
-async def test_of_a_cast_and_a_refusal_the_first_holds(valkey: ValkeyClient) -> None:
-    """While its log is folded again a cast purchase looks open again; what is decided then changes nothing."""
-    views = views_of(valkey)
-    of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
-    cast = PurchaseCast(**of, accepted_at=NOW_US)
-    await fold_all(views, a_purchase("x"), cast, PurchaseRefused(**of, code="not_found", reason="gone"))
-    found = await views.get("a1", purchase_key("x"))
-    assert isinstance(found, Purchase)
-    assert found.status is PurchaseStatus.CAST
-    assert await views.todo(0, -1, 10) == []
-    assert await views.refused("a1", None, 10) == []
-
-
-async def test_a_refused_purchase_is_taken_back_whatever_a_slow_cast_says_of_it(valkey: ValkeyClient) -> None:
-    views = views_of(valkey)
-    of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
-    cast = PurchaseCast(**of, accepted_at=NOW_US)
-    refused = PurchaseRefused(**of, code="contest_limit_reached", reason="full")
-    await fold_all(views, a_purchase("x"), refused, cast)
-    [todo] = await views.todo(0, -1, 10)
-    assert isinstance(todo.purchase, Purchase)
-    assert todo.purchase.status is PurchaseStatus.REFUSED
-    await fold_all(views, PurchaseTakenBack(**of))
-    assert await views.todo(0, -1, 10) == []
-    await fold_all(views, PurchaseRefunded(**of))
-    assert await views.todo(0, -1, 10) == []
-    assert await views.refused("a1", None, 10) == []
-
-
-async def test_nothing_is_to_be_done_of_a_purchase_behind_its_refund(valkey: ValkeyClient) -> None:
-    views = views_of(valkey)
-    await fold_all(views, PurchaseRefunded(account="a1", key=purchase_key("x"), at=NOW_US), a_purchase("x"))
-    found = await views.get("a1", purchase_key("x"))
-    assert isinstance(found, Purchase)
-    assert (found.status, found.recorded) == (PurchaseStatus.REFUNDED, a_purchase("x"))
-    assert await views.todo(0, -1, 10) == []
-
-
 async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(valkey: ValkeyClient) -> None:
     views = views_of(valkey, partitions=3)
     topic = Topic("t", 3)
@@ -258,42 +205,3 @@ async def test_pages_over_all_partitions_give_every_purchase_once_newest_first(v
     assert sorted(seen, reverse=True) == seen
     assert {place.key for place in seen} == {purchase_key(name) for name in names}
     assert len(seen) == len(names)
-
-
-async def test_the_latest_state_by_the_platforms_time_holds_in_whichever_order_they_arrive(
-    valkey: ValkeyClient,
-) -> None:
-    states = [
-        PurchaseUpdated(
-            account="a1",
-            key=purchase_key("x"),
-            at=NOW_US,
-            subscription=Subscription(access=True, expiration=number),
-            reported_at=NOW_US + number,
-        )
-        for number in range(3)
-    ]
-    for order in permutations(states):
-        views = views_of(valkey)
-        await fold_all(views, a_purchase("x", reported_at=NOW_US - 1), *order, order[0])
-        found = await views.get("a1", purchase_key("x"))
-        assert isinstance(found, Purchase)
-        assert (found.subscription, found.reported_at) == (states[2].subscription, NOW_US + 2)
-
-
-async def test_votes_that_stop_counting_are_nothing_to_be_done_and_can_count_again(valkey: ValkeyClient) -> None:
-    views = views_of(valkey)
-    of: dict[str, Any] = {"account": "a1", "key": purchase_key("x"), "at": NOW_US}
-    uncounted = PurchaseUncounted(**of, code="participant_not_votable", reason="rejected")
-    await fold_all(views, a_purchase("x"), PurchaseCast(**of, accepted_at=NOW_US), uncounted, uncounted)
-    [listed] = await views.refused("a1", None, 10)
-    assert isinstance(listed.purchase, Purchase)
-    assert listed.purchase.status is PurchaseStatus.UNCOUNTED
-    assert await views.todo(0, -1, 10) == []
-    await fold_all(views, PurchaseCountedAgain(**of))
-    assert await views.refused("a1", None, 10) == []
-    await fold_all(views, uncounted, PurchaseRefunded(**of))
-    assert await views.refused("a1", None, 10) == []
-    [todo] = await views.todo(0, -1, 10)
-    assert isinstance(todo.purchase, Purchase)
-    assert todo.purchase.status is PurchaseStatus.REFUNDED

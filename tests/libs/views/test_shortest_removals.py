@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from libs.tally.contest import Limits
-from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import (
     GateClosed,
     NotCounted,
@@ -15,7 +13,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.removal import is_removed
-from tests.libs.views.lua_ledger import LuaLedger, folded
+from tests.libs.views.lua_ledger import LuaLedger
 from tests.libs.views.partition import removal_event
 from tests.libs.views.scheduled_log import RATED, Log, a_removal
 from tests.support.builders import a_contest, a_rating, a_restore, a_void, a_vote
@@ -63,68 +61,6 @@ def test_a_voter_does_not_join_a_refund(ledger: LuaLedger) -> None:
 def a_removed(log: Log, vote_id: str) -> Any:
     """Ask for the removal by its voter; not in the log yet."""
     return log.ledger.remove(a_contest(), a_removal(vote_id))
-
-
-def test_a_late_copy_of_a_voiding_does_not_void_what_was_restored(ledger: LuaLedger) -> None:
-    log, vote = Log(ledger), a_vote()
-    log.fence()
-    log.cast(a_contest(), vote)
-    log += [a_void(), a_restore(), a_void()]
-    log.fold()
-    assert log.status("vote") is VoteStatus.COUNTED
-    assert ledger.differences(folded(log)) == []
-
-
-def test_a_late_copy_of_a_restoring_does_not_restore_what_another_operation_voided(ledger: LuaLedger) -> None:
-    log, vote = Log(ledger), a_vote()
-    log.fence()
-    log.cast(a_contest(), vote)
-    log += [a_void(), a_restore(), a_void(void="other"), a_restore()]
-    log.fold()
-    assert log.status("vote") is VoteStatus.VOIDED
-    assert ledger.differences(folded(log)) == []
-
-
-def test_what_was_removed_while_it_was_voided_is_not_restored(ledger: LuaLedger) -> None:
-    log, vote = Log(ledger), a_vote(source="c-paid")
-    log.fence()
-    log.cast(a_contest(paid=Limits(-1, -1)), vote)
-    log += [a_void()]
-    log.fold()
-    granted = ledger.refund(vote)
-    log += [removal_event(vote, granted), a_restore()]
-    log.fold()
-    assert log.status("vote") is VoteStatus.REMOVED
-    assert ledger.differences(folded(log)) == []
-
-
-def test_no_contest_is_closed_while_a_removal_is_pending(ledger: LuaLedger) -> None:
-    log, vote = Log(ledger), a_vote()
-    log.fence()
-    log.cast(a_contest(), vote)
-    assert ledger.closing("contest").pending == 0
-    assert isinstance(a_removed(log, "vote"), RemovalGranted)
-    assert ledger.closing("contest").pending == 1
-
-
-def test_of_voidings_and_restorings_behind_the_close_none_is_lost(ledger: LuaLedger) -> None:
-    """Else the operation that voids it in the end could not be undone."""
-    log, vote = Log(ledger), a_vote()
-    log.fence()
-    log.cast(a_contest(), vote)
-    log += [
-        a_void(),
-        ContestClosed("contest", 1),
-        a_restore(),
-        a_void(void="other"),
-        ContestReopened("contest", 1),
-    ]
-    log.fold()
-    assert log.status("vote") is VoteStatus.VOIDED
-    log += [a_restore(void="other")]
-    log.fold()
-    assert log.status("vote") is VoteStatus.COUNTED
-    assert ledger.differences(folded(log)) == []
 
 
 def test_a_voter_takes_back_no_voided_vote_and_joins_a_removal_that_came_before(ledger: LuaLedger) -> None:

@@ -19,19 +19,6 @@ from tests.libs.views.scheduled_log import RATED, Log
 from tests.support.builders import a_contest, a_rating, a_restore, a_void, a_vote, content_hash
 
 
-def test_a_retry_by_a_worker_with_lower_limits_records_what_was_admitted(ledger: LuaLedger) -> None:
-    log, vote = Log(ledger), a_vote(count=5)
-    log.fence()
-    log.reserve(a_contest(free=Limits(5, -1)), vote)
-    lowered = a_contest(version=2, free=Limits(3, -1))
-    ledger.raise_config("contest", 2)
-    joined = log.reserve(lowered, vote)
-    log.append(cast_of(vote, joined, "receipt"))
-    assert ledger.confirm(joined.incarnation)
-    log.fold()
-    assert ledger.lookup(vote).status is VoteStatus.COUNTED
-
-
 def test_an_id_that_another_request_took_after_a_fence_is_not_taken_for_ones_own(ledger: LuaLedger) -> None:
     log, mine, other = Log(ledger), a_vote("a"), a_vote("b", content=content_hash("b"))
     log.fence()
@@ -99,19 +86,6 @@ def test_a_release_under_an_old_incarnation_leaves_anothers_reservation_alone(le
     assert isinstance(ledger.reserve(a_contest(), a_vote(vote_id="second")), OverLimit)
 
 
-def test_an_acknowledged_vote_behind_an_unfolded_fence_is_not_confirmed(ledger: LuaLedger) -> None:
-    log, vote = Log(ledger), a_vote()
-    log.fence()
-    granted = log.reserve(a_contest(), vote)
-    fence = ledger.shut(granted.incarnation)
-    assert fence is not None
-    log += [fence, cast_of(vote, granted, "receipt")]
-    assert not ledger.confirm(granted.incarnation)
-    log.fold()
-    assert ledger.lookup(vote).status is None
-    assert log.reserve(a_contest(), vote).incarnation == fence.incarnation
-
-
 def test_a_vote_does_not_rely_on_a_pending_one_of_larger_limits(ledger: LuaLedger) -> None:
     """That one may never come."""
     log, contest = Log(ledger), replace(RATED, renewal=Renewal())
@@ -133,19 +107,6 @@ def test_a_replacement_takes_its_allowance_once_what_came_before_it_is_given_up(
     log.reserve(RATED, a_rating("a", vote_id="replacing"))
     ledger.release(first, granted.incarnation)
     assert isinstance(log.ask(RATED, a_rating("b", vote_id="other")), OverLimit)
-
-
-def test_after_a_reopening_nobody_is_admitted_before_its_mark(ledger: LuaLedger) -> None:
-    """A mark of the closing may still be on its way."""
-    log, vote, reopened = Log(ledger), a_vote(), a_contest(reopened=1)
-    log.fence()
-    assert log.ask(reopened, vote) == GateClosed()
-    log += [ContestReopened("contest", 1)]
-    log.fold()
-    granted = log.reserve(reopened, vote)
-    log += [ContestClosed("contest", 1), cast_of(vote, granted, "receipt")]
-    log.fold()
-    assert log.status(vote.vote_id) is VoteStatus.COUNTED
 
 
 def test_a_reopening_in_parts_is_a_closing_until_the_last(ledger: LuaLedger) -> None:
@@ -205,19 +166,3 @@ def test_no_period_begins_while_a_vote_of_the_last_but_one_is_pending(ledger: Lu
     log.fold()
     assert log.status("first") is VoteStatus.COUNTED
     assert log.reserve(contest, third).epoch == 2
-
-
-def test_a_vote_of_the_former_period_that_lands_late_is_judged_by_its_own_sum(ledger: LuaLedger) -> None:
-    log, contest = Log(ledger), a_contest(free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
-    log.fence()
-    log.cast(contest, a_vote(vote_id="0"))
-    ledger.tick(turns=5)
-    former = a_vote(vote_id="1")
-    late = cast_of(former, log.reserve(contest, former), "receipt")
-    ledger.tick(turns=5)
-    log.cast(contest, a_vote(vote_id="2"))
-    twice = replace(late, vote_id="twice")
-    log += [late, twice]
-    log.fold()
-    assert [log.status(name) for name in ("1", "twice")] == [VoteStatus.COUNTED, VoteStatus.OVERRULED]
-    assert ledger.differences(folded(log)) == []

@@ -5,15 +5,13 @@ from typing import Final
 import pytest
 
 from libs.contracts.log_records import Position
-from libs.contracts.vote_states import VoteName
 from libs.tally.events import Event
-from libs.tally.voter_ledger import VoteStatus
 from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.ledger_scan import INLINE
 from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.serialization import digest
 from libs.views.votes.vote_views import VoteViews
-from tests.support.builders import a_cast, a_removal, pseudonym
+from tests.support.builders import a_cast, pseudonym
 
 VOTES: Final = 3 * INLINE
 VOTER: Final = pseudonym("voter")
@@ -50,15 +48,6 @@ async def folded(valkey: ValkeyClient, namespace: str) -> Folded:
     return folded
 
 
-async def test_each_vote_is_found_and_another_id_is_not(folded: Folded) -> None:
-    names = [VoteName("contest", VOTER, f"{number}") for number in range(VOTES)]
-    _, states = await folded.views.lookups(0, names)
-    assert [state.offset for state in states] == [2 * number for number in range(VOTES)]
-    assert (await folded.views.lookup(0, "contest", VOTER, "never cast")).status is None
-    await folded.fold(*(a_cast(vote_id=name.vote_id) for name in names))
-    assert (await folded.views.state(0)).duplicates == VOTES
-
-
 @pytest.mark.parametrize("page_size", [1, 7, VOTES])
 async def test_all_votes_are_listed_newest_first_by_pages_of_any_size(folded: Folded, page_size: int) -> None:
     expected = [(digest(f"{number}"), 2 * number) for number in reversed(range(VOTES))]
@@ -68,11 +57,3 @@ async def test_all_votes_are_listed_newest_first_by_pages_of_any_size(folded: Fo
 async def test_nothing_follows_an_id_that_is_not_among_the_votes(folded: Folded) -> None:
     _, page = await folded.views.votes_of(0, "contest", VOTER, digest("never cast"), 50)
     assert page == []
-
-
-async def test_an_older_vote_is_removed_where_it_lies(folded: Folded) -> None:
-    before = await folded.listed(50)
-    await folded.fold(a_removal("5"))
-    assert (await folded.views.lookup(0, "contest", VOTER, "5")).status is VoteStatus.REMOVED
-    assert (await folded.views.lookup(0, "contest", VOTER, "6")).status is VoteStatus.COUNTED
-    assert await folded.listed(50) == before

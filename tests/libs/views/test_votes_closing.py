@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened
 from libs.tally.reservations import Duplicate, NotRunning
 from libs.tally.vote_commands import RemoveVote
-from libs.tally.voter_ledger import VoteStatus
 from libs.views.votes import closing_reads
 from libs.views.votes.reply_types import ContestCounts
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_contest, a_report, a_vote, content_hash, pseudonym
+from tests.support.builders import a_contest, a_vote, pseudonym
 
 CLOSED, REOPENED = ContestClosed("contest", 1), ContestReopened("contest", 1)
 
@@ -50,44 +48,6 @@ async def test_a_contest_whose_closing_is_in_force_admits_nobody_but_knows_its_v
     removal = RemoveVote("contest", pseudonym("voter"), "vote")
     assert isinstance(await partition.ask_removal(removal, closed), NotRunning)
     assert isinstance(await partition.reserve(a_vote(), closed), Duplicate)
-
-
-async def test_each_mark_of_a_reopening_has_only_some_of_what_waits_take_effect(partition: Partition) -> None:
-    """So that no call of the fold grows with what waits."""
-    paid = [a_vote(vote_id=f"p{n}", source="c-paid", content=content_hash(n), voter=f"v{n}") for n in range(25)]
-    for vote in paid:
-        await partition.cast(vote)
-    await partition.fold(CLOSED)
-    for vote in paid:
-        await partition.remove(vote)
-    left = []
-    while not (state := await partition.views.closing(0, "contest")).reopened:
-        left.append((state.waiting, (await partition.figures("a", "")).count, state.closed))
-        await partition.fold(ContestReopened("contest", 1, 10))
-    assert left == [(25, 25, 1), (15, 15, -1), (5, 5, -1)]
-    assert (state.waiting, state.closed) == (0, 0)
-    assert await partition.figures("a", "") == VoteSums()
-    assert {await partition.status(vote.vote_id, f"v{n}") for n, vote in enumerate(paid)} == {VoteStatus.REMOVED}
-
-
-async def test_reports_behind_their_sources_mark_are_late_and_others_not(partition: Partition) -> None:
-    await partition.fold(
-        a_report("1", ("x", 5, 2, 1)),
-        CLOSED,
-        a_report("2", ("x", 6, 2, 1)),
-        ContestClosed("contest", 1, "sms"),
-        a_report("3", ("x", 9, 3, 1)),
-        a_report("1", ("x", 1, 1, 1), source="tv"),
-    )
-    sources = (await counts(partition)).sources
-    assert sources["sms"].figures == {"x": VoteSums(6, 2, 1)}
-    assert sources["tv"].figures == {"x": VoteSums(1, 1, 1)}
-    seen = [await partition.views.report(0, "contest", "sms", name) for name in ("2", "3", "none")]
-    assert [(report.late, report.offset is None) for report in seen] == [
-        (False, False),
-        (True, False),
-        (False, True),
-    ]
 
 
 async def test_pending_votes_are_counted_in_short_calls_under_one_fence_epoch(

@@ -124,13 +124,6 @@ async def test_a_view_folded_again_after_its_loss_is_read_as_a_whole(counted: Co
     again.assert_equal(await partition.views.counts(0, "contest", known))
 
 
-async def test_a_contest_of_few_participants_numbers_no_changes(counted: Counted) -> None:
-    await counted.append(*(counted.vote(number % FIRST_ROWS) for number in range(3 * FIRST_ROWS)))
-    views = counted.partition.views
-    assert await views._valkey.call("EXISTS", f"{views._base(0)}:g1:changes:contest") == 0
-    counted.assert_equal(await views.counts(0, "contest"))
-
-
 async def test_one_call_finds_the_partitions_whose_counts_changed(partition: Partition) -> None:
     valkey, namespace = partition.views._valkey, partition.views._namespace
     views = VoteViews(valkey, namespace, 4)

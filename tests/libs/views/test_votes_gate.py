@@ -48,14 +48,6 @@ async def test_a_new_partition_is_shut_until_its_first_fence_is_folded(partition
     assert isinstance(await partition.reserve(a_vote()), Granted)
 
 
-async def test_a_release_gives_the_allowance_back(partition: Partition) -> None:
-    n = await partition.fence()
-    await partition.grant(a_vote(), ONE)
-    await release(partition, n)
-    assert (await partition.views.state(0)).pending == 0
-    assert not (await partition.grant(a_vote(vote_id="another"), ONE)).joined
-
-
 async def test_a_reservation_goes_with_the_last_of_its_attempts(partition: Partition) -> None:
     n = await partition.fence()
     for _ in range(3):

@@ -87,16 +87,6 @@ async def test_a_fold_of_more_work_ends_when_its_time_is_over(
     assert not await is_one_call(VoteViews(Slow(valkey), namespace, 1), events)
 
 
-async def test_a_fold_of_votes_by_voters_of_many_participants_ends_when_its_time_is_over(
-    valkey: Coalescer, namespace: str
-) -> None:
-    views = VoteViews(Slow(valkey), namespace, 1)
-    for name in range(60):
-        votes = casts(40, vote_id=f"vote {name}", participant=f"p{name}")
-        await is_one_call(views, votes)
-    assert not await is_one_call(views, casts(40, vote_id="last", participant="p58"))
-
-
 async def test_the_next_slices_are_as_long_as_a_call_could_fold(valkey: Coalescer, namespace: str) -> None:
     """Records that a call does not fold are sent, read and unpacked in vain."""
     slow = Slow(valkey)
@@ -105,24 +95,3 @@ async def test_the_next_slices_are_as_long_as_a_call_could_fold(valkey: Coalesce
     log = [LogRecord(at, at, vote) for at, vote in enumerate(votes)]
     await projection.fold(0, Position("log", 0), log)
     assert slow.sent < 1.5 * len(log)
-
-
-async def test_a_rating_costs_no_more_for_each_of_many_sub_ratings_than_of_few(
-    valkey: Coalescer, namespace: str
-) -> None:
-    """Compares processor times of one server, the least of some: 27 times as much when each searched the list."""
-    views = VoteViews(Slow(valkey), namespace, 1)
-    took: dict[int, float] = {}
-    for votes in range(6):
-        for count in (50, 500):
-            rating = Rating(1, tuple((f"sub {number}", 1) for number in range(count)))
-            vote: dict[str, Any] = {
-                "contest": f"contest {count}",
-                "form": "rating",
-                "rating": rating,
-                "max_participant": 1,
-            }
-            assert await is_one_call(views, [a_cast(vote_id=f"vote {votes}", **vote)])
-            time_s = float(await valkey.call("GET", f"{views._base(0)}:g1:took"))
-            took[count] = min(took.get(count, time_s), time_s)
-    assert took[500] < 10 * took[50]

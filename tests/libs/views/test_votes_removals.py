@@ -11,7 +11,6 @@ from libs.tally.reservations import (
     NotCounted,
     NotFolded,
     NotRunning,
-    OverLimit,
     Paid,
     RefusedByCaller,
     RemovalGranted,
@@ -21,7 +20,7 @@ from libs.tally.reservations import (
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.partition import Partition, removal_event
-from tests.support.builders import a_contest, a_rating, a_vote, content_hash, pseudonym
+from tests.support.builders import a_contest, a_vote, pseudonym
 
 ONE = a_contest(free=Limits(1, 1))
 REMOVAL = RemoveVote("contest", pseudonym("voter"), "vote")
@@ -42,14 +41,6 @@ async def test_a_counted_vote_may_be_removed_and_the_answer_says_which_it_is(par
     assert granted.incarnation == before.incarnation
     what = granted.anonymous, granted.content, granted.source, granted.offset
     assert what == (True, vote.content, "c-free", partition.end - 1)
-
-
-async def test_the_allowance_is_back_when_the_removal_is_folded(partition: Partition) -> None:
-    await partition.cast(a_vote(), ONE)
-    granted = await partition.ask_removal(REMOVAL, ONE)
-    assert isinstance(await partition.reserve(a_vote(vote_id="2"), ONE), OverLimit)
-    await partition.fold(removal_event(REMOVAL, granted))
-    assert (await partition.cast(a_vote(vote_id="2"), ONE)).terms.remaining_contest == 0
 
 
 async def test_a_removed_id_stays_used(partition: Partition) -> None:
@@ -103,15 +94,6 @@ async def test_a_removal_is_given_up_with_the_last_of_its_attempts(partition: Pa
     assert await partition.status() is VoteStatus.COUNTED
 
 
-async def test_what_counts_no_more_need_not_be_removed(partition: Partition) -> None:
-    contest = a_contest(contest_type="rating")
-    await partition.cast(a_rating(vote_id="1"), contest)
-    await partition.cast(a_rating(vote_id="2"), contest)
-    answer = await partition.ask_removal(another("1"), contest)
-    assert isinstance(answer, NotCounted)
-    assert answer.status is VoteStatus.REPLACED
-
-
 async def test_a_refund_waits_for_its_vote_while_that_is_on_its_way(partition: Partition) -> None:
     await partition.grant(PAID)
     assert await partition.ask_removal(PAID) == NotFolded()
@@ -128,11 +110,3 @@ async def test_the_close_waits_for_a_pending_removal(partition: Partition, paid:
     assert (await partition.views.closing(0, "contest")).pending == 1
     await partition.fold(removal_event(removal, granted))
     assert (await partition.views.closing(0, "contest")).pending == 0
-
-
-async def test_the_content_of_a_vote_does_not_matter_to_its_refund(partition: Partition) -> None:
-    """A removal takes back exactly what is in the log."""
-    await partition.cast(PAID)
-    granted = await partition.ask_removal(replace(PAID, content=content_hash("other")))
-    assert isinstance(granted, RemovalGranted)
-    assert granted.content == PAID.content

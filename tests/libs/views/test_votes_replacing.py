@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgpack
 
 from libs.tally.contest import Limits, RatingScale
-from libs.tally.counts import RatingSums, VoteSums
+from libs.tally.counts import RatingSums
 from libs.tally.reservations import Duplicate, OverLimit
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.partition import Partition
@@ -47,15 +47,6 @@ async def test_of_pending_ratings_of_a_participant_one_uses_the_allowance(partit
     for n in (2, 0, 1):  # the later in the log wins
         await partition.record(votes[n], granted[n])
     assert [await partition.status(str(n)) for n in range(3)] == [REPLACED, COUNTED, REPLACED]
-
-
-async def test_a_ballot_is_one_vote_and_its_positions_are_worth_theirs(partition: Partition) -> None:
-    granted = await partition.cast(a_ballot(("1st", "b"), ("2nd", "a")), ORDERED)
-    assert (granted.terms.choices, granted.form) == ((("b", 5), ("a", 3)), "ballot")
-    assert (granted.terms.remaining_participant, granted.terms.remaining_contest) == (None, 0)
-    assert await partition.figures("b") == VoteSums(5, 1, 0)
-    assert await partition.figures("a") == VoteSums(3, 1, 0)
-    assert await partition.figures("") == VoteSums(8, 1, 0)
 
 
 async def test_a_ballot_that_was_folded_answers_with_all_its_choices(partition: Partition) -> None:

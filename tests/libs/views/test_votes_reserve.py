@@ -151,32 +151,6 @@ async def test_a_folded_id_gets_its_first_answer_even_after_the_end(partition: P
     )
 
 
-async def test_ids_are_remembered_beyond_those_kept_inline(partition: Partition) -> None:
-    contest, votes = a_contest(free=Limits(-1, -1)), [a_vote(vote_id=f"id{i}") for i in range(30)]
-    for vote in votes:
-        await partition.record(vote, await partition.grant(vote, contest))
-    for vote in votes:
-        assert isinstance(await partition.reserve(vote, contest), Duplicate)
-    assert isinstance(await partition.reserve(a_vote(vote_id="id30"), contest), Granted)
-
-
-async def test_the_largest_numbers_survive(partition: Partition) -> None:
-    most = 2**31 - 1
-    contest, vote = a_contest(free=Limits(most, most)), a_vote(count=1_000_000)
-    granted = await partition.grant(vote, contest)
-    assert (granted.max_contest, granted.terms.remaining_participant) == (most, most - 1_000_000)
-    await partition.record(vote, granted)
-    known = await partition.reserve(vote, contest)
-    assert isinstance(known, Duplicate)
-    assert (known.terms.remaining_participant, known.terms.remaining_contest) == (
-        most - 1_000_000,
-        most - 1_000_000,
-    )
-    seen = await partition.views.lookup(0, "contest", vote.voter, vote.vote_id)
-    assert seen.terms is not None
-    assert (seen.terms.choices, seen.terms.accepted_at) == ((("a", 1_000_000),), granted.terms.accepted_at)
-
-
 async def test_who_has_hundreds_of_votes_on_their_way_waits(partition: Partition) -> None:
     contest = a_contest(free=Limits(-1, -1))
     await partition.grant(a_vote(vote_id="first"), contest)
