@@ -1,10 +1,11 @@
 """Validation problems of a request body, one per member; shared by all validators."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from libs.tally.errors import TallyError
@@ -16,6 +17,9 @@ MAX_FAULTS: Final = 1_000
 hundreds of thousands."""
 PATTERN: Final = "String should match pattern '"
 """Start of pydantic's message for a value that does not match; the pattern and an apostrophe follow."""
+UNKNOWN_MEMBER: Final = "is not a known member"
+LONGEST_NAME: Final = 64
+"""Names longer than any member are not compared with those: a caller decides how long they are."""
 _EXPLAINED: Final[dict[str, str]] = {}
 """Messages by regular expression."""
 LEAST_INTEGER: Final = -(2**63)
@@ -62,15 +66,49 @@ def pointer(*steps: str | int) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-def faults(error: ValidationError) -> Sequence[ErrorDetails]:
-    """Return the errors of a body, without its values. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
+def likely(given: str, names: Iterable[str]) -> str:
+    """Return "; did you mean NAME?" with the most similar of the names, "" if none is similar."""
+    similar = get_close_matches(given, list(names), n=1) if len(given) <= LONGEST_NAME else []
+    return f"; did you mean {similar[0]}?" if similar else ""
+
+
+def faults(error: ValidationError, model: type[BaseModel]) -> Sequence[ErrorDetails]:
+    """Return the errors of a model's body, without its values.
+
+    The first unknown members come with the likely name. Raises `ValidationFailed` for more than `MAX_FAULTS`.
+    """
     if error.error_count() > MAX_FAULTS:
         raise ValidationFailed([Problem("", f"more than {MAX_FAULTS:,} members are not acceptable")])
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    for each in found:
+    for index, each in enumerate(found):
         if each["type"] == "string_pattern_mismatch":
             each["msg"] = _EXPLAINED.get(each["msg"].partition(PATTERN)[2][:-1], each["msg"])
+        if each["type"] == "extra_forbidden":
+            *place, name = each["loc"]
+            named = likely(str(name), _members_at(model, place)) if index < MAX_PROBLEMS else ""
+            each["msg"] = UNKNOWN_MEMBER + named
     return found
+
+
+def _members_at(model: type[BaseModel], place: Iterable[int | str]) -> set[str]:
+    """Return the names of the members at a place in a model's body; none where there is no model."""
+    models = [model]
+    for step in place:
+        if isinstance(step, str):  # an item of a list has the members of the list's type
+            fields = (field for each in models for name, field in _fields(each) if name == step)
+            models = [found for field in fields for found in _models_in(field.annotation)]
+    return {name for each in models for name, _ in _fields(each)}
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:
+    return ((field.alias or name, field) for name, field in model.model_fields.items())
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
 
 
 def explained(pattern: str, text: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Final, Self
 
 from libs.replay.targets import former, latest_swapped_in
@@ -55,10 +56,12 @@ class NotReached(ViewsUnavailable):
         )
 
 
-async def roll_back(generations: Generations, *, execute: bool, accept: bool) -> tuple[int | None, int]:
-    """Swap the former generations back in where the latest one is live; return its number and that of partitions.
+async def roll_back(
+    generations: Generations, *, execute: bool, accept: bool
+) -> tuple[int | None, Mapping[int, int]]:
+    """Swap the former generations back in where the latest one is live.
 
-    The number is None if there is nothing to roll back. Raises as `swap`.
+    Return its number, None if there is nothing to roll back, and theirs by partition. Raises as `swap`.
     """
     found = await generations.read_all()
     number = latest_swapped_in(found.values())
@@ -74,4 +77,4 @@ async def roll_back(generations: Generations, *, execute: bool, accept: bool) ->
                 raise GenerationGone.of(kept, generations.base(partition))
         for partition, kept in swaps.items():
             await swap(generations, partition, kept, accept=accept)
-    return number, len(swaps)
+    return number, swaps

@@ -127,7 +127,10 @@ def tally(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Count votes from an event log. Changes need --execute. Start with `tally demo` or `tally up`."""
+    """Count votes from an event log. Start with `tally demo` or `tally up`.
+
+    Changes need --execute, except for `keys create`, `keys revoke --now` and `topics create`.
+    """
 
 
 def main() -> None:

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
+from libs.contracts.validation import likely
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.settings import StackSettings
 from libs.telemetry.environment_settings import PREFIX, describe_problems, known_variables, link_variables
@@ -35,5 +35,4 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> Iterator[st
     known = known_variables(SETTINGS) | OF_CLIENTS
     for name in sorted(environment.keys() - known - link_variables(environment)):
         if name.startswith(PREFIX) and not name.startswith(OF_TESTS):
-            similar = get_close_matches(name, known, n=1)
-            yield f"{name} is no setting{f'; did you mean {similar[0]}?' if similar else '.'}"
+            yield f"{name} is no setting{likely(name, known) or '.'}"

@@ -285,7 +285,7 @@ def check_vote(value: Any) -> VoteForm | TallyError:
 def _refusal(error: ValidationError, parse: Callable[[], Any]) -> TallyError:
     """Collect all faults of the value that `parse` returns, also a missing or a second voter id."""
     try:
-        problems = faults(error)
+        problems = faults(error, VoteForm)
     except ValidationFailed as too_many:
         return too_many
     if problems[0]["type"] == "json_invalid":

@@ -91,7 +91,8 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
     await ended(contest)
     preview = await tally("seal", contest.key)
     assert (preview.exit_code, "--execute" in preview.output) == (0, True), preview.output
-    assert (await tally("certificate", "show", contest.key)).exit_code == 2
+    unsealed = await tally("certificate", "show", contest.key)
+    assert (unsealed.exit_code, unsealed.stderr) == (1, "Error: The contest was never sealed.\n")
     assert (await tally("unseal", contest.key, "--execute")).exit_code == 1
     first = await sealed(tally, contest)
     assert (first["seq"], first["result"]["count"], first["sha256"] in preview.output) == (1, 1, True)

@@ -23,12 +23,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
-from libs.contracts.validation import Problem, ValidationFailed, faults, pointer, wide_integers
+from libs.contracts.validation import UNKNOWN_MEMBER, Problem, ValidationFailed, faults, pointer, wide_integers
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 
 M = TypeVar("M", bound=BaseModel)
 
-UNKNOWN_MEMBER: Final = "is not a member of this resource"
 MAX_LIMIT: Final = 2**31 - 1
 
 
@@ -170,7 +169,7 @@ def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
     try:
         parsed = schema.model_validate(body)
     except ValidationError as error:
-        raise ValidationFailed([*problems, *_problems_in(error)]) from None
+        raise ValidationFailed([*problems, *_problems_in(error, schema)]) from None
     if problems:
         raise ValidationFailed(problems)
     return parsed
@@ -181,23 +180,19 @@ def unknown_members(schema: type[Record], patch: Any) -> list[Problem]:
     try:
         schema.model_validate(patch)
     except ValidationError as error:
-        return [problem for problem in _problems_in(error) if problem.message == UNKNOWN_MEMBER]
+        found = _problems_in(error, schema)
+        return [problem for problem in found if problem.message.startswith(UNKNOWN_MEMBER)]
     return []
 
 
-def _problems_in(error: ValidationError) -> list[Problem]:
+def _problems_in(error: ValidationError, schema: type[BaseModel]) -> list[Problem]:
     """Return the problems with RFC 6901 pointers. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
     return [
-        Problem(pointer(*_steps(found["loc"])), _message(found["type"], found["msg"])) for found in faults(error)
+        Problem(pointer(*_steps(found["loc"])), found["msg"].removeprefix("Value error, "))
+        for found in faults(error, schema)
     ]
 
 
 def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """Return the steps to the value if the problem is an invalid key of a mapping."""
     return loc[:-1] if loc[-1:] == ("[key]",) else loc
-
-
-def _message(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return UNKNOWN_MEMBER
-    return message.removeprefix("Value error, ")

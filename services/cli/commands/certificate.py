@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from libs.audit.log_fold import SLICE, slices, without_gc
 from libs.backup.manifest import Manifest, read_manifest
 from libs.catalogue.contests.closing_record import Correction, closing_of, corrections, reopened_of, seal_of
-from libs.catalogue.errors import NotClosed
+from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
@@ -25,7 +25,7 @@ from libs.contracts.certificates import Certificate, Proof, differences
 from libs.contracts.ndjson_codec import from_line
 from libs.contracts.topics import Log, Topic, catalogue_topic
 from libs.deployment.deployment import Deployment
-from libs.tally.errors import NotFound, TallyError
+from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
 from libs.telemetry.progress import Progress
 from services.cli.command_decorator import ContestKey, command, command_group
@@ -59,7 +59,7 @@ class SealableContest:
     async def certificate(self, seq: int | None = None) -> Certificate:
         """Return the certificate of closing `seq`, by default the latest sealed one.
 
-        Raises `NotFound`, and as `load`.
+        Raises `NotSealed`, and as `load`.
         """
         document = await self.document()
         closing = closing_of(document)
@@ -68,7 +68,7 @@ class SealableContest:
             found = await load(self.deployment.store, self.contest, number)
             if found is not None:
                 return found
-        raise NotFound(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
+        raise NotSealed(f"Closing {seq} was never sealed." if seq else "The contest was never sealed.")
 
     async def corrections(self) -> list[Correction]:
         """Return the titles that were changed after the closing in force."""

@@ -1,7 +1,10 @@
 """`tally keys`: creates, lists and revokes API keys."""
 
 import re
+import sys
 import time
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 from typing import Annotated, Any, Final
 
 import typer
@@ -19,13 +22,17 @@ from services.cli.render import Block, Rows
 
 _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")
 
+LEAST_LETTERS: Final = 4
+MEDIUM_LETTERS: Final = 5
+"""Of names up to these lengths none, or one letter is taken for a misspelling, of longer ones two."""
+
 app = command_group("API keys of accounts.")
 
 
 @command(app)
 async def create(
     deployment: Deployment,
-    account: Annotated[str, typer.Option("--account", help="Owner of the key; created if necessary.")],
+    account: Annotated[str, typer.Option("--account", help="Owner of the key.")],
     permission: Annotated[
         list[str], typer.Option("--permission", help=f"One of: {', '.join(PERMISSIONS)}; repeatable.")
     ],
@@ -42,12 +49,44 @@ async def create(
         typer.Option("--network", help="Allowed network like 192.0.2.0/24; repeatable."),
     ] = None,
     environment: EnvironmentOption = Environment.PRODUCTION,
+    new_account: Annotated[
+        bool, typer.Option("--new-account", help="Create the account without a question if it has no key.")
+    ] = False,
 ) -> Result:
-    """Create an API key and print it; it cannot be shown again."""
+    """Create an API key at once and print it; it cannot be shown again.
+
+    A terminal asks before it creates an account. Without a terminal, a name that resembles an existing account's
+    needs --new-account.
+    """
     rules = KeyRules(name, None if expires is None else _expiry(expires), tuple(network or ()), rate)
-    writer = await deployment.catalogue_of(environment).writer()
-    key = await api_keys.issue_key(writer, account, permission, rules)
+    catalogue = deployment.catalogue_of(environment)
+    accounts = {key.account for key in await api_keys.list_keys(catalogue.views)}
+    if account not in accounts and not new_account:
+        _confirm_new(account, accounts)
+    key = await api_keys.issue_key(await catalogue.writer(), account, permission, rules)
     return Result(key, [f"Key {key.key_id} of account {key.account}; it is not shown again:", key.api_key])
+
+
+def _confirm_new(account: str, accounts: Iterable[str]) -> None:
+    """Ask whether the account is new. Raises `Abort` if it is not, `BadParameter` for a probable misspelling."""
+    similar = next((each for each in sorted(accounts) if _is_misspelt(account, each)), None)
+    about = f"Account {account} has no key yet{f'; did you mean {similar}?' if similar else '.'}"
+    if sys.stdin.isatty():
+        typer.confirm(f"{about} Create it?", abort=True, err=True)
+    elif similar:
+        raise typer.BadParameter(f"{about} --new-account creates it.", param_hint="--account")
+    else:
+        typer.echo(f"{about} It is created.", err=True)
+
+
+def _is_misspelt(given: str, account: str) -> bool:
+    """Return whether one or two letters are wrong; names of a series differ in numbers and single letters."""
+    if len({re.sub(r"[_.-]", "", name.casefold()) for name in (given, account)}) == 1:
+        return True
+    ours, theirs = ("".join(re.findall(r"[a-z]{2,}", name.casefold())) for name in (given, account))
+    changes = [code for code in SequenceMatcher(None, ours, theirs).get_opcodes() if code[0] != "equal"]
+    letters = sum(max(end - start, to - since) for _, start, end, since, to in changes)
+    return len(ours) >= LEAST_LETTERS and 0 < letters <= (2 if len(ours) > MEDIUM_LETTERS else 1)
 
 
 @command(app, "list")

@@ -17,7 +17,7 @@ from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.contest_lookup import named, titles_by_key
 from services.cli.operator_actions import record_action
-from services.cli.render import Block, Rows
+from services.cli.render import Block, Rows, plural
 
 MOST_SHOWN: Final = 30
 
@@ -215,10 +215,11 @@ def rebuilt_text(done: Rebuilt) -> Iterator[Block]:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The generation taken back, and the number of partitions in which readers see the former one."""
+    """The generation taken back, the former ones that readers see instead, and the number of their partitions."""
 
     projection: Rebuildable
     generation: int
+    former: list[int]
     partitions: int
 
 
@@ -230,13 +231,14 @@ class Rollback:
 
 def _rolled_back(result: Rollback) -> Iterator[Block]:
     for one in result.rolled_back:
-        yield f"{one.projection}: generation {one.generation} in {one.partitions} partitions"
+        former = ", ".join(map(str, one.former))
+        yield f"{one.projection}: generation {one.generation} -> {former} in {plural(one.partitions, 'partition')}"
     if not result.rolled_back:
         yield "There is nothing to roll back."
     elif result.executed:
         yield "Readers see the former generations."
     else:
-        yield "Run again with --execute to restore the former generations."
+        yield "Run again with --execute to let readers see the former generations."
 
 
 @app.command()
@@ -254,7 +256,7 @@ async def rollback(
             )
         number, swaps = await roll_back(target.row.generations(deployment), execute=execute, accept=accept)
         if number is not None:
-            undone.append(Restored(target.projection, number, swaps))
+            undone.append(Restored(target.projection, number, sorted({*swaps.values()}), len(swaps)))
     return Rollback(undone, execute)
 
 

@@ -54,7 +54,7 @@ def _is_fine(result: Topics) -> bool:
 @app.command()
 @command(text=_text, is_fine=_is_fine)
 async def create(deployment: Deployment) -> Topics:
-    """Create missing topics, write their first records, and load the Valkey functions; idempotent."""
+    """Create missing topics at once, write their first records, and load the Valkey functions; idempotent."""
     try:
         await create_deployment(
             deployment.kafka_settings, deployment.namespace, deployment.partitions, deployment.store

@@ -131,3 +131,20 @@ def test_every_member_is_described(name: str) -> None:
 def test_every_example_could_be_sent(name: str) -> None:
     row = RESOURCES[name]
     assert row.schema.model_validate(row.example).stored() == row.example
+
+
+def test_an_unknown_member_comes_with_the_likely_name() -> None:
+    config = {
+        "strt": None,
+        "free": {"max_participants": 1},
+        "ordering": {"positions": [{"id": "a", "titel": "First"}]},
+    }
+    with pytest.raises(ValidationFailed) as refused:
+        checked(Contest, {"contestconfig": {}, "contest_config": config, "zzz": 1})
+    assert {problem["pointer"]: problem["message"] for problem in refused.value.data["errors"]} == {
+        "/contestconfig": "is not a known member; did you mean contest_config?",
+        "/contest_config/strt": "is not a known member; did you mean start?",
+        "/contest_config/free/max_participants": "is not a known member; did you mean max_participant?",
+        "/contest_config/ordering/positions/0/titel": "is not a known member; did you mean title?",
+        "/zzz": "is not a known member",
+    }

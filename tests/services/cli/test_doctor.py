@@ -60,6 +60,7 @@ def test_when_nothing_runs_it_checks_the_machine_and_says_how_to_start(tmp_path:
     assert result.exit_code == 0, result.output
     assert "ok       Java: Java 25" in result.stdout
     assert "tally up" in result.stdout
+    assert result.stdout.endswith("with this machine. No service was checked, because none runs here.\n")
     assert not (tmp_path / "none").exists()
 
 

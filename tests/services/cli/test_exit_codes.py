@@ -12,6 +12,16 @@ from services.cli.__main__ import COMMANDS as HEADINGS
 from services.cli.__main__ import PLACES, app, import_command
 from services.cli.exit_codes import ExitCode
 
+ROOT = Path(__file__).parents[3]
+
+AT_ONCE = {"keys create", "topics create"}
+"""Commands that change the deployment without --execute, since they only add to it."""
+READ = {
+    *("certificate check", "certificate prove", "certificate show", "certificate verify", "config show"),
+    *("contests", "count", "dashboard", "doctor", "export", "keys list", "log", "purchases reconcile"),
+    *("purchases refunds", "quarantine list", "quarantine show", "replay plan", "secrets list", "sources list"),
+    *("status", "topics check", "verify", "void list"),
+}
 WITHOUT_SERVERS = {"certificate check", "certificate verify", "config show", "demo", "doctor", "serve", "up"}
 """Commands that need no running servers, start them, or first read a file."""
 REQUIRED = {
@@ -71,6 +81,21 @@ def test_without_servers_a_server_is_away(name: str, tmp_path: Path, monkeypatch
     assert ended.exit_code == ExitCode.SERVER_AWAY, ended.output
     assert "tally up" in ended.stderr
     assert "Traceback" not in ended.output
+
+
+def test_commands_that_change_something_without_execute_say_so() -> None:
+    at_once = {name for name, command in COMMANDS.items() if not takes(command, "--execute")}
+    assert at_once - READ - {"demo", "serve", "up"} == AT_ONCE
+    everywhere = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout
+    guide = (ROOT / "deploy/guides/operator.md").read_text()
+    for name in (*AT_ONCE, "keys revoke --now"):
+        assert f"`{name}`" in everywhere
+        assert f"`{name}`" in guide
+    assert all("at once" in COMMANDS[name].help for name in AT_ONCE)
+
+
+def takes(command: Any, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command.params)
 
 
 def test_contests_have_one_place_in_all_commands() -> None:

@@ -65,3 +65,10 @@ def test_a_number_that_is_none_spoils_its_own_line_alone(number: bytes) -> None:
     assert isinstance(spoilt.vote, Exception)
     assert not isinstance(first.vote, Exception)
     assert not isinstance(last.vote, Exception)
+
+
+def test_a_misspelt_member_of_a_vote_comes_with_the_likely_name() -> None:
+    with pytest.raises(
+        ValidationFailed, match="/particpant_key: is not a known member; did you mean participant_key"
+    ):
+        parse_vote(b'{"particpant_key": "p", "voter_id": "v"}')

@@ -235,9 +235,7 @@ async def test_what_the_server_keeps_of_a_closing_is_neither_written_nor_read(
     ):
         with pytest.raises(ValidationFailed) as refused:
             await attempt
-        assert refused.value.data["errors"] == [
-            {"pointer": f"/{member}", "message": "is not a member of this resource"}
-        ]
+        assert refused.value.data["errors"] == [{"pointer": f"/{member}", "message": "is not a known member"}]
     await env.closes(contest)
     stored = await record_service.get(CONTESTS, ACCOUNT, contest)
     shown = CONTESTS.show(stored)

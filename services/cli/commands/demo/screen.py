@@ -27,7 +27,7 @@ from services.cli.commands.demo.sample_contest import TITLE, CheckResult, Sample
 from services.cli.commands.demo.voters import AcceptedResults, Answers
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.deployment_discovery import DATA_DIR
-from services.cli.render import Block
+from services.cli.render import Block, Rows
 
 EVERY_S: Final = 0.4
 STALE_S: Final = 2.5
@@ -176,6 +176,8 @@ def demo_text(result: DemoResult) -> Iterator[Block]:
         f"{sum(answers.sent_again.values()):,} requests were retried. "
         f"Response times: {answers.p50_ms:.0f} ms (p50), {answers.p99_ms:.0f} ms (p99)."
     )
+    refused = sorted(answers.refused.items(), key=lambda one: (-one[1], one[0]))
+    yield Rows([{"refused because of": code, "votes": count} for code, count in refused])
     if check.vote_ids_in_doubt:
         yield Text(f"{check.vote_ids_in_doubt:,} votes had no final response at the end.", style="yellow")
     if check.vote_ids_of_others:
@@ -239,18 +241,13 @@ class Screen:
         return Padding(Group(self._head(), self._table(console), *below), (1, 1, 0, 1))
 
     def line(self) -> str:
-        """Return the state as one line, for logs."""
-        counts, results = self._metrics.counts or {}, self._results
-        p50, p99 = results.recent_times()
-        lag = "?" if self._metrics.lag is None else str(self._metrics.lag)
-        refused = ", ".join(f"{code} {count}" for code, count in results.refusals.most_common()) or "none"
-        retried = ", ".join(f"{code} {count}" for code, count in results.retries.most_common()) or "none"
-        times = f"p50 {p50 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms"
+        """Return the state as one short line, for logs; the result lists the reasons of refusals."""
+        results, lag = self._results, self._metrics.lag
+        _, p99 = results.recent_times()
+        counted = (self._metrics.counts or {}).get("count", 0)
         return (
-            f"{self._clock()} {self.phase}: {counts.get('count', 0)} votes of "
-            f"{counts.get('unique_voter_count', 0)} voters ({counts.get('anonymous_voter_count', 0)} anonymous); "
-            f"accepted {len(results.accepted)}, replayed {results.replayed}, {results.rate():.0f}/s, "
-            f"{times}, lag {lag}; refused: {refused}; retried: {retried}"
+            f"{self._clock()} {self.phase}: {counted:,} votes, {results.rate():.0f}/s, p99 {p99 * 1000:.0f} ms, "
+            f"lag {'?' if lag is None else lag}, refused {sum(results.refusals.values()):,}"
         )
 
     def _clock(self) -> str:

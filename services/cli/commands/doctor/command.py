@@ -16,15 +16,16 @@ from services.cli.commands.doctor.machine import check_machine
 from services.cli.commands.doctor.servers import check_servers
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment
 from services.cli.exit_codes import ExitCode
-from services.cli.render import Block
+from services.cli.render import Block, plural
 from services.cli.settings_check import check_settings, unknown_settings
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Results of all checks."""
+    """Results of all checks; `stack`: those of a running stack or of given servers are among them."""
 
     checks: list[Finding]
+    stack: bool
 
     @property
     def ok(self) -> bool:
@@ -38,7 +39,12 @@ def _text(result: Diagnosis) -> Iterator[Block]:
         if one.remedy:
             yield Text(f"         → {one.remedy}", style="yellow")
     problems = sum(not one.ok for one in result.checks)
-    yield "Nothing is wrong." if not problems else f"{problems} problem{'s' * (problems > 1)} found."
+    if problems:
+        yield f"{plural(problems, 'problem')} found."
+    elif result.stack:
+        yield "Nothing is wrong."
+    else:
+        yield "Nothing is wrong with this machine. No service was checked, because none runs here."
 
 
 def _ending(result: Diagnosis) -> ExitCode:
@@ -58,12 +64,12 @@ async def doctor(
         check_settings()
         settings = StackSettings(data_dir=data_dir)
     except StackError as error:
-        return Diagnosis([problem("settings", "wrong", error.message)])
+        return Diagnosis([problem("settings", "wrong", error.message)], stack=False)
     misspelt = [problem("settings", line, "correct or unset it") for line in unknown_settings()]
     try:
         local = bool(deployment.description)
     except NoDeployment:
         none = fine("stack", f"none runs on {data_dir}; start one with `tally up` or `tally demo`")
-        return Diagnosis([*misspelt, *check_machine(settings, data_dir, port), none])
+        return Diagnosis([*misspelt, *check_machine(settings, data_dir, port), none], stack=False)
     findings = misspelt + list(check_machine(settings, data_dir, None if local else port))
-    return Diagnosis(findings + [finding async for finding in check_servers(deployment)])
+    return Diagnosis(findings + [finding async for finding in check_servers(deployment)], stack=True)

@@ -102,9 +102,8 @@ async def test_one_partition_is_rebuilt_alone(api: Api, context: ReplayContext) 
     found = await context.generations().read_all()
     assert {number for number, one in found.items() if one.live.number != live} == {int(partition)}
     undone = await context.run_json("replay", "rollback", "--projection", "votes", "--execute")
-    assert [(row["generation"], row["partitions"]) for row in undone["rolled_back"]] == [
-        (rebuilt["generation"], 1)
-    ]
+    back = {"projection": "votes", "generation": rebuilt["generation"], "former": [live], "partitions": 1}
+    assert undone["rolled_back"] == [back]
     assert await count(contest) == 124
     await context.replay()
     assert await count(contest) == 24
@@ -129,7 +128,7 @@ async def test_a_rollback_brings_back_what_was_read_and_drop_frees_its_memory(
     new = (await context.replay())["generation"]
     preview = await context.run("replay", "rollback", "--projection", "votes")
     assert (preview.exit_code, await context.live()) == (0, new)
-    assert f"votes: generation {new} in 4 partitions" in preview.stdout
+    assert f"votes: generation {new} -> {former} in 4 partitions" in preview.stdout
     await context.run_json("replay", "rollback", "--projection", "votes", "--execute")
     assert (await context.live(), await count(contest)) == (former, 124)
     await voted(contest, "last")
