@@ -36,7 +36,7 @@ class ContestSnapshot(Protocol):
     @property
     def stored(self) -> Stored: ...
     @property
-    def approved(self) -> Sequence[Stored]: ...
+    def approved_records(self) -> Sequence[Stored]: ...
     def totals(self, permissions: Collection[str], now: int) -> Totals: ...
 
 
@@ -123,9 +123,9 @@ class LegacyReads:
                 account=snapshot.account,
                 phase=snapshot.phase,
                 contest=snapshot.stored,
-                participants=snapshot.approved,
+                participants=snapshot.approved_records,
                 totals=snapshot.totals(key.permissions, _now()),
-                images=await self._images(key, snapshot.stored, *snapshot.approved),
+                images=await self._images(key, snapshot.stored, *snapshot.approved_records),
             )
         )
 

@@ -180,9 +180,9 @@ Render = Callable[["Snapshot"], EncodedResponse]
 class Snapshot:
     """A contest's records in `config` and its `counts`, the sums of `parts` by partition.
 
-    `stored` is the contest's own record; `contest`, `record` and `sources` are derived from the records. `phase`
-    is the contest's at the snapshot's creation. After the end the titles are those of the closing; `corrections`
-    are the later ones.
+    `stored` is the contest's own record; `contest` and `sources` are derived from the records. `phase` is the
+    contest's at the snapshot's creation. After the end the titles of `record` and of the `named` participants are
+    those of the closing; `corrections` are the later ones.
     """
 
     account: str
@@ -191,6 +191,7 @@ class Snapshot:
     record: ContestRecord
     sources: Mapping[str, SourceConfig]
     config: ContestRecords
+    named: Sequence[Stored]
     phase: Phase
     corrections: Sequence[Correction] = ()
     counts: Counts = field(default_factory=Counts)
@@ -206,6 +207,11 @@ class Snapshot:
     @cached_property
     def approved(self) -> list[Stored]:
         """Participants that appear in results, by running number."""
+        return [stored for stored in self.named if stored.key in self.results.participants]
+
+    @property
+    def approved_records(self) -> list[Stored]:
+        """The records of `approved`, with their present titles."""
         return [stored for stored in self.config.participants if stored.key in self.results.participants]
 
     @cached_property

@@ -26,7 +26,7 @@ def details(snapshot: Snapshot) -> dict[str, Any]:
         "corrections": corrections_of(snapshot),
         "participants": {
             stored.key: _participant(stored)
-            for stored in snapshot.config.participants
+            for stored in snapshot.named
             if snapshot.contest.participants.get(stored.key) == "approved"
         },
     }

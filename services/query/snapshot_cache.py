@@ -209,20 +209,19 @@ def _later(one: Mapping[int, int], other: Mapping[int, int]) -> Mapping[int, int
 
 def _snapshot(account: str, config: ContestRecords) -> Snapshot | None:
     """Return a contest without its counts, None if it does not exist."""
-    corrected = corrections(config)
-    config = as_closed(config)
-    contest = contest_of(account, config)
-    if contest is None or config.contest is None:
+    contest, shown = contest_of(account, config), as_closed(config)
+    if contest is None or config.contest is None or shown.contest is None:
         return None
     return Snapshot(
         account=account,
         contest=contest,
         stored=config.contest,
-        record=ContestRecord.model_validate(config.contest.document),
+        record=ContestRecord.model_validate(shown.contest.document),
         sources=sources_of(config),
         config=config,
+        named=shown.participants,
         phase=contest.phase(now()),
-        corrections=corrected,
+        corrections=corrections(config),
     )
 
 

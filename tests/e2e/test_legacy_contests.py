@@ -61,6 +61,8 @@ async def test_the_end_of_a_closed_contest_stays(api: Api, legacy: httpx.AsyncCl
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "contest_final")
     same = ok(await legacy.post(where, json={"title": "Closed", "end": over["end"]}))
     assert (same["title"], same["phase"]) == ("Closed", "finished")
+    counts = (await api.client.get(f"{where}/vote_updates/", params={"details": "true"})).json()
+    assert (counts["title"], counts["corrections"][0]["title"]) == (None, "Closed")
 
 
 async def test_many_participants_are_added_at_once_in_their_order(api: Api, legacy: httpx.AsyncClient) -> None:

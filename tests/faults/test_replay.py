@@ -81,12 +81,14 @@ class Operator:
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         where = ["--execute", "--json", "--data-dir", str(self.stack.data_dir)]
         command = [sys.executable, "-m", "services.cli", "replay", *arguments, *where]
-        return await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+        return await asyncio.create_subprocess_exec(
+            *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
 
     async def replay(self, *arguments: str) -> dict[str, Any]:
         process = await self.start(*arguments, "--projection", "votes")
-        printed, _ = await process.communicate()
-        assert process.returncode == 0, printed
+        printed, errors = await process.communicate()
+        assert process.returncode == 0, printed + errors
         found: dict[str, Any] = json.loads(printed)
         return found
 

@@ -75,6 +75,7 @@ def a_snapshot(
         record=ContestRecord.model_validate(document),
         sources=sources or {},
         config=ContestRecords(1, stored, participants),
+        named=participants,
         phase=contest.phase(NOW),
         counts=counts,
     )
