@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from libs.audit.contest_hash_fields import HASHES
-from libs.audit.hash_fields import Hash, tally_of
+from libs.audit.ledger_facts import GROUPS, FactsGroup, label, tally_of
 from libs.audit.log_fold import Difference, LogFold, Stop, fold_past, without_gc
 from libs.audit.report import OUTCOMES, UNKNOWN, ContestTotals, SourceBalance, VerificationReport, source_rows
 from libs.catalogue.contests.contest_mapper import sources_of
@@ -16,7 +15,7 @@ from libs.deployment.deployment import Deployment
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.fold import ContestTally
-from libs.views.votes.ledger_scan import HashPage, LedgerScan
+from libs.views.votes.ledger_export import Fact, FactsPage, export
 from libs.views.votes.reply_types import ContestCounts, PartitionState
 from libs.views.votes.serialization import SOURCES
 from libs.views.votes.vote_views import VoteViews
@@ -91,7 +90,7 @@ class Piece(NamedTuple):
     check: Callable[[LogFold], Iterable[Difference]]
 
 
-async def read_pieces(views: VoteViews, pages: LedgerScan, partition: int, contests: Sequence[str]) -> list[Piece]:
+async def read_pieces(views: VoteViews, partition: int, contests: Sequence[str]) -> list[Piece]:
     """Return the partition's state and all that its view holds about `contests`, in the order of reading."""
     state, counts = await asyncio.gather(
         views.state(partition), asyncio.gather(*(views.counts(partition, contest) for contest in contests))
@@ -104,24 +103,42 @@ async def read_pieces(views: VoteViews, pages: LedgerScan, partition: int, conte
     # read in one call, except for large external sources
     pieces += sorted(of_contests, key=lambda piece: piece.position.offset)
     for contest in contests:
-        for stored in HASHES:
-            pieces += _fields(contest, stored, await pages.fields(partition, stored.name, contest))
+        for group in GROUPS:
+            pages = [page for part in group.parts for page in await export(views, partition, part, contest)]
+            pieces += _facts(contest, group, pages)
     return pieces
 
 
-def _fields(contest: str, stored: Hash, pages: list[HashPage]) -> Iterator[Piece]:
-    """Check the fields of a hash: each one expected at the first page must be on one of the pages."""
-    expected: set[bytes] = set()
-    seen = {field for page in pages for field, _ in page.rows}
+def _facts(contest: str, group: FactsGroup, pages: list[FactsPage]) -> Iterator[Piece]:
+    """Check the facts of a group: each one expected at the first page must be on one of the pages."""
+    expected: set[int] = set()
+    exported = {hash(fact) for page in pages for fact in page.facts}
 
     def note(fold: LogFold) -> Iterable[Difference]:
-        expected.update(stored.expected(fold, contest))
+        expected.update(hash(fact) for fact, _ in group.expected(fold, contest, None))
         return ()
+
+    def compare(fold: LogFold, page: FactsPage) -> Iterator[Difference]:
+        log = dict(group.expected(fold, contest, {fact[1] for fact in page.facts}))
+        for fact, value in page.facts.items():
+            yield from _difference(fold, contest, fact, log.get(fact), value)
+
+    def missing(fold: LogFold) -> Iterator[Difference]:
+        lost = expected - exported
+        for fact, value in group.expected(fold, contest, None) if lost else ():
+            if hash(fact) in lost:
+                yield from _difference(fold, contest, fact, value, None)
 
     yield Piece(pages[0].position, note)
     for page in pages:
-        yield Piece(page.position, partial(stored.compare, contest=contest, page=page))
-    yield Piece(pages[-1].position, lambda fold: stored.missing(fold, contest, expected - seen))
+        yield Piece(page.position, partial(compare, page=page))
+    yield Piece(pages[-1].position, missing)
+
+
+def _difference(fold: LogFold, contest: str, fact: Fact, log: Any, view: Any) -> Iterator[Difference]:
+    if log != view:
+        log_text, view_text = ("nothing" if value is None else str(value) for value in (log, view))
+        yield Difference(fold.partition, label(fold, contest, fact), log_text, view_text, contest)
 
 
 ATTEMPTS = 5
@@ -157,7 +174,6 @@ class _Comparison:
         self._catalogue = deployment.catalogue.views
         place = deployment.valkey, deployment.namespace, deployment.votes
         self._views = VoteViews(*place, generation=generation)
-        self._pages = LedgerScan(*place, generation=generation)
         self._reader = deployment.reader
         self._progress = deployment.progress
 
@@ -168,7 +184,7 @@ class _Comparison:
         log_ids = await self._reader.log_ids(self._topic.name, partitions)
         states = await asyncio.gather(*(self._views.state(partition) for partition in partitions))
         self._progress.begin("Reading the log", sum(state.position.offset for state in states))
-        contests = {} if self._contest else await self._pages.contests()
+        contests = {} if self._contest else await self._views.contests()
         for partition in partitions:
             held = {self._contest} if self._contest else contests.get(partition, set())
             fold, found, position = await self._partition(partition, log_ids.get(partition, ""), held)
@@ -212,7 +228,7 @@ class _Comparison:
         """Compare the contests in the view, then those that only the log has."""
         compared: set[str] = set()
         while True:
-            pieces = await read_pieces(self._views, self._pages, fold.partition, sorted(wanted - compared))
+            pieces = await read_pieces(self._views, fold.partition, sorted(wanted - compared))
             position = pieces[-1].position
             if not await self._can_fold(fold, found, log_id, pieces):
                 return position

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import astuple, dataclass, field
-from itertools import islice
 from typing import Final
 
 from libs.contracts.codec import Undecodable, vote_codec
@@ -15,9 +14,9 @@ from libs.kafka.reader import Extent, LogReader
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.events import ContestClosed, Event, Fence, SourceReported, VoteCast, VoteRemoved
 from libs.tally.fold import ContestTally, PartitionTally
-from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
+from libs.tally.voter_ledger import VoterLedger, VoteStatus
 from libs.views.votes.reply_types import SourceFigures, SourceRow
-from libs.views.votes.serialization import SOURCES, digest
+from libs.views.votes.serialization import SOURCES
 from libs.views.votes.timeline import MINUTE_MS, PastRow
 from libs.views.votes.votes_apply_items import POISON, fold_item
 
@@ -77,16 +76,16 @@ class Difference:
     source: str = ""
 
 
-Subject = int | str | tuple[str, str]
+Subject = tuple[str, ...]
+"""("r", participant or "" for the contest), ("s", external source), or ("f", external source, one of its ids)."""
 Past = PastRow | SourceRow | SourceFigures
 
 
 class TimelineFold:
-    """Receives every event before and after `tally` applies it. `indexes` number each contest's participants."""
+    """Receives every event before and after `tally` applies it."""
 
-    def __init__(self, tally: PartitionTally, indexes: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(self, tally: PartitionTally) -> None:
         self._tally = tally
-        self._indexes = indexes
         self._past: dict[str, dict[Subject, dict[int, Past]]] = {}
         self.releases: defaultdict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         """Minutes in which all held votes were taken over, by contest and external source."""
@@ -101,11 +100,16 @@ class TimelineFold:
 
     def after(self, event: Event, offset: int) -> None:
         """Note the change: of external sources and ids by the event, of participants by the tally."""
+        contest = self._tally.contests.get(getattr(event, "contest", ""))
+        if contest is None or contest.last_offset != offset:
+            return
         match event:
             case SourceReported() | ContestClosed(source=str()):
-                contest = self._tally.contests[event.contest]
-                if contest.last_offset == offset:
-                    self._note_source(contest, event)
+                self._note_source(contest, event)
+            case VoteCast():
+                past = self._past.setdefault(event.contest, {})
+                for participant, _ in event.choices:
+                    past.setdefault(("r", participant), {})
 
     def _note_source(self, contest: ContestTally, event: SourceReported | ContestClosed) -> None:
         assert event.source is not None
@@ -118,9 +122,11 @@ class TimelineFold:
             for mapped_id, *_ in event.counts:
                 held = source.held.get(mapped_id)
                 its = SourceFigures(source.figures[mapped_id], minute, held, len(released) if held else 0)
-                past.setdefault((event.source, mapped_id), {})[minute] = its
+                past.setdefault(("f", event.source, mapped_id), {})[minute] = its
         sizes = len(source.figures), len(source.held), len(released)
-        past.setdefault(event.source, {})[minute] = SourceRow(source.closed, source.updated_ms, minute, *sizes)
+        past.setdefault(("s", event.source), {})[minute] = SourceRow(
+            source.closed, source.updated_ms, minute, *sizes
+        )
 
     def of(self, name: str) -> Mapping[Subject, Mapping[int, Past]]:
         """Return each row's and source's states by minute: at the end of each minute with a change. The last one
@@ -133,10 +139,9 @@ class TimelineFold:
 
     def _note(self, name: str, contest: ContestTally) -> None:
         minute, past = contest.last_time_ms // MINUTE_MS, self._past.setdefault(name, {})
-        past.setdefault(0, {})[minute] = _row(contest, "", *_marks(contest))
+        past.setdefault(("r", ""), {})[minute] = _row(contest, "", *_marks(contest))
         for participant in contest.touched:
-            index = self._indexes[name][participant]
-            past.setdefault(index, {})[minute] = _row(contest, participant, minute)
+            past.setdefault(("r", participant), {})[minute] = _row(contest, participant, minute)
         contest.touched.clear()
 
 
@@ -169,11 +174,10 @@ def _is_used_up(tally: ContestTally, name: VoterAndId) -> bool:
 
 
 class LogFold:
-    """The fold up to `offset`, of one contest or of all, with the numbers that the views assign.
+    """The fold up to `offset`, of one contest or of all.
 
-    `indexes[contest]` numbers participants from 1 in the order of their first folded vote; `names` lists them in
-    this order. `reported[contest, source]` is an external source's latest report, by its own ids. `minutes` holds
-    the timelines.
+    `reported[contest, source]` is an external source's latest report, by its own ids. `minutes` holds the
+    timelines.
     """
 
     def __init__(self, partition: int, contest: str | None = None) -> None:
@@ -183,12 +187,8 @@ class LogFold:
         self.tally = PartitionTally()
         self.ids = VoteIds()
         self.quarantined = 0
-        self.indexes: dict[str, dict[str, int]] = {}
-        self.names: dict[str, list[str]] = {}
-        self.minutes = TimelineFold(self.tally, self.indexes)
+        self.minutes = TimelineFold(self.tally)
         self.reported: dict[tuple[str, str], dict[str, int]] = {}
-        self._votes: dict[tuple[str, str], dict[bytes, tuple[int, FoldedVote]]] = {}
-        self._ids: dict[tuple[str, str], list[str]] = {}
 
     def take(self, records: Sequence[LogRecord]) -> None:
         """Fold the next records, decoded in one batch."""
@@ -203,38 +203,9 @@ class LogFold:
             self.minutes.before(event, record.timestamp_ms)
             self.tally.evolve(event, record.offset, record.timestamp_ms)
             self.minutes.after(event, record.offset)
-            if isinstance(event, VoteCast):
-                self._number(event, record.offset)
-            elif isinstance(event, SourceReported):
+            if isinstance(event, SourceReported):
                 self._note(event, record.offset)
         self.offset = records[-1].offset + 1
-
-    def vote(self, contest: str, voter: str, name: bytes) -> tuple[int, FoldedVote] | None:
-        """Return the vote with this digest of its id, and its index among the voter's votes, in log order."""
-        tally = self.tally.contests.get(contest)
-        ledger = tally.voters.get(voter) if tally is not None else None
-        if ledger is None:
-            return None
-        votes = self._votes.setdefault((contest, voter), {})
-        for vote_id, vote in islice(ledger.votes.items(), len(votes), None):
-            votes[digest(vote_id)] = len(votes), vote
-            self._ids.setdefault((contest, voter), []).append(vote_id)
-        return votes.get(name)
-
-    def vote_id(self, contest: str, voter: str, at: int) -> str | None:
-        """Return the vote id at an index that `vote` has counted; None before the first."""
-        known = self._ids.get((contest, voter), [])
-        return known[at] if 0 <= at < len(known) else None
-
-    def _number(self, cast: VoteCast, offset: int) -> None:
-        contest = self.tally.contests.get(cast.contest)
-        if contest is None or contest.last_offset != offset:
-            return
-        indexes = self.indexes.setdefault(cast.contest, {})
-        for participant, _ in cast.choices:
-            if participant not in indexes:
-                indexes[participant] = len(indexes) + 1
-                self.names.setdefault(cast.contest, []).append(participant)
 
     def _note(self, event: SourceReported, offset: int) -> None:
         report = self.tally.contests[event.contest].sources[event.source].reports[event.report_id]

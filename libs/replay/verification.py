@@ -11,7 +11,6 @@ from libs.deployment.deployment import Deployment
 from libs.replay.targets import ReplayTarget
 from libs.tally.counts import VoteSums
 from libs.views.generations.generations import Generations, Moving
-from libs.views.votes.ledger_scan import LedgerScan
 from libs.views.votes.vote_views import VoteViews
 
 ATTEMPTS: Final = 500
@@ -98,8 +97,7 @@ async def changes(deployment: Deployment, number: int, partitions: Collection[in
     """Return the counts that would change for readers, summed over partitions, both at the same position."""
     place = deployment.valkey, deployment.namespace, deployment.votes
     live, other = deployment.vote_views, VoteViews(*place, generation=number)
-    pages = LedgerScan(*place), LedgerScan(*place, generation=number)
-    found = [await each.contests() for each in pages]
+    found = [await views.contests() for views in (live, other)]
     contests = {name for held in found for partition in partitions for name in held.get(partition, ())}
     return [change for contest in sorted(contests) for change in await _changes(live, other, contest, partitions)]
 

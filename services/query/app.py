@@ -73,7 +73,7 @@ async def open_module(settings: Settings, servers: Connections) -> AsyncIterator
     production = await environment(votes, servers.namespace, servers.sessions)
     test = await environment(VotesLog(servers.test_namespace, NO_VOTES), servers.test_namespace)
     legacy = {"/legacy": LegacyReads(*production), "/legacy-test": LegacyReads(*test)}
-    minutes = Timeline(servers.valkey, servers.namespace, votes)
+    minutes = Timeline(views)
     reads = PastReads(settings.past_rows_per_s)
     past = PastCounts(minutes, reads)
     positions = PositionTokens(servers.ring("positions"))

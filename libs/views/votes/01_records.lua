@@ -12,7 +12,7 @@
 --   base:g<n>:...   the views of generation n (shared/generations.lua): position, fence, fences (a hash: history, a hash
 --                   over all fences folded and their offsets), quarantine, stats, contests (a zset, in the order of
 --                   their names: of which anything is held), and per contest
---     voters:<contest>   hash  voter -> packed {records, spilled (I4, digest of the latest; 0: none), sums, anonymous, epoch, latest free vote (us), slots}
+--     voters:<contest>   hash  voter -> packed {records, digest of the latest spilled one ('': none), sums, anonymous, epoch, latest free vote (us), slots}
 --     shares:<contest>   hash  voter, number (I3) -> packed {sums, slots}, of participants that are not with the voter
 --     spill:<contest>    hash  voter digest -> record without digest, and digest of the one spilled before it (none: ''), of voters with more
 --                              than INLINE votes: from the latest one, all are found
@@ -70,7 +70,7 @@ local ROW_OFFSET, ROW_TIME, ROW_IDS, ROW_CLOSED, ROW_REOPENED = 10, 11, 12, 18, 
 -- of APPLY_ITEMS votes, do not read the clock. That is slow, and would end them early wherever others use the processor.
 local WORK = { numbers = 60, share = 2, contest = 4, untimed = 160 }
 
-local SCHEMA = 11  -- raised with every change of what is stored, or of what the same log is folded to
+local SCHEMA = 12  -- raised with every change of what is stored, or of what the same log is folded to
 local generations
 
 local function view(base, number) return generations.view(base, number) end
@@ -130,7 +130,7 @@ do
   -- of a packed list, whose head is one byte
   function unpack_voter(voter, packed)
     if packed then return new_voter(voter, unpack_members(packed, 7, 1)) end
-    return new_voter(voter, nil, '', 0, {})
+    return new_voter(voter, nil, '', '', {})
   end
 end
 
@@ -138,12 +138,6 @@ local function pack_voter(s)
   if #s.slots > 0 then return pack({ s.records, s.spilled, s.sums, s.anonymous, s.epoch, s.latest, s.slots }) end
   if s.latest > 0 then return pack({ s.records, s.spilled, s.sums, s.anonymous, s.epoch, s.latest }) end
   return pack({ s.records, s.spilled, s.sums, s.anonymous })
-end
-
--- number of a voter's spilled records, and the digest of the latest ('': none)
-local function spilled_of(standing)
-  if standing.spilled == 0 then return 0, '' end
-  return struct.unpack('>I4', standing.spilled), string.sub(standing.spilled, 5)
 end
 
 local function status_of(flags) return math.floor(flags / 2) % 8 end

@@ -72,7 +72,7 @@ end
 local function find_record(views, contest, voter, standing, digest)
   local at = vote_records.index(standing.records, digest)
   if at then return vote_records.at(standing.records, at) end
-  if standing.spilled == 0 then return nil end
+  if standing.spilled == '' then return nil end
   local spilled = call('HGET', views .. ':spill:' .. contest, voter .. digest)
   return spilled and vote_records.restored(spilled, digest) or nil
 end

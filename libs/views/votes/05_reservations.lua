@@ -92,32 +92,19 @@ local function granted(kind, n, p)
     p[P_MAX_C], p[P_FORM], p[P_CHOICES] }
 end
 
--- the names of participants by their indexes
-local function names_of(views, contest, indexes)
-  local names, wanted = { [0] = '' }, {}
-  for i = 1, #indexes do
-    if not names[indexes[i]] then
-      names[indexes[i]] = ''
-      wanted[#wanted + 1] = indexes[i]
-    end
-  end
-  for from = 1, #wanted, 4000 do
-    local till = math.min(from + 3999, #wanted)
-    local found = call('HMGET', views .. ':names:' .. contest, unpack(wanted, from, till))
-    for i = from, till do names[wanted[i]] = found[i - from + 1] or '' end
-  end
-  return names
+-- the names of participants by their indexes, each read on first use; '' of the contest, and of one that is not there
+local function names_by_index(views, contest)
+  return setmetatable({ [0] = '' }, { __index = function(names, index)
+    names[index] = call('HGET', views .. ':names:' .. contest, index) or ''
+    return names[index]
+  end })
 end
 
 -- adds the choices of a ballot, as participant, votes, ...
 local function with_choices(reply, views, contest, field)
-  local chosen, indexes = unpack_one(call('HGET', views .. ':details:' .. contest, field))[1] or {}, {}
-  for i = 1, #chosen, 2 do indexes[#indexes + 1] = chosen[i] end
-  local names = names_of(views, contest, indexes)
-  for i = 1, #chosen, 2 do
-    reply[#reply + 1] = names[chosen[i]]
-    reply[#reply + 1] = chosen[i + 1]
-  end
+  local chosen = unpack_one(call('HGET', views .. ':details:' .. contest, field))[1] or {}
+  local names = names_by_index(views, contest)
+  for i = 1, #chosen, 2 do reply[#reply + 1], reply[#reply + 2] = names[chosen[i]], chosen[i + 1] end
   return reply
 end
 
@@ -176,7 +163,7 @@ local function latest_free(standing)
   for i = #starts, 1, -1 do
     local flags, _, _, accepted = vote_records.unpack(string.sub(standing.records, starts[i]))
     if flags % 2 == FREE then latest = math.max(latest, accepted) end
-    if i == 1 and latest == 0 and standing.spilled ~= 0 then return accepted end
+    if i == 1 and latest == 0 and standing.spilled ~= '' then return accepted end
   end
   return latest
 end

@@ -144,7 +144,7 @@ end
 
 -- Returns whether there is one record more with the voter than may be. They are only counted as long as none has spilled.
 local function is_full(standing)
-  if standing.spilled ~= 0 then return true end
+  if standing.spilled ~= '' then return true end
   return #standing.records > INLINE * vote_records.SHORTEST and #vote_records.starts(standing.records) > INLINE
 end
 
@@ -155,10 +155,10 @@ local function keep(c, voter, standing, status, record)
   standing.records = standing.records .. record
   if is_full(standing) then
     local oldest = vote_records.at(standing.records, 1)
-    local digest, spilled, latest = vote_records.digest(oldest), spilled_of(standing)
-    c:own('spilling')[voter .. digest] = vote_records.spilled(oldest) .. latest
+    local digest = vote_records.digest(oldest)
+    c:own('spilling')[voter .. digest] = vote_records.spilled(oldest) .. standing.spilled
     standing.records = string.sub(standing.records, #oldest + 1)
-    standing.spilled = struct.pack('>I4', spilled + 1) .. digest
+    standing.spilled = digest
   end
 end
 

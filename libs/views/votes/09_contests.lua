@@ -101,7 +101,7 @@ end
 function Contest:find(voter, standing, digest)
   local at_record = vote_records.index(standing.records, digest)
   if at_record then return vote_records.at(standing.records, at_record) end
-  if standing.spilled == 0 then return nil end
+  if standing.spilled == '' then return nil end
   local spilled = self.spilling[voter .. digest] or call('HGET', self:key('spill'), voter .. digest)
   return spilled and vote_records.restored(spilled, digest) or nil
 end
@@ -120,8 +120,7 @@ function Contest:read_chosen(choices)
   for i = 1, #choices, 2 do
     if not self.names[choices[i]] then indexes[#indexes + 1] = choices[i] end
   end
-  local found = names_of(self.views, self.contest, indexes)
-  for i = 1, #indexes do self.names[indexes[i]] = found[indexes[i]] end
+  for index, name in pairs(#indexes > 0 and self:read('names', indexes) or NOTHING) do self.names[index] = name end
   for i = 1, #choices, 2 do
     local name = self.names[choices[i]]
     if not self.rows[name] and self.read_rows[name] == nil then unread[#unread + 1] = name end

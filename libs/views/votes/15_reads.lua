@@ -162,12 +162,7 @@ do
 
   -- a voter's sums as {participant ('' contest), source, epoch, used}
   local function rows_of(views, contest, sums)
-    local indexes, rows = {}, {}
-    for i = 1, #sums, 4 do
-      local index = math.floor(sums[i] / 2) % 16777216
-      if index > 0 then indexes[#indexes + 1] = index end
-    end
-    local names = names_of(views, contest, indexes)
+    local names, rows = names_by_index(views, contest), {}
     for i = 1, #sums, 4 do
       local rest = math.floor(sums[i] / 2)
       rows[#rows + 1] = { names[rest % 16777216], sums[i] % 2, math.floor(rest / 16777216), sums[i + 1] }

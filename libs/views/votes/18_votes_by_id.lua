@@ -9,7 +9,7 @@ function lookups.folded(views, contest, voter, record)
   local flags, digest, content, at, where, index, count, rem_p, rem_c, next_at = vote_records.unpack(record)
   local choices = {}
   if index > 0 then
-    choices = { names_of(views, contest, { index })[index], count }
+    choices = { names_by_index(views, contest)[index], count }
   elseif flags >= DETAILED then
     choices = with_choices(choices, views, contest, voter .. digest)
   end
@@ -40,8 +40,7 @@ end)
 -- the voter, then the spilled ones, each of which names the one before it.
 function lookups.newest(views, contest, voter, after, most)
   local standing = unpack_voter(voter, call('HGET', views .. ':voters:' .. contest, voter))
-  local _, before = spilled_of(standing)
-  local records, found = standing.records, {}
+  local records, before, found = standing.records, standing.spilled, {}
   local function read(digest)
     local spilled = call('HGET', views .. ':spill:' .. contest, voter .. digest)
     return spilled and vote_records.restored(spilled, digest)

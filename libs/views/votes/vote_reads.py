@@ -10,6 +10,8 @@ from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Stale
 from libs.tally.voter_ledger import VoteStatus
+from libs.views.generations.generations import Generations
+from libs.views.generations.key_scan import generation_keys
 from libs.views.valkey.client import Valkey
 from libs.views.valkey.function_libraries import pack, read_function, unpack
 from libs.views.valkey.hash_tags import base_in
@@ -68,7 +70,7 @@ class VoteReads:
         self._bases: dict[int, str] = {}
         self.generation = generation
         self.live = PartitionReads(valkey, "votes", self._base)
-        self._named = "" if generation is None else generation
+        self.named = "" if generation is None else generation
 
     def _base(self, partition: int) -> str:
         base = self._bases.get(partition)
@@ -76,7 +78,7 @@ class VoteReads:
             base = self._bases[partition] = base_in(self._log, self._namespace, "votes", partition)
         return base
 
-    async def _read(self, function: str, partition: int, *args: Any) -> Any:
+    async def read(self, function: str, partition: int, *args: Any) -> Any:
         """Call a read-only function, which Valkey users without write permission may do."""
         return await read_function(self._valkey, function, self._base(partition), *args)
 
@@ -84,8 +86,23 @@ class VoteReads:
         state = await self.state(partition)
         return state.position if state.position.log_id else None
 
+    async def contests(self) -> dict[int, set[str]]:
+        """Return the contests with data in each partition, by a SCAN over all keys of the server."""
+        found: dict[tuple[int, int], set[str]] = {}
+        async for key in generation_keys(self._valkey, self._namespace, "votes", self._log):
+            _, colon, contest = key.name.partition(":")
+            if colon:
+                found.setdefault((key.partition, key.generation), set()).add(contest)
+        generations = Generations(self._valkey, self._namespace, "votes", self._log)
+        return {
+            partition: found.get(
+                (partition, self.generation or (await generations.read(partition)).live.number), set()
+            )
+            for partition in {partition for partition, _ in found}
+        }
+
     async def state(self, partition: int) -> PartitionState:
-        r = unpack(await self._read("votes_state", partition, self._named))
+        r = unpack(await self.read("votes_state", partition, self.named))
         position, (n, now, fence, pending, oldest) = Position(r[0].decode(), r[1]), r[3:8]
         rest = *r[8:13], r[13] == 1
         return PartitionState(position, r[2] == 1, n, now, fence, pending, oldest or None, *rest)
@@ -133,7 +150,7 @@ class VoteReads:
     async def changed(self, contest: str, known: Mapping[int, ContestCounts | None]) -> list[int]:
         """Return the partitions whose counts may differ from those `known`, by few short calls for each server."""
         packed = {
-            partition: pack([contest, held.changed, held.swaps, self._named])
+            partition: pack([contest, held.changed, held.swaps, self.named])
             for partition, held in known.items()
             if held is not None
         }
@@ -145,22 +162,22 @@ class VoteReads:
     async def _counts(
         self, partition: int, contest: str, since: tuple[int, int], after: int, lineage: str | bytes
     ) -> list[Any]:
-        args = contest, *since, self._named, after, lineage, CHANGES_PAGE
-        return list(unpack(await self._read("votes_counts", partition, *args)))
+        args = contest, *since, self.named, after, lineage, CHANGES_PAGE
+        return list(unpack(await self.read("votes_counts", partition, *args)))
 
     async def source(self, partition: int, contest: str, source: str, ids: Collection[str]) -> SourceSize:
         """Return the size of an external source, and how many of `ids` (distinct) are new to it."""
         named, parts = list(ids), list[SourceSize]()
         for at in range(0, len(named) or 1, CHANGES_PAGE):
             args = contest, source, *named[at : at + CHANGES_PAGE]
-            parts.append(SourceSize(*unpack(await self._read("votes_source", partition, *args))))
+            parts.append(SourceSize(*unpack(await self.read("votes_source", partition, *args))))
         return parts[-1]._replace(unknown=sum(part.unknown for part in parts))
 
     async def ids(self, partition: int) -> dict[VoteStatus, int]:
         """Return the number of folded vote ids of all contests by status, read page by page."""
         pages, contest = list[Sequence[int]](), b""
         while not pages or contest:
-            contest, sums = unpack(await self._read("votes_ids", partition, contest))
+            contest, sums = unpack(await self.read("votes_ids", partition, contest))
             pages.append(sums)
         return {status: sum(sums[status] for sums in pages) for status in VoteStatus}
 
@@ -171,7 +188,7 @@ class VoteReads:
     async def lookups(self, partition: int, votes: Sequence[VoteName]) -> tuple[FoldProgress, Sequence[VoteState]]:
         """Return the state of each of `votes`, all at the same progress."""
         packed = pack([(vote.contest, raw(vote.voter), digest(vote.vote_id)) for vote in votes])
-        log, offset, is_open, incarnation, *rows = unpack(await self._read("votes_lookup", partition, packed))
+        log, offset, is_open, incarnation, *rows = unpack(await self.read("votes_lookup", partition, packed))
         progress = FoldProgress(Position(log.decode(), offset), is_open == 1, incarnation)
         return progress, [vote_state(progress, row) for row in rows]
 
@@ -183,7 +200,7 @@ class VoteReads:
         They come after the vote with the digest `after`, empty for the first ones.
         """
         args = contest, raw(voter), after, most
-        log, offset, is_open, incarnation, *rows = unpack(await self._read("votes_of_voter", partition, *args))
+        log, offset, is_open, incarnation, *rows = unpack(await self.read("votes_of_voter", partition, *args))
         progress = FoldProgress(Position(log.decode(), offset), is_open == 1, incarnation)
         pairs = zip(rows[::2], rows[1::2], strict=True)
         return progress, [(name, vote_state(progress, row)) for name, row in pairs]
@@ -211,10 +228,10 @@ class VoteReads:
 
     async def _allowance(self, partition: int, contest: str, voter: str, share: int) -> list[Any]:
         args = contest, raw(voter), share
-        return list(unpack(await self._read("votes_allowance", partition, *args)))
+        return list(unpack(await self.read("votes_allowance", partition, *args)))
 
     async def report(self, partition: int, contest: str, source: str, report_id: str) -> ReportState:
-        log, offset, *r = unpack(await self._read("votes_report", partition, contest, source, report_id))
+        log, offset, *r = unpack(await self.read("votes_report", partition, contest, source, report_id))
         position = Position(log.decode(), offset)
         if not r:
             return ReportState(position)

@@ -18,7 +18,7 @@ from libs.views.generations.generations import Generations
 from libs.views.valkey.partition_reads import raised
 from libs.views.votes.address_counters import AddressCounters, Take
 from libs.views.votes.closing_reads import CLOSING_PARTITIONS, PENDING_PAGE
-from libs.views.votes.ledger_scan import LedgerScan
+from libs.views.votes.ledger_export import PARTS, export
 from libs.views.votes.reply_types import FoldInput, Refund, SourceCounts
 from libs.views.votes.timeline import Timeline
 from libs.views.votes.vote_views import APPLY_ITEMS, RAISES, VoteViews
@@ -34,8 +34,6 @@ RATED: Final[dict[str, Any]] = {
     "max_participant": 1,
     "rating": Rating(4_000_000, (("s", 1_000_000),)),
 }
-HASHES = ("voters", "shares", "spill", "details", "counts", "names", "ratings", "voids", "waiting", "sources",
-          "figures", "reports", "minutes", "releases")  # fmt: skip
 
 
 class Votes:
@@ -190,11 +188,10 @@ async def read(its: Votes, names: Sequence[str]) -> None:
     assert {row.participant for row in used} >= {*names, ""}
     await views.report(0, "contest", "sms", "less")
     await views.closing(0, "contest")
-    pages = LedgerScan(its.valkey, its.namespace, 1)
     for contest in ("contest", "ballots", "closed"):
-        for name in ("voters", *HASHES):
-            await pages.fields(0, name, contest)
-    past = Timeline(its.valkey, its.namespace, 1)
+        for part in PARTS:
+            await export(views, 0, part, contest)
+    past = Timeline(views)
     sources = {"sms": SourceCounts(0, 0, dict.fromkeys(known.sources["sms"].figures, VoteSums()), {})}
     first = await past.first_minute(0, "contest")
     assert first is not None

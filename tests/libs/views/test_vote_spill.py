@@ -7,13 +7,13 @@ import pytest
 from libs.contracts.log_records import Position
 from libs.tally.events import Event
 from libs.views.valkey.client import ValkeyClient
-from libs.views.votes.ledger_scan import INLINE
 from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.serialization import digest
 from libs.views.votes.vote_views import VoteViews
 from tests.support.builders import a_cast, pseudonym
 
-VOTES: Final = 3 * INLINE
+VOTES: Final = 24
+"""More than lie with their voter."""
 VOTER: Final = pseudonym("voter")
 
 

@@ -2,17 +2,16 @@
 
 from dataclasses import replace
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
+from libs.audit.ledger_facts import voter_facts
 from libs.contracts.log_records import Position
 from libs.contracts.vote_states import VoteName
 from libs.tally.events import VoteCast
-from libs.tally.voter_ledger import FoldedVote, VoteStatus
+from libs.tally.fold import PartitionTally
 from libs.views.valkey.client import ValkeyClient
-from libs.views.votes.ledger_scan import LedgerScan, read_voter
+from libs.views.votes.ledger_export import Fact, export
 from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.serialization import raw
-from libs.views.votes.vote_records import record_of
 from libs.views.votes.vote_views import APPLY_ITEMS, VoteViews
 from tests.support.builders import NOW, a_cast, terms_of
 
@@ -31,10 +30,8 @@ async def fold(views: VoteViews, events: list[VoteCast]) -> None:
         await views.apply(0, Position("log", at), batch, at + len(batch))
 
 
-async def stored(views: VoteViews) -> dict[bytes, bytes]:
-    """Return the first record of each voter."""
-    (page,) = [await LedgerScan(views._valkey, views._namespace, 1).fields(0, "voters", "contest")]
-    return {voter: read_voter(value).records[0] for each in page for voter, value in each.rows}
+async def stored(views: VoteViews) -> dict[Fact, Any]:
+    return dict(fact for page in await export(views, 0, "voters", "contest") for fact in page.facts.items())
 
 
 async def test_every_number_of_a_vote_is_restored_from_its_record(valkey: ValkeyClient, namespace: str) -> None:
@@ -54,11 +51,10 @@ async def test_every_number_of_a_vote_is_restored_from_its_record(valkey: Valkey
         for number, (left, left_in_contest, count, next_at, index) in enumerate(members)
     ]
     await fold(views, first + casts)
-    records = await stored(views)
-    for offset, cast in enumerate(casts, len(first)):
-        vote = FoldedVote(cast, offset, VoteStatus.COUNTED, cast.epoch)
-        [(participant, _)] = cast.choices
-        assert records[raw(cast.voter)] == record_of(vote, names.index(participant) + 1)
+    tally = PartitionTally()
+    for offset, cast in enumerate(first + casts):
+        tally.evolve(cast, offset, 0)
+    assert await stored(views) == dict(voter_facts(tally.contests["contest"]))
     for at in range(0, len(casts), APPLY_ITEMS):
         asked = casts[at : at + APPLY_ITEMS]
         _, found = await views.lookups(0, [VoteName("contest", cast.voter, cast.vote_id) for cast in asked])

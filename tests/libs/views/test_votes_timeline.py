@@ -26,9 +26,9 @@ from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.hash_tags import key_base
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import AddressCounters
-from libs.views.votes.ledger_scan import LedgerScan
-from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
-from libs.views.votes.timeline import MINUTE_MS, Moment, PastRow, Timeline, moment_of, past_of
+from libs.views.votes.ledger_export import Fact, export
+from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceFigures
+from libs.views.votes.timeline import MINUTE_MS, Timeline
 from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
@@ -53,7 +53,7 @@ class Folded:
     def __init__(self, valkey: Coalescer, namespace: str = "") -> None:
         self.valkey = valkey
         self.namespace = namespace or f"t{uuid.uuid4().hex}"
-        self.timeline = Timeline(valkey, self.namespace, 1)
+        self.timeline = Timeline(VoteViews(valkey, self.namespace, 1))
 
     async def fold(
         self, log: Sequence[LogRecord], sizes: Sequence[int] = (), generation: int | None = None
@@ -70,13 +70,13 @@ class Folded:
     def key(self, rest: str) -> str:
         return f"{key_base(self.namespace, 'votes', 0, 1)}:{rest}"
 
-    async def kept(self, generation: int = 1) -> dict[str, dict[Moment, PastRow | SourceRow | SourceFigures]]:
+    async def kept(self, generation: int = 1) -> dict[str, dict[Fact, Any]]:
         """The content of the timelines."""
-        pages = LedgerScan(self.valkey, self.namespace, 1, generation=generation)
+        views = VoteViews(self.valkey, self.namespace, 1, generation=generation)
         found = {}
         for contest in CONTESTS:
-            rows = [row for page in await pages.fields(0, "minutes", contest) for row in page.rows]
-            found[contest] = {moment_of(field): past_of(value) for field, value in rows}
+            rows = [row for page in await export(views, 0, "minutes", contest) for row in page.facts.items()]
+            found[contest] = dict(rows)
             assert len(found[contest]) == len(rows), "a minute of a subject is there once"
         return found
 
@@ -222,7 +222,7 @@ async def test_a_past_minute_is_read_in_short_calls_of_one_generation(
     monkeypatch.setattr("libs.views.votes.timeline.SUBJECTS", 2)
     folded, log, watched = Folded(valkey), an_evening(), Watched(valkey)
     await folded.fold(log)
-    past = Timeline(watched, folded.namespace, 1)
+    past = Timeline(VoteViews(watched, folded.namespace, 1))
     sms = SourceCounts(0, 0, dict.fromkeys("xy", VoteSums()), {})
     subjects = ["a", "b", "none", "never"], {"sms": sms}
     whole = await past.counts_at(0, "one", 5, *subjects)

@@ -13,7 +13,6 @@ import pytest
 from libs.audit.report import VerificationReport
 from libs.contracts.ndjson_codec import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
-from libs.views.votes.ledger_scan import OWN
 from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
 from tests.support.commands import run, use_deployment
 from tests.support.deployments import compare
@@ -21,7 +20,7 @@ from tests.support.folded_log import FoldedLog, folded_log
 
 pytestmark = pytest.mark.slow
 
-WIDE = OWN + 20
+WIDE = 70
 """Participants of whom some lie in shares."""
 MANY = 12
 """More vote ids than the ledger keeps beside their voter."""

@@ -205,7 +205,7 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(env: QueryE
     snapshots = SnapshotCache(
         views, PositionWatch(views), catalogue, topic, VotesLog("any", PARTITIONS), interval_s=0.01
     )
-    timeline = Counting(views._valkey, namespace, PARTITIONS)
+    timeline = Counting(views)
     past = PastCounts(timeline, PastReads(0), most_figures=12)
 
     async def asks(minute: int) -> int:
@@ -224,7 +224,7 @@ async def test_what_was_asked_for_last_is_kept_and_no_more_than_fits(env: QueryE
 async def test_who_asks_for_the_same_minute_at_once_shares_the_work(env: QueryEnvironment) -> None:
     await song(env)
     await voted(env, *range(4))
-    timeline, snapshots = Counting(env.views._valkey, env.settings.namespace, PARTITIONS), snapshots_of(env)
+    timeline, snapshots = Counting(env.views), snapshots_of(env)
     past, present = PastCounts(timeline, PastReads(0)), await snapshots.get("acme", "song")
     found = await asyncio.gather(*(past.as_of(present, START + 1) for _ in range(20)))
     assert [snapshot.counts.at("a", "").count for snapshot in found] == [2] * 20
@@ -237,7 +237,7 @@ async def test_an_account_that_walks_through_the_past_is_slowed_down_and_others_
     await song(env)
     await voted(env, *range(8))
     now = 0.0
-    timeline, snapshots = Counting(env.views._valkey, env.settings.namespace, PARTITIONS), snapshots_of(env)
+    timeline, snapshots = Counting(env.views), snapshots_of(env)
     past, present = PastCounts(timeline, PastReads(1, lambda: now)), await snapshots.get("acme", "song")
     rows = sum(rows_of(part) for part in present.parts if part.changed >= 0)
     assert 10 < rows < 20

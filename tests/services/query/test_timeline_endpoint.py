@@ -153,7 +153,7 @@ async def test_up_to_any_interval_it_adds_up_to_what_was_counted_by_then(
     await catalogue.register("one", "tv", mapping={"y": "b", "x": "c"}, is_in_total=False)
     views = VoteViews(valkey, namespace, PARTITIONS)
     projection = VotesProjection(votes_topic("t", PARTITIONS), views, None)
-    shown = Shown(views, catalogue.views, Timeline(valkey, namespace, PARTITIONS))
+    shown = Shown(views, catalogue.views, Timeline(views))
     start, at, latest_ms = Position("log", 0), 0, 0
     for until in (*cuts, len(log)):
         if piece := log[at:until]:
@@ -195,7 +195,7 @@ class Shown:
 async def test_what_is_asked_for_again_is_fetched_only_as_far_as_it_changed(env: QueryEnvironment) -> None:
     await song(env)
     await voted(env, *range(8))
-    timeline = Counting(env.views._valkey, env.settings.namespace, PARTITIONS)
+    timeline = Counting(env.views)
     timelines = TimelineCache(timeline, PastReads(0))
     views = env.views
     catalogue = env.production.views
@@ -266,9 +266,7 @@ async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(e
         interval_s=0.01,
     )
     present = await snapshots.get("acme", "song", await env.tokens.decode(env.head()))
-    series = await TimelineCache(
-        Timeline(env.views._valkey, env.settings.namespace, PARTITIONS), PastReads(0)
-    ).series(present, START, START + 1_000, 1)
+    series = await TimelineCache(Timeline(env.views), PastReads(0)).series(present, START, START + 1_000, 1)
     span = TimeSpan(60, range(START, START + 1_000))
     whole, one, none = (TimelinePage(present, series, span, only) for only in (None, {"a"}, {"nobody"}))
     totals = 8 * 3 * (1 + 4) * 1_000  # in all, and of each source
