@@ -126,6 +126,18 @@ class KeyedTasks(Generic[K]):
         await asyncio.gather(*running, return_exceptions=True)
 
 
+async def becomes_true(
+    condition: Callable[[], Coroutine[Any, Any, bool]], within_s: float, poll_s: float = 0.05
+) -> bool:
+    """Poll the condition until it is true, and return True; return False after `within_s`."""
+    deadline = asyncio.get_running_loop().time() + within_s
+    while not await condition():
+        if asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(poll_s)
+    return True
+
+
 async def every(
     seconds: float | Callable[[], float],
     keys: Callable[[], Iterable[K]],

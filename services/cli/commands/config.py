@@ -2,8 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,8 @@ from libs.telemetry.redaction import redacted
 from services.cli.command_decorator import DataDir, command, command_group
 from services.cli.deployment_discovery import DATA_DIR
 from services.cli.exit_codes import ExitCode
-from services.cli.render import Block, Rows
+from services.cli.output import Result
+from services.cli.render import Rows
 from services.cli.settings_check import SETTINGS, unknown_settings
 
 app = command_group("Settings and their values.")
@@ -35,52 +35,30 @@ STACK_FIRST: Final = frozenset({"namespace", "partitions"})
 HIDDEN: Final = "***"
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """One setting with the value that commands use and, unless `tally up` sets it, services.
-
-    Secrets are hidden.
-    """
-
-    setting: str
-    value: str | int | float | None
-    origin: str
-    meaning: str
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsTable:
-    """All settings, and a line for each of the environment's variables that is none."""
-
-    settings: list[Value]
-    unknown: list[str]
-
-
-def _text(config: SettingsTable) -> Iterator[Block]:
-    rows = [
-        {"setting": one.setting, "value": _value(one), "from": one.origin, "meaning": one.problem or one.meaning}
-        for one in config.settings
-    ]
-    yield Rows(rows)
-    yield from config.unknown
-
-
-def _exit_code(config: SettingsTable) -> ExitCode:
-    return ExitCode.BAD_USAGE if any(one.problem for one in config.settings) else ExitCode.FINE
-
-
-@app.command()
-@command(text=_text, exit_code=_exit_code)
-async def show(data_dir: DataDir = DATA_DIR) -> SettingsTable:
+@command(app)
+async def show(data_dir: DataDir = DATA_DIR) -> Result:
     """List every setting with its value and origin: this shell's environment, the running stack or the default."""
     links = link_variables(os.environ)
     environment = {name: value for name, value in os.environ.items() if name not in links}
-    return SettingsTable(read_config(data_dir, environment), list(unknown_settings(environment)))
+    settings, unknown = read_config(data_dir, environment), list(unknown_settings(environment))
+    rows = [
+        {
+            "setting": setting["setting"],
+            "value": "" if setting["value"] is None else str(setting["value"]),
+            "from": setting["origin"],
+            "meaning": setting["problem"] or setting["meaning"],
+        }
+        for setting in settings
+    ]
+    code = ExitCode.BAD_USAGE if any(setting["problem"] for setting in settings) else ExitCode.FINE
+    return Result({"settings": settings, "unknown": unknown}, [Rows(rows), *unknown], code)
 
 
-def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
-    """Return all settings, sorted by name."""
+def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return all settings by name: the value that commands use and, unless `tally up` sets it, services.
+
+    Secrets are hidden.
+    """
     fields = {name: field for each in reversed(SETTINGS) for name, field in each.model_fields.items()}
     problems = {name: text for each in reversed(SETTINGS) for name, text in _problems(each).items()}
     stack = stack_json.read(data_dir) or {}
@@ -102,7 +80,15 @@ def read_config(data_dir: Path, environment: Mapping[str, str]) -> list[Value]:
             value, origin = data_dir, "--data-dir"
         is_secret = "SecretStr" in str(field.annotation) and origin != "file"
         shown = HIDDEN if value is not None and is_secret else _shown(value)
-        found.append(Value(variable, shown, origin, field.description or "", problems.get(name)))
+        found.append(
+            {
+                "setting": variable,
+                "value": shown,
+                "origin": origin,
+                "meaning": field.description or "",
+                "problem": problems.get(name),
+            }
+        )
     return found
 
 
@@ -136,7 +122,3 @@ def _shown(value: Any) -> str | int | float | None:
     if value is None or isinstance(value, int | float):
         return value
     return redacted(str(value))
-
-
-def _value(one: Value) -> str:
-    return "" if one.value is None else str(one.value)

@@ -1,8 +1,6 @@
 """`tally contests`: lists the contests with keys, titles, phases and counts."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -17,40 +15,15 @@ from libs.tally.contest import Contest
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import command
 from services.cli.contest_lookup import all_contests
-from services.cli.render import Block, Rows, plural
+from services.cli.output import Result
+from services.cli.render import Rows, plural
 
 
-@dataclass(frozen=True, slots=True)
-class ListedContest:
-    """A contest with its counts; `state`: its phase, or `sealed`."""
-
-    key: str
-    title: str
-    account: str
-    state: str
-    final: bool
-    end: str | None
-    votes: int
-    voters: int
-
-
-@dataclass(frozen=True, slots=True)
-class Contests:
-    contests: list[ListedContest]
-
-
-def _text(result: Contests) -> Iterator[Block]:
-    names = "title", "key", "state", "votes", "voters", "end", "account"
-    rows = [{name: getattr(one, name) for name in names} for one in result.contests]
-    yield Rows([row | {"state": _state(one)} for row, one in zip(rows, result.contests, strict=True)], fit=True)
-    yield f"{plural(len(result.contests), 'contest')}."
-
-
-@command(text=_text)
+@command()
 async def contests(
     deployment: Deployment,
     account: Annotated[str | None, typer.Option("--account", help="Only this account.")] = None,
-) -> Contests:
+) -> Result:
     """List the contests of all accounts that have an API key, with keys, titles, phases and counts."""
     catalogue, found = deployment.catalogue, []
     async for owner, stored in all_contests(catalogue):
@@ -59,26 +32,29 @@ async def contests(
             contest = contest_of(owner, config)
             if contest is not None:
                 found.append(await _listed(deployment, contest, config))
-    return Contests(found)
+    names = "title", "key", "state", "votes", "voters", "end", "account"
+    rows = [{name: row[name] for name in names} | {"state": _state(row)} for row in found]
+    return Result({"contests": found}, [Rows(rows, fit=True), f"{plural(len(found), 'contest')}."])
 
 
-async def _listed(deployment: Deployment, contest: Contest, config: ContestRecords) -> ListedContest:
+async def _listed(deployment: Deployment, contest: Contest, config: ContestRecords) -> dict[str, object]:
+    """Return a contest with its counts; `state`: its phase, or `sealed`."""
     views = deployment.vote_views
     counts = sum_of(await counts_by_partition(views, deployment.votes, contest))
     results = results_of(contest, sources_of(config), counts)
     document = {} if config.contest is None else config.contest.document
     total = results.totals[""]
-    return ListedContest(
-        key=contest.key,
-        title=document.get("title") or "",
-        account=contest.account,
-        state="sealed" if is_sealed(document) else contest.phase(time.time_ns() // 1000).value,
-        final=results.final,
-        end=timestamp(contest.end),
-        votes=total.count,
-        voters=total.unique,
-    )
+    return {
+        "key": contest.key,
+        "title": document.get("title") or "",
+        "account": contest.account,
+        "state": "sealed" if is_sealed(document) else contest.phase(time.time_ns() // 1000).value,
+        "final": results.final,
+        "end": timestamp(contest.end),
+        "votes": total.count,
+        "voters": total.unique,
+    }
 
 
-def _state(one: ListedContest) -> str:
-    return "final" if one.final and one.state == "finished" else one.state
+def _state(contest: dict[str, object]) -> object:
+    return "final" if contest["final"] and contest["state"] == "finished" else contest["state"]

@@ -11,6 +11,7 @@ from libs.deployment.deployment import Deployment
 from libs.results.contest_results import entry_rank_key, places
 from services.cli.command_decorator import ContestKey, command, moment
 from services.cli.contest_lookup import named
+from services.cli.output import Result
 from services.cli.render import Block, Rows, plural
 
 
@@ -31,7 +32,7 @@ def _text(counted: HistoricalCount) -> Iterator[Block]:
     yield f"Last event included: {counted.last_event or '-'}. Positions: {offsets}"
 
 
-@command(text=_text)
+@command()
 async def count(
     deployment: Deployment,
     contest: ContestKey,
@@ -39,7 +40,7 @@ async def count(
         str | None, typer.Option("--at", help="Time of the counts, like 2026-05-01T18:00:00Z; default: now.")
     ] = None,
     sources: Annotated[bool, typer.Option("--sources", help="Add counts by vote source.")] = False,
-) -> HistoricalCount:
+) -> Result:
     """Count a contest as of a given time, from all records appended to the log until then.
 
     Participants, titles and mappings of sources' ids are the current ones, for a closed contest those of its
@@ -47,7 +48,8 @@ async def count(
     """
     now = time.time_ns() // 1000
     when = now if at is None else moment(at, "--at")
-    return await count_at(deployment, contest, when, now, sources=sources)
+    counted = await count_at(deployment, contest, when, now, sources=sources)
+    return Result(counted, _text(counted))
 
 
 def _rows(counted: HistoricalCount) -> list[dict[str, object]]:

@@ -6,7 +6,6 @@ import sys
 import webbrowser
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from threading import Thread
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
 from services.cli.command_decorator import OneContest, command
 from services.cli.deployment_discovery import NoDeployment
+from services.cli.output import Result
 
 
 class NotLoggedIn(TallyError):
@@ -27,24 +27,19 @@ class NotLoggedIn(TallyError):
     code = "not_logged_in"
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    dashboard_url: str
-
-
-@command(text=lambda opened: [opened.dashboard_url])
+@command()
 async def dashboard(
     deployment: Deployment,
     contest: OneContest = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
-) -> AsyncGenerator[Opened, None]:
+) -> AsyncGenerator[Result, None]:
     """Open the local stack's dashboard, logged in, and print the URL, which is valid once, for 60 s."""
     if not deployment.description:
         raise NoDeployment(
             "This works only for a stack of `tally up`. Otherwise log in at /dashboard with an API key."
         )
     address = await ticketed(deployment.description, contest or "")
-    yield Opened(address)
+    yield Result({"dashboard_url": address}, [address])
     if not no_browser and has_display():
         await asyncio.to_thread(webbrowser.open, address)
 

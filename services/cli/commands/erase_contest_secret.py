@@ -1,8 +1,6 @@
 """`tally erase-contest-secret`: makes a sealed contest's votes permanently anonymous."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from libs.catalogue.contests.closing_record import erased
@@ -12,7 +10,7 @@ from libs.storage.secrets import erase_contest_secret
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command
 from services.cli.contest_lookup import named
-from services.cli.render import Block
+from services.cli.output import Result
 
 CONSEQUENCES = """\
 - Votes and allowances can no longer be read or removed by voter: such requests get 410.
@@ -21,30 +19,8 @@ CONSEQUENCES = """\
 Its counts, seal and receipts stay. Backups and exports of the object store still contain the secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class Erased:
-    """A sealed contest; its secret was destroyed at `erased_at`, if ever."""
-
-    contest_key: str
-    title: str
-    erased_at: str | None
-    executed: bool
-
-
-def _text(result: Erased) -> Iterator[Block]:
-    contest = named(result.contest_key, result.title)
-    if result.executed:
-        yield f"{contest}: the secret is destroyed."
-    elif result.erased_at is not None:
-        yield f"{contest}: the secret was destroyed at {result.erased_at}; --execute repeats it to be sure."
-    else:
-        yield f"{contest} is sealed. Permanent effects of destroying its secret:"
-        yield CONSEQUENCES
-        yield "Run again with --execute to destroy it."
-
-
-@command(text=_text)
-async def erase_secret(deployment: Deployment, contest: ContestKey, execute: Execute = False) -> Erased:
+@command()
+async def erase_secret(deployment: Deployment, contest: ContestKey, execute: Execute = False) -> Result:
     """Destroy the secret that links a sealed contest's votes to its voters; the counts stay."""
     account = await deployment.catalogue.owner_of(contest)
     records = await deployment.catalogue.record_service()
@@ -55,5 +31,13 @@ async def erase_secret(deployment: Deployment, contest: ContestKey, execute: Exe
         # The record first: it prevents reopening, and a repeated call completes an interrupted one.
         document = (await records.amend(CONTESTS, account, contest, change)).stored.document
         await erase_contest_secret(deployment.store, contest)
-    title, erased_at = document.get("title") or "", document.get("secret_erased")
-    return Erased(contest, title, timestamp(erased_at), execute)
+    title, erased_at = document.get("title") or "", timestamp(document.get("secret_erased"))
+    name = named(contest, title)
+    if execute:
+        text = [f"{name}: the secret is destroyed."]
+    elif erased_at is not None:
+        text = [f"{name}: the secret was destroyed at {erased_at}; --execute repeats it to be sure."]
+    else:
+        text = [f"{name} is sealed. Permanent effects of destroying its secret:", CONSEQUENCES]
+        text.append("Run again with --execute to destroy it.")
+    return Result({"contest_key": contest, "title": title, "erased_at": erased_at, "executed": execute}, text)

@@ -1,7 +1,5 @@
 """`tally export`: writes the logs and secrets of a namespace to files."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -9,38 +7,13 @@ import typer
 
 from libs.backup.exporter import export_logs
 from libs.backup.manifest import ExportRefused, Request
-from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import command
 from services.cli.operator_actions import record_action
-from services.cli.render import Block
+from services.cli.output import Result
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """Numbers of records by topic, of secrets, and of uploaded files and pictures."""
-
-    to: Path
-    records: dict[str, int]
-    secrets: int
-    files: int
-    began: str
-    ended: str | None
-    with_secrets: bool = field(metadata=HIDDEN)
-
-
-def _text(result: Exported) -> Iterator[Block]:
-    for kind, count in result.records.items():
-        yield f"{kind}: {count:,} records"
-    yield f"files and pictures: {result.files:,}"
-    if result.with_secrets:
-        yield f"The complete export is in {result.to}, with {result.secrets:,} secrets."
-        yield "They reveal who voted for what: only the files' owner may read them."
-    else:
-        yield f"The export is in {result.to}, without the secrets: `tally import` needs them in the object store."
-
-
-@command(text=_text)
+@command()
 async def export(
     deployment: Deployment,
     *,
@@ -49,7 +22,7 @@ async def export(
         bool, typer.Option("--no-secrets", help="Omit the secrets that identify voters.")
     ] = False,
     no_files: Annotated[bool, typer.Option("--no-files", help="Omit uploaded files and pictures.")] = False,
-) -> Exported:
+) -> Result:
     """Write the logs up to their current ends, one NDJSON file per partition; run it again to resume after an
     interruption.
 
@@ -62,12 +35,14 @@ async def export(
         manifest = await export_logs(deployment, to, request)
     except ExportRefused as error:
         raise typer.BadParameter(error.message, param_hint="--to") from None
-    return Exported(
-        to=to,
-        records=manifest.records_by_kind,
-        secrets=len(manifest.secrets) if request.secrets else 0,
-        files=len(manifest.objects),
-        began=manifest.began,
-        ended=manifest.ended,
-        with_secrets=request.secrets,
-    )
+    records, files = manifest.records_by_kind, len(manifest.objects)
+    secrets = len(manifest.secrets) if request.secrets else 0
+    text = [f"{kind}: {count:,} records" for kind, count in records.items()]
+    text.append(f"files and pictures: {files:,}")
+    if request.secrets:
+        text.append(f"The complete export is in {to}, with {secrets:,} secrets.")
+        text.append("They reveal who voted for what: only the files' owner may read them.")
+    else:
+        text.append(f"The export is in {to}, without the secrets: `tally import` needs them in the object store.")
+    times = {"began": manifest.began, "ended": manifest.ended}
+    return Result({"to": to, "records": records, "secrets": secrets, "files": files} | times, text)

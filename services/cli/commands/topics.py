@@ -1,7 +1,5 @@
 """`tally topics create|grow|check`: creates and checks the Kafka topics, and adds one for new contests."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -15,45 +13,16 @@ from libs.kafka.topics import REPLICATION_FACTOR
 from libs.tally.errors import TallyError
 from libs.views.valkey.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group
+from services.cli.exit_codes import ExitCode
 from services.cli.operator_actions import record_action
-from services.cli.render import Block, plural
+from services.cli.output import Result
+from services.cli.render import plural
 
 app = command_group("Kafka topics of the log.")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicProblem:
-    problem: str
-    remedy: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedTopic:
-    topic: str
-    partitions: int
-    problems: list[TopicProblem]
-
-
-@dataclass(frozen=True, slots=True)
-class Topics:
-    topics: list[CheckedTopic]
-
-
-def _text(result: Topics) -> Iterator[Block]:
-    for row in result.topics:
-        if not row.problems:
-            yield f"{row.topic}: {row.partitions} partitions, correct"
-        for one in row.problems:
-            yield f"{one.problem}\n  remedy: {one.remedy}"
-
-
-def _is_fine(result: Topics) -> bool:
-    return not any(row.problems for row in result.topics)
-
-
-@app.command()
-@command(text=_text, is_fine=_is_fine)
-async def create(deployment: Deployment) -> Topics:
+@command(app)
+async def create(deployment: Deployment) -> Result:
     """Create missing topics at once, write their first records, and load the Valkey functions; idempotent."""
     try:
         await create_deployment(
@@ -66,32 +35,12 @@ async def create(deployment: Deployment) -> Topics:
     return await _check(deployment)
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """The topic that new contests get, after those in `before`; `executed`: it exists."""
-
-    before: list[str]
-    topic: str
-    partitions: int
-    executed: bool
-
-
-def _growth(result: Growth) -> Iterator[Block]:
-    if not result.executed:
-        yield f"New contests would get topic {result.topic} with {plural(result.partitions, 'partition')}."
-        yield f"Existing contests would stay in {', '.join(result.before)}. Run again with --execute to create it."
-        return
-    yield f"Created topic {result.topic} with {plural(result.partitions, 'partition')}."
-    yield "Contests created from now on get it. No restart is needed."
-
-
-@app.command()
-@command(text=_growth)
+@command(app)
 async def grow(
     deployment: Deployment,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the new topic.")],
     execute: Execute = False,
-) -> Growth:
+) -> Result:
     """Create another topic of the votes, for the contests created from now on.
 
     Existing contests keep their topic for life, so no vote changes its partition. All services notice the new
@@ -102,33 +51,39 @@ async def grow(
     if execute:
         await record_action(deployment, "votes topic created", topic=topic.name, partitions=partitions)
         await create_next_topic(deployment.kafka_settings, deployment.votes, partitions)
-    return Growth([each.name for each in before], topic.name, partitions, execute)
+    present = [other.name for other in before]
+    gets = f"topic {topic.name} with {plural(partitions, 'partition')}."
+    if execute:
+        text = [f"Created {gets}", "Contests created from now on get it. No restart is needed."]
+    else:
+        text = [
+            f"New contests would get {gets}",
+            f"Existing contests would stay in {', '.join(present)}. Run again with --execute to create it.",
+        ]
+    members = {"before": present, "topic": topic.name, "partitions": partitions, "executed": execute}
+    return Result(members, text)
 
 
-@app.command()
-@command(text=_text, is_fine=_is_fine)
-async def check(deployment: Deployment) -> Topics:
+@command(app)
+async def check(deployment: Deployment) -> Result:
     """Compare the topics with the required settings, and print each problem with its remedy."""
     return await _check(deployment)
 
 
-async def _check(deployment: Deployment) -> Topics:
-    problems, log = await deployment.problems(), deployment.votes
-    present = [*log.topics, *topics_of(deployment.namespace, deployment.partitions)[1:]]
-    return Topics(
-        [
-            CheckedTopic(
-                topic.name,
-                topic.partitions,
-                [
-                    TopicProblem(error.message, _remedy(error, deployment))
-                    for error in problems
-                    if error.data["topic"] == topic.name
-                ],
-            )
-            for topic in present
+async def _check(deployment: Deployment) -> Result:
+    found, log = await deployment.problems(), deployment.votes
+    topics, text = [], []
+    for topic in (*log.topics, *topics_of(deployment.namespace, deployment.partitions)[1:]):
+        problems = [
+            {"problem": error.message, "remedy": _remedy(error, deployment)}
+            for error in found
+            if error.data["topic"] == topic.name
         ]
-    )
+        topics.append({"topic": topic.name, "partitions": topic.partitions, "problems": problems})
+        text += [f"{one['problem']}\n  remedy: {one['remedy']}" for one in problems]
+        if not problems:
+            text.append(f"{topic.name}: {topic.partitions} partitions, correct")
+    return Result({"topics": topics}, text, ExitCode.fine_if(not any(topic["problems"] for topic in topics)))
 
 
 def _remedy(error: TallyError, deployment: Deployment) -> str:

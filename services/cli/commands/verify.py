@@ -11,6 +11,8 @@ from libs.audit.report import SourceBalance, VerificationReport, VotesRow
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import OneContest, command
 from services.cli.contest_lookup import named, titles_by_key
+from services.cli.exit_codes import ExitCode
+from services.cli.output import Result
 from services.cli.render import Block, Rows, plural
 
 MOST_SHOWN = 30
@@ -33,8 +35,8 @@ def _text(report: VerificationReport) -> Iterator[Block]:
         yield "`tally replay run --projection votes --execute` rebuilds them from the log; voting continues."
 
 
-@command(text=_text, is_fine=lambda report: report.equal)
-async def verify(deployment: Deployment, contest: OneContest = None) -> VerificationReport:
+@command()
+async def verify(deployment: Deployment, contest: OneContest = None) -> Result:
     """Recompute every view from the log and compare the two at their exact positions; voting may continue.
 
     Also prints the ledger's equations: the outcomes of all vote ids in the log and of external sources' reports. A
@@ -44,7 +46,7 @@ async def verify(deployment: Deployment, contest: OneContest = None) -> Verifica
     if contest is not None and not report.contests:  # A deleted contest is still in the log.
         await deployment.catalogue.owner_of(contest)
     report.titles = await titles_by_key(deployment, report.contests)
-    return report
+    return Result(report, _text(report), ExitCode.fine_if(report.equal))
 
 
 def figures_text(report: VerificationReport) -> Iterator[Block]:
