@@ -1,17 +1,20 @@
 """`tally demo`: starts the stack, sends votes, waits for the responses, and checks the counts."""
 
 import asyncio
+import shlex
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import httpx
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
 
+from libs.concurrency.tasks import becomes_true
 from libs.deployment.deployment import Deployment
 from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
@@ -21,62 +24,46 @@ from services.cli import bootstrap
 from services.cli.command_decorator import command
 from services.cli.commands.dashboard import open_dashboard
 from services.cli.commands.demo.sample_contest import CheckResult, Sample, check_counts, create_sample
-from services.cli.commands.demo.screen import DemoResult, LiveMetrics, Screen, demo_text, introduce, shown
+from services.cli.commands.demo.screen import LiveMetrics, Screen, shown
 from services.cli.commands.demo.voters import MOST_IN_FLIGHT, AcceptedResults, VoterLoad, VoterPopulation
+from services.cli.commands.verify import differences_text, figures_text
 from services.cli.deployment_discovery import DATA_DIR, addresses_in
 from services.cli.exit_codes import ExitCode, check_environment
+from services.cli.output import Result
+from services.cli.render import Block, Rows
 from services.cli.voting_page.server import serve_voting_page
-
-T = TypeVar("T")
-
-
-class Interrupts:
-    """Signal handler: the first interrupt requests an orderly end, the second cancels the creating task."""
-
-    def __init__(self) -> None:
-        self.requested = asyncio.Event()
-        self._task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._interrupt)
-
-    async def run_unless_interrupted(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Return the result of `work`; None if an interrupt comes first, with the work cancelled."""
-        task = asyncio.create_task(work)
-        requested = asyncio.create_task(self.requested.wait())
-        try:
-            await asyncio.wait({task, requested}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            requested.cancel()
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-        return None if task.cancelled() else task.result()
-
-    async def wait(self, timeout_s: float | None = None) -> None:
-        """Wait for the next interrupt, at most `timeout_s`."""
-        self.requested.clear()
-        await self.wait_on(timeout_s)
-
-    async def wait_on(self, timeout_s: float | None) -> None:
-        """Wait for an interrupt like `wait`, but return at once if one has come already."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self.requested.wait()
-        except TimeoutError:
-            return
-
-    def _interrupt(self) -> None:
-        if self.requested.is_set() and self._task is not None:
-            self._task.cancel()
-        self.requested.set()
-
 
 SETTLE_S: Final = 60.0
 """Time for the last responses after the voting, and then again for the fold."""
+READ_S: Final = 5.0
+"""Time to read the final counts."""
+MOST_SHOWN: Final = 10
 
 
-@command(text=demo_text, is_fine=lambda result: result.check.equal)
+class Interrupts:
+    """Signal handler: an interrupt ends the current `wait`, the next one cancels the creating task."""
+
+    def __init__(self) -> None:
+        self._ended = asyncio.Event()
+        self._ended.set()
+        self._task = asyncio.current_task()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._interrupt)
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Wait for an interrupt, at most `timeout_s`; a later one then is without effect, the next cancels."""
+        self._ended.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._ended.wait()
+
+    def _interrupt(self) -> None:
+        if self._ended.is_set() and self._task is not None:
+            self._task.cancel()
+        self._ended.set()
+
+
+@command()
 async def demo(
     data_dir: Annotated[
         Path,
@@ -104,7 +91,7 @@ async def demo(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as one line of JSON; progress goes to stderr.")
     ] = False,
-) -> AsyncGenerator[DemoResult, None]:
+) -> AsyncGenerator[Result, None]:
     """Start everything, simulate voters of all kinds in a sample contest, and check the counts at the end.
 
     Ctrl-C ends the voting and runs the check, a second one stops at once. Exit code 0: the counts equal those
@@ -117,15 +104,36 @@ async def demo(
     supervisor = Supervisor(settings, bootstrap, port=port, any_port=any_port, fresh=fresh, report=report)
     console.print("Starting Kafka, Valkey and the service on this machine ...")
     try:
-        if await interrupts.run_unless_interrupted(supervisor.start()) is None:
-            return
-        async with AsyncExitStack() as opened:
-            run = await opened.enter_async_context(_Demo.open(supervisor, console, voters, seed, rate, seconds))
-            page = await opened.enter_async_context(serve_voting_page(supervisor.stack))
-            introduce(console, supervisor.stack, run.sample, data_dir, page)
+        stack = await supervisor.start()
+        async with (
+            Deployment(addresses_in(stack)) as deployment,
+            _client(stack) as client,
+            serve_voting_page(stack) as page,
+        ):
+            sample = await create_sample(client)
+            _introduce(console, stack, sample, data_dir, page)
             if not no_browser and console.is_terminal:
-                await open_dashboard(supervisor.stack, run.sample.key)
-            yield await run.play(interrupts, seconds)
+                await open_dashboard(stack, sample.key)
+            results, population = AcceptedResults(), VoterPopulation(list(sample.titles), voters, seed)
+            metrics = LiveMetrics(client, sample.key, deployment)
+            screen = Screen(sample, metrics, results, stack["base_url"], seconds)
+            async with metrics.watching(), shown(console, screen):
+                async with VoterLoad(client, sample.key, population, results, rate) as load:
+                    await interrupts.wait(seconds or None)
+                    screen.phase = "waiting for the last responses"
+                    await load.settle(SETTLE_S)
+                screen.phase = "comparing with the log"
+                folded = await becomes_true(metrics.has_folded, SETTLE_S)
+                counts = metrics.counts if await becomes_true(metrics.has_final_counts, READ_S) else None
+                check = await check_counts(deployment, sample, results, population.ids, counts, folded=folded)
+            answers = results.summary()
+            members = {
+                "base_url": stack["base_url"],
+                "contest_key": sample.key,
+                "answers": answers,
+                "check": check,
+            }
+            yield Result(members, _text(answers, check, sample.titles), ExitCode.fine_if(check.equal))
             if keep:
                 console.print("The stack keeps running; Ctrl-C stops it.")
                 await interrupts.wait()
@@ -139,68 +147,6 @@ async def demo(
         await supervisor.stop()
 
 
-@dataclass(frozen=True)
-class _Demo:
-    """The voters and the screen of one demo."""
-
-    deployment: Deployment
-    console: Console
-    sample: Sample
-    results: AcceptedResults
-    metrics: LiveMetrics
-    voters: VoterPopulation
-    load: VoterLoad
-    screen: Screen
-
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, supervisor: Supervisor, console: Console, voters: int, seed: int, rate: float, seconds: float
-    ) -> AsyncIterator["_Demo"]:
-        stack = supervisor.stack
-        async with Deployment(addresses_in(stack)) as deployment, _client(stack) as client:
-            sample, results = await create_sample(client), AcceptedResults()
-            population = VoterPopulation(list(sample.titles), voters, seed)
-            metrics = LiveMetrics(client, sample.key, deployment)
-            load = VoterLoad(client, sample.key, population, results, rate)
-            screen = Screen(sample, metrics, results, stack["base_url"], seconds)
-            yield cls(deployment, console, sample, results, metrics, population, load, screen)
-
-    async def play(self, interrupts: Interrupts, seconds: float) -> DemoResult:
-        """Vote for some seconds or until interrupted, and check the counts."""
-        watching = asyncio.create_task(self.metrics.watch())
-        try:
-            async with shown(self.console, self.screen):
-                await self._vote(interrupts, seconds)
-                self.screen.phase = "waiting for the last responses"
-                await self.load.settle(SETTLE_S)
-                self.screen.phase = "comparing with the log"
-                check = await self._check()
-        finally:
-            watching.cancel()
-            await self.load.leave()
-        base_url = self.deployment.description["base_url"]
-        return DemoResult(base_url, self.sample.key, self.results.answers(), check, self.sample.titles)
-
-    async def _vote(self, interrupts: Interrupts, seconds: float) -> None:
-        over = asyncio.Event()
-        voting = asyncio.create_task(self.load.vote_until(over))
-        await interrupts.wait_on(seconds or None)
-        over.set()
-        await voting
-
-    async def _check(self) -> CheckResult:
-        folded = await self.metrics.wait_until_folded(SETTLE_S)
-        self.metrics.counts = None
-        for _ in range(10):
-            with suppress(httpx.HTTPError):
-                await self.metrics.read_final_counts()
-                break
-            await asyncio.sleep(0.5)
-        ids, counts = self.voters.ids, self.metrics.counts
-        return await check_counts(self.deployment, self.sample, self.results, ids, counts, folded=folded)
-
-
 def _client(stack: dict[str, Any]) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         base_url=stack["base_url"],
@@ -209,3 +155,67 @@ def _client(stack: dict[str, Any]) -> httpx.AsyncClient:
         limits=httpx.Limits(max_connections=MOST_IN_FLIGHT + 20, max_keepalive_connections=50),
         trust_env=False,
     )
+
+
+def _introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir: Path, page: str) -> None:
+    """Print the URLs, the key, and commands to paste into another terminal; lines are not wrapped."""
+    base, contest = stack["base_url"], f"{stack['base_url']}/contests/{sample.key}"
+    where = "" if data_dir == DATA_DIR else f" --data-dir {shlex.quote(str(data_dir))}"
+    vote = f'{{"participant_key": "{next(iter(sample.titles))}", "voter_id": "me"}}'
+    bearer = '-H "Authorization: Bearer $TALLY_API_KEY"'
+    lines = [
+        f"[bold]Tallykeeper[/] runs at [bold]{escape(base)}[/]",
+        f"Vote yourself: [bold]{escape(page)}/?contest={sample.key}[/]",
+        f"Dashboard: [bold]{escape(stack['dashboard_url'])}/contests/{sample.key}[/]",
+        f"  [dim]log in with the key below, or by[/] tally dashboard {sample.key}{escape(where)}",
+        "",
+        "[dim]In another terminal, cast a vote and read the count:[/]",
+        f"  export TALLY_API_KEY={escape(stack['api_key'])}",
+        f"  curl -X POST {contest}/votes \\",
+        f"    {bearer} \\",
+        "    -H 'Content-Type: application/json' \\",
+        f"    -d {escape(shlex.quote(vote))}",
+        f"  curl {contest}/vote_updates/ \\",
+        f"    {bearer}",
+        "[dim]or kill the projector; no vote is lost or counted twice:[/]",
+        f"  kill -9 {stack['pids'].get('projector', '')}; tally status{escape(where)}",
+        "",
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _text(answers: dict[str, Any], check: CheckResult, titles: dict[str, str]) -> Iterator[Block]:
+    """Yield the figures and differences, and the result last."""
+    refused = answers["refused"]
+    yield (
+        f"\nAccepted {check.vote_ids_accepted:,} votes, "
+        f"confirmed {answers['replayed']:,} repeated ones and refused {refused.total():,}; "
+        f"{answers['sent_again'].total():,} requests were retried. "
+        f"Response times: {answers['p50_ms']:.0f} ms (p50), {answers['p99_ms']:.0f} ms (p99)."
+    )
+    yield Rows([{"refused because of": code, "votes": count} for code, count in refused.most_common()])
+    if check.vote_ids_in_doubt:
+        yield Text(f"{check.vote_ids_in_doubt:,} votes had no final response at the end.", style="yellow")
+    if check.vote_ids_of_others:
+        yield f"{check.vote_ids_of_others:,} votes came from others, perhaps from you."
+    if not check.processed_to_the_end:
+        yield Text("The views did not reach the end of the log in time.", style="red")
+    yield from figures_text(check.verify)
+    yield from differences_text(check.verify)
+    keys_and_rest = (row.partition(" ") for row in check.miscounted)
+    for title, rows in (
+        ("accepted, but not counted", check.accepted_but_not_counted),
+        ("counted, but refused", check.counted_but_refused),
+        ("counted differently", [f"{titles.get(key, key)} {rest}" for key, _, rest in keys_and_rest]),
+    ):
+        if rows:
+            yield Text(f"{len(rows):,} {title}:", style="red")
+            yield from (f"  {row}" for row in rows[:MOST_SHOWN])
+    if check.equal:
+        equal = Text("The counts equal those computed from the log:", style="bold green")
+        accepted = check.vote_ids_accepted
+        ids = f" {accepted:,} vote ids accepted, {accepted:,} counted, {check.votes_by_the_log:,} votes."
+        yield equal.append(ids, style="not bold default")
+    else:
+        yield Text("The counts do not equal those computed from the log.", style="bold red")

@@ -1,6 +1,7 @@
 """The demo's contest: created through the HTTP API, and checked against the log at the end."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -26,8 +27,7 @@ PARTICIPANTS: Final = (
     "Velvet Harbour",
     "The Night Ferry",
 )
-FREE_PER_PARTICIPANT: Final = 3
-FREE_IN_CONTEST: Final = 10
+FREE: Final = {"max_participant": 3, "max_contest": 10}
 PER_ADDRESS: Final = 10
 
 
@@ -48,42 +48,29 @@ class Sample:
 async def create_sample(client: httpx.AsyncClient, renewal: dict[str, int] | None = None) -> Sample:
     """Create the contest and its participants, with this renewal of free votes. Raises `DemoFailed`."""
     now = datetime.now(UTC)
-    contest = await _post(
-        client,
-        "/contests",
-        {
-            "title": TITLE,
-            "publish": _text(now - timedelta(minutes=1)),
-            "contest_config": {
-                "start": _text(now - timedelta(minutes=1)),
-                "end": _text(now + timedelta(days=30)),
-                "free": {"max_participant": FREE_PER_PARTICIPANT, "max_contest": FREE_IN_CONTEST},
-                "is_anonymous_voting_enabled": True,
-                "ip_restriction_per_participant": PER_ADDRESS,
-                "renew_free_vote": renewal,
-            },
-        },
-    )
-    titles: dict[str, str] = {}
-    for title in PARTICIPANTS:
-        participant = await _post(client, f"/contests/{contest['key']}/participants", {"title": title})
-        titles[participant["key"]] = title
-    return Sample(contest["key"], titles)
+    start, end = (f"{now + timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%S.%fZ}" for minutes in (-1, 30 * 24 * 60))
+    config = {
+        "start": start,
+        "end": end,
+        "free": FREE,
+        "is_anonymous_voting_enabled": True,
+        "ip_restriction_per_participant": PER_ADDRESS,
+        "renew_free_vote": renewal,
+    }
+    contest = await _post(client, "/contests", {"title": TITLE, "publish": start, "contest_config": config})
+    path = f"/contests/{contest}/participants"
+    return Sample(contest, {await _post(client, path, {"title": title}): title for title in PARTICIPANTS})
 
 
-async def _post(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+async def _post(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> str:
+    """Create a record and return its key."""
     try:
         answer = await client.post(path, json=body)
     except httpx.HTTPError as error:
         raise DemoFailed(f"POST {path} was not answered: {error}", retry_after_s=1) from error
     if answer.status_code != httpx.codes.CREATED:
         raise DemoFailed(f"POST {path} was answered {answer.status_code}: {answer.text[:300]}")
-    created: dict[str, Any] = answer.json()
-    return created
-
-
-def _text(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return str(answer.json()["key"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +114,8 @@ async def check_counts(
         casts.extend(counted_casts(fold, sample.key))
 
     report = await compare(deployment, sample.key, inspect=collect)
-    counted = {cast.vote_id for cast in casts} & ids
-    accepted = set(results.accepted)
+    counted, accepted = {cast.vote_id for cast in casts} & ids, set(results.accepted)
+    others = [cast for cast in casts if cast.vote_id not in ids]
     return CheckResult(
         verify=report,
         processed_to_the_end=folded,
@@ -136,33 +123,32 @@ async def check_counts(
         vote_ids_in_doubt=len(results.in_doubt),
         accepted_but_not_counted=sorted(accepted - counted),
         counted_but_refused=sorted(counted - accepted - set(results.in_doubt)),
-        vote_ids_of_others=sum(cast.vote_id not in ids for cast in casts),
+        vote_ids_of_others=len(others),
         votes_by_the_log=sum(cast.choices[0][1] for cast in casts),
         votes_shown=None if counts is None else int(counts["count"]),
-        miscounted=_miscounted(casts, ids, results, counts),
+        miscounted=list(_miscounted(others, counted, results, counts)),
     )
 
 
 def _miscounted(
-    casts: list[VoteCast], ids: set[str], results: AcceptedResults, counts: dict[str, Any] | None
-) -> list[str]:
-    """List the participants and sources whose API counts differ from the accepted votes (plus votes of others)."""
+    others: list[VoteCast], counted: set[str], results: AcceptedResults, counts: dict[str, Any] | None
+) -> Iterator[str]:
+    """Yield the participants and sources whose API counts differ from the accepted and others' votes."""
     if counts is None:
-        return ["the counts could not be read"]
+        yield "the counts could not be read"
+        return
     expected: Counter[tuple[str, str]] = Counter()
-    settled = {cast.vote_id for cast in casts}
-    for ballot in (*results.accepted.values(), *results.in_doubt.values()):
-        if ballot.vote_id in results.accepted or ballot.vote_id in settled:
-            expected[ballot.participant, ballot.source] += ballot.count
-    for cast in casts:
-        if cast.vote_id not in ids:
-            expected[cast.choices[0][0], cast.source] += cast.choices[0][1]
+    for vote in (
+        *results.accepted.values(),
+        *(results.in_doubt[key] for key in results.in_doubt.keys() & counted),
+    ):
+        expected[vote.participant, vote.source] += vote.count
+    for cast in others:
+        expected[cast.choices[0][0], cast.source] += cast.choices[0][1]
     shown: Counter[tuple[str, str]] = Counter()
     for participant, row in counts["participants"].items():
         for source in row["vote_sources"]:
             shown[participant, source["source"]] += source["count"]
-    return [
-        f"{participant} {source}: expected {expected[participant, source]}, API {shown[participant, source]}"
-        for participant, source in sorted(expected.keys() | shown.keys())
-        if expected[participant, source] != shown[participant, source]
-    ]
+    for key in sorted(expected.keys() | shown.keys()):
+        if expected[key] != shown[key]:
+            yield f"{' '.join(key)}: expected {expected[key]}, API {shown[key]}"

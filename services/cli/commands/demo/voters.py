@@ -4,15 +4,35 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import takewhile
+from typing import Any, Final, Self
 
 import httpx
 import orjson
 
-REMEMBERED: Final = 500
-"""Number of ballots that may be sent again."""
+KINDS: Final = {
+    "free": 46,
+    "paid": 15,
+    "anonymous": 16,
+    "eager": 9,
+    "neighbour": 3,
+    "repeat": 6,
+    "reused id": 1,
+    "unknown participant": 1.5,
+    "paid anonymous": 1,
+    "malformed": 1.5,
+}
+"""Kinds of votes and their shares in percent."""
+MALFORMED: Final = (
+    b'{"participant_key": "oops',
+    b'{"voter_id": "voter-1"}',
+    b'{"participant_key": "p", "voter_id": "v", "anonymous_id": "a"}',
+    b'{"participant_key": "p", "voter_id": "v", "count": 0}',
+)
+REMEMBERED: Final = 1_000
+"""Number of votes that may be sent again."""
 EAGER_VOTERS: Final = 24
 SHARED_ADDRESS: Final = "203.0.113.7"
 
@@ -30,7 +50,7 @@ class SimulatedVote:
 
 
 class VoterPopulation:
-    """Draws random ballots, the same ones for the same seed; `voters` is the number of signed-in voters."""
+    """Draws random votes, the same ones for the same seed; `voters` is the number of signed-in voters."""
 
     def __init__(self, participants: Sequence[str], voters: int, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311
@@ -40,74 +60,41 @@ class VoterPopulation:
         self.ids: set[str] = set()
         """All vote ids drawn so far."""
         self._drawn = 0
-        self._recent: list[SimulatedVote] = []
-        self._kinds = [make for make, _ in _KINDS]
-        self._shares = [share for _, share in _KINDS]
+        self.accepted: deque[SimulatedVote] = deque(maxlen=REMEMBERED)
+        """Recently accepted votes, which may be sent again."""
 
     def draw(self) -> SimulatedVote:
-        """Return the next ballot."""
+        """Return the next vote."""
         self._drawn += 1
         self._drift()
-        make = self._random.choices(self._kinds, self._shares)[0]
-        return make(self)
-
-    def accepted(self, ballot: SimulatedVote) -> None:
-        """Remember an accepted ballot, which may be sent again."""
-        self._recent.append(ballot)
-        if len(self._recent) > 2 * REMEMBERED:
-            del self._recent[:REMEMBERED]
-
-    def free(self) -> SimulatedVote:
-        voter = self._random.randrange(self._voters)
-        return self._vote("free", voter_id=f"voter-{voter}", ip=_address(voter), platform=self._platform())
-
-    def paid(self) -> SimulatedVote:
-        fan = self._random.randrange(max(1, self._voters // 4))
-        count = self._random.choice((1, 1, 2, 3, 5, 10))
-        return self._vote("paid", voter_id=f"voter-{fan}", source="c-paid", count=count)
-
-    def anonymous(self) -> SimulatedVote:
-        device = self._random.randrange(self._voters)
-        return self._vote("anonymous", anonymous_id=f"device-{device}", platform=self._platform())
-
-    def eager(self) -> SimulatedVote:
-        """Return a ballot of a voter who exceeds the allowance: half of them for one favourite, half for all."""
-        voter = self._random.randrange(EAGER_VOTERS)
-        favourite = self._participants[voter // 2 % len(self._participants)] if voter % 2 else ""
-        count = self._random.choice((1, 1, 2))
-        return self._vote("eager", participant=favourite, voter_id=f"eager-{voter}", count=count)
-
-    def neighbour(self) -> SimulatedVote:
-        voter = self._random.randrange(self._voters)
-        return self._vote("neighbour", voter_id=f"neighbour-{voter}", ip=SHARED_ADDRESS)
-
-    def repeat(self) -> SimulatedVote:
-        return self._random.choice(self._recent) if self._recent else self.free()
-
-    def reused_id(self) -> SimulatedVote:
-        """Return a ballot that reuses the id of an earlier vote with a higher count."""
-        if not self._recent:
-            return self.free()
-        earlier = self._random.choice(self._recent)
-        body = orjson.loads(earlier.body) | {"count": earlier.count + 1}
-        return SimulatedVote("reused id", "", earlier.participant, earlier.source, 0, orjson.dumps(body))
-
-    def unknown_participant(self) -> SimulatedVote:
-        return self._vote("unknown participant", voter_id="voter-0", participant="nobody")
-
-    def paid_anonymous(self) -> SimulatedVote:
-        return self._vote("paid anonymous", anonymous_id="device-0", source="c-paid")
-
-    def malformed(self) -> SimulatedVote:
-        body = self._random.choice(
-            (
-                b'{"participant_key": "oops',
-                b'{"voter_id": "voter-1"}',
-                b'{"participant_key": "p", "voter_id": "v", "anonymous_id": "a"}',
-                b'{"participant_key": "p", "voter_id": "v", "count": 0}',
-            )
-        )
-        return SimulatedVote("malformed", "", "", "", 0, body)
+        pick, voter = self._random.choice, self._random.randrange(self._voters)
+        kind = self._random.choices(list(KINDS), list(KINDS.values()))[0]
+        platform = pick(("ios", "android", "web"))
+        match kind:
+            case "repeat" if self.accepted:
+                return pick(self.accepted)
+            case "reused id" if self.accepted:
+                earlier = pick(self.accepted)
+                body = orjson.loads(earlier.body) | {"count": earlier.count + 1}
+                return SimulatedVote(kind, "", earlier.participant, earlier.source, 0, orjson.dumps(body))
+            case "paid":
+                fan, count = self._random.randrange(max(1, self._voters // 4)), pick((1, 1, 2, 3, 5, 10))
+                return self._vote(kind, voter_id=f"voter-{fan}", source="c-paid", count=count)
+            case "anonymous":
+                return self._vote(kind, anonymous_id=f"device-{voter}", platform=platform)
+            case "eager":  # exceeds the allowance: half of them for one favourite, half for all
+                eager = self._random.randrange(EAGER_VOTERS)
+                favourite = self._participants[eager // 2 % len(self._participants)] if eager % 2 else ""
+                return self._vote(kind, participant=favourite, voter_id=f"eager-{eager}", count=pick((1, 1, 2)))
+            case "neighbour":
+                return self._vote(kind, voter_id=f"neighbour-{voter}", ip=SHARED_ADDRESS)
+            case "unknown participant":
+                return self._vote(kind, voter_id="voter-0", participant="nobody")
+            case "paid anonymous":
+                return self._vote(kind, anonymous_id="device-0", source="c-paid")
+            case "malformed":
+                return SimulatedVote(kind, "", "", "", 0, pick(MALFORMED))
+        return self._vote("free", voter_id=f"voter-{voter}", ip=_address(voter), platform=platform)
 
     def _vote(
         self, kind: str, *, participant: str = "", source: str = "c-free", count: int = 1, **members: Any
@@ -117,9 +104,6 @@ class VoterPopulation:
         self.ids.add(vote_id)
         vote = {"vote_id": vote_id, "participant_key": chosen, "source": source, "count": count}
         return SimulatedVote(kind, vote_id, chosen, source, count, orjson.dumps(vote | members))
-
-    def _platform(self) -> str:
-        return self._random.choice(("ios", "android", "web"))
 
     def _drift(self) -> None:
         """Change the participants' popularity at random, so that the lead changes."""
@@ -132,36 +116,9 @@ def _address(voter: int) -> str:
     return f"10.{voter >> 16 & 255}.{voter >> 8 & 255}.{voter & 255}"
 
 
-_KINDS: Final[tuple[tuple[Callable[[VoterPopulation], SimulatedVote], float], ...]] = (
-    (VoterPopulation.free, 46),
-    (VoterPopulation.paid, 15),
-    (VoterPopulation.anonymous, 16),
-    (VoterPopulation.eager, 9),
-    (VoterPopulation.neighbour, 3),
-    (VoterPopulation.repeat, 6),
-    (VoterPopulation.reused_id, 1),
-    (VoterPopulation.unknown_participant, 1.5),
-    (VoterPopulation.paid_anonymous, 1),
-    (VoterPopulation.malformed, 1.5),
-)
-"""Kinds of ballots and their shares in percent."""
-
-
-WINDOW_S = 10.0
+WINDOW_S: Final = 10.0
 """Window of the rates and response times on the screen."""
-MOST_TIMES = 200_000
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Numbers of responses, by code if refused or retried, and response times."""
-
-    accepted: int
-    replayed: int
-    refused: dict[str, int]
-    sent_again: dict[str, int]
-    p50_ms: float
-    p99_ms: float
+MOST_TIMES: Final = 200_000
 
 
 @dataclass(slots=True)
@@ -174,59 +131,58 @@ class AcceptedResults:
     refusals: Counter[str] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
     in_doubt: dict[str, SimulatedVote] = field(default_factory=dict)
-    """Ballots without a final response at the end, by vote id."""
-    _times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
-    _recent: deque[tuple[float, float]] = field(default_factory=deque)
-    _recent_votes: deque[float] = field(default_factory=deque)
+    """Votes without a final response at the end, by vote id."""
+    _times: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
+    """Time of each response and its duration."""
+    _votes: deque[tuple[float, None]] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
+    """Time of each acceptance."""
 
     def record_time(self, seconds: float) -> None:
         """Record the response time of a request."""
-        self._times.append(seconds)
-        self._recent.append((time.monotonic(), seconds))
+        self._times.append((time.monotonic(), seconds))
 
-    def record_response(self, ballot: SimulatedVote, status: int, code: str) -> bool:
+    def record_response(self, vote: SimulatedVote, status: int, code: str) -> bool:
         """Record a final response; returns whether it accepts the vote."""
         if status not in (200, 201):
             self.refusals[code] += 1
             return False
-        if status == 201:
-            self.first_answers += 1
-        else:
-            self.replayed += 1
-        self.in_doubt.pop(ballot.vote_id, None)
-        self.accepted.setdefault(ballot.vote_id, ballot)
-        self._recent_votes.append(time.monotonic())
+        self.first_answers += status == 201
+        self.replayed += status == 200
+        self.in_doubt.pop(vote.vote_id, None)
+        self.accepted.setdefault(vote.vote_id, vote)
+        self._votes.append((time.monotonic(), None))
         return True
 
-    def record_retry(self, reason: str) -> None:
-        """Record that a request has no final response and is retried."""
-        self.retries[reason] += 1
-
-    def record_doubt(self, ballot: SimulatedVote) -> None:
-        if ballot.vote_id and ballot.vote_id not in self.accepted:
-            self.in_doubt[ballot.vote_id] = ballot
+    def record_doubt(self, vote: SimulatedVote) -> None:
+        if vote.vote_id and vote.vote_id not in self.accepted:
+            self.in_doubt[vote.vote_id] = vote
 
     def rate(self) -> float:
         """Return the accepted votes per second, over the last `WINDOW_S`."""
-        horizon = time.monotonic() - WINDOW_S
-        while self._recent_votes and self._recent_votes[0] < horizon:
-            self._recent_votes.popleft()
-        if not self._recent_votes:
-            return 0.0
-        return len(self._recent_votes) / max(1.0, min(WINDOW_S, time.monotonic() - self._recent_votes[0]))
+        ages = [time.monotonic() - at for at, _ in _recent(self._votes)]
+        return len(ages) / max(1.0, ages[-1]) if ages else 0.0
 
     def recent_times(self) -> tuple[float, float]:
         """Return p50 and p99 of the response times in seconds, over the last `WINDOW_S`."""
-        horizon = time.monotonic() - WINDOW_S
-        while self._recent and self._recent[0][0] < horizon:
-            self._recent.popleft()
-        return quantiles([seconds for _, seconds in self._recent])
+        return quantiles([seconds for _, seconds in _recent(self._times)])
 
-    def answers(self) -> Answers:
-        """Return the summary of all responses."""
-        p50, p99 = quantiles(list(self._times))
-        refused, again = dict(self.refusals), dict(self.retries)
-        return Answers(self.first_answers, self.replayed, refused, again, p50 * 1000, p99 * 1000)
+    def summary(self) -> dict[str, Any]:
+        """Return numbers of responses, by code if refused or retried, and response times."""
+        p50, p99 = quantiles([seconds for _, seconds in self._times])
+        return {
+            "accepted": self.first_answers,
+            "replayed": self.replayed,
+            "refused": self.refusals,
+            "sent_again": self.retries,
+            "p50_ms": round(p50 * 1000, 3),
+            "p99_ms": round(p99 * 1000, 3),
+        }
+
+
+def _recent(records: deque[tuple[float, Any]]) -> Iterator[tuple[float, Any]]:
+    """Return the records of the last `WINDOW_S`, the latest first."""
+    horizon = time.monotonic() - WINDOW_S
+    return takewhile(lambda record: record[0] >= horizon, reversed(records))
 
 
 def quantiles(values: list[float]) -> tuple[float, float]:
@@ -241,12 +197,10 @@ BATCH: Final = 20
 BATCH_SHARE: Final = 0.1
 """Share of the votes that one client sends in batches."""
 BROKEN_LINE: Final = b'{"participant_key": 7}'
-JSON: Final = {"content-type": "application/json"}
-NDJSON: Final = {"content-type": "application/x-ndjson"}
 
 
 class VoterLoad:
-    """Sends `rate` votes per second, with exponentially distributed pauses, until stopped."""
+    """Sends `rate` votes per second, with exponentially distributed pauses, while its context is open."""
 
     def __init__(
         self,
@@ -261,108 +215,95 @@ class VoterLoad:
         self._voters = voters
         self._results = results
         self._rate = rate
+        self._arrivals: list[asyncio.Task[None]] = []
         self._in_flight: set[asyncio.Task[None]] = set()
         self._give_up_at = float("inf")
 
-    @property
-    def waiting(self) -> int:
-        """Number of requests without a final response."""
-        return len(self._in_flight)
+    async def __aenter__(self) -> Self:
+        one = self._arrive(self._rate * (1 - BATCH_SHARE), lambda: self._cast(self._voters.draw()))
+        batch = self._arrive(self._rate * BATCH_SHARE / BATCH, self._batch)
+        self._arrivals = [asyncio.create_task(one), asyncio.create_task(batch)]
+        return self
 
-    async def vote_until(self, stop: asyncio.Event) -> None:
-        """Send votes until `stop` is set; requests then in flight go on: see `settle`."""
-        await asyncio.gather(
-            self._arrive(stop, self._rate * (1 - BATCH_SHARE), self._one),
-            self._arrive(stop, self._rate * BATCH_SHARE / BATCH, self._batch),
-        )
+    async def __aexit__(self, *_: object) -> None:
+        """Cancel all requests in flight."""
+        for task in (tasks := [*self._arrivals, *self._in_flight]):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` for the final responses; ballots without one then count as in doubt."""
+        """End the voting and wait at most `timeout_s` for the final responses; see `AcceptedResults.in_doubt`."""
+        for task in self._arrivals:
+            task.cancel()
         self._give_up_at = time.monotonic() + timeout_s
         if self._in_flight:
             await asyncio.wait(self._in_flight, timeout=timeout_s + 1)
-        await self.leave()
 
-    async def leave(self) -> None:
-        """Cancel all requests in flight."""
-        for task in self._in_flight:
-            task.cancel()
-        await asyncio.gather(*self._in_flight, return_exceptions=True)
-
-    async def _arrive(self, stop: asyncio.Event, rate: float, act: Any) -> None:
+    async def _arrive(self, rate: float, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start `act` at random intervals; arrivals missed during an outage are not made up for."""
         due = time.monotonic()
-        stopped = asyncio.create_task(stop.wait())
-        try:
-            while not stop.is_set():
-                due = max(due + random.expovariate(rate), time.monotonic() - 0.2)
-                await asyncio.wait({stopped}, timeout=max(0.0, due - time.monotonic()))
-                while len(self._in_flight) >= MOST_IN_FLIGHT and not stop.is_set():
-                    await asyncio.wait({stopped, *self._in_flight}, return_when=asyncio.FIRST_COMPLETED)
-                if not stop.is_set():
-                    task = asyncio.create_task(act())
-                    self._in_flight.add(task)
-                    task.add_done_callback(self._in_flight.discard)
-        finally:
-            stopped.cancel()
+        while True:
+            due = max(due + random.expovariate(rate), time.monotonic() - 0.2)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            while len(self._in_flight) >= MOST_IN_FLIGHT:
+                await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+            task = asyncio.create_task(act())
+            self._in_flight.add(task)
+            task.add_done_callback(self._in_flight.discard)
 
-    async def _one(self) -> None:
-        await self._cast(self._voters.draw())
-
-    async def _cast(self, ballot: SimulatedVote) -> None:
-        try:
-            answer = await self._send_until_final(self._path, ballot.body, JSON)
-        except asyncio.CancelledError:
-            self._results.record_doubt(ballot)
-            raise
-        if answer is None:
-            self._results.record_doubt(ballot)
-        else:
-            self._record(ballot, answer.status_code, _code(answer))
+    async def _cast(self, vote: SimulatedVote) -> None:
+        answer = await self._final_answer([vote], self._path, vote.body, "application/json")
+        if answer is not None:
+            self._record(vote, answer.status_code, _code(answer))
 
     async def _batch(self) -> None:
-        ballots = [self._voters.draw() for _ in range(BATCH)]
-        ballots = [ballot for ballot in ballots if ballot.vote_id]
-        lines = [ballot.body for ballot in ballots]
-        try:
-            answer = await self._send_until_final(f"{self._path}/batch", b"\n".join([*lines, BROKEN_LINE]), NDJSON)
-        except asyncio.CancelledError:
-            answer = None
-        if answer is None or answer.status_code != httpx.codes.OK:
-            for ballot in ballots:
-                self._results.record_doubt(ballot)
+        votes = [vote for vote in (self._voters.draw() for _ in range(BATCH)) if vote.vote_id]
+        body = b"\n".join([*(vote.body for vote in votes), BROKEN_LINE])
+        answer = await self._final_answer(votes, f"{self._path}/batch", body, "application/x-ndjson")
+        if answer is None:
             return
         results = answer.json()["results"]
         self._results.refusals[results.pop()["code"]] += 1
         again = []
-        for ballot, result in zip(ballots, results, strict=True):
+        for vote, result in zip(votes, results, strict=True):
             if result["status"] >= 500:
-                self._results.record_retry(result["code"])
-                again.append(ballot)
+                self._results.retries[result["code"]] += 1
+                again.append(vote)
             else:
-                self._record(ballot, result["status"], result.get("code", ""))
-        for ballot in again:
-            await self._cast(ballot)
+                self._record(vote, result["status"], result.get("code", ""))
+        for vote in again:
+            await self._cast(vote)
 
-    def _record(self, ballot: SimulatedVote, status: int, code: str) -> None:
-        if self._results.record_response(ballot, status, code):
-            self._voters.accepted(ballot)
+    def _record(self, vote: SimulatedVote, status: int, code: str) -> None:
+        if self._results.record_response(vote, status, code):
+            self._voters.accepted.append(vote)
 
-    async def _send_until_final(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response | None:
-        """Send the request, with the same vote ids, until it has a final response; None when the time is up."""
+    async def _final_answer(
+        self, votes: Sequence[SimulatedVote], path: str, body: bytes, kind: str
+    ) -> httpx.Response | None:
+        """Send a request until it has a final response; without one, or if cancelled, its votes are in doubt."""
+        answer = None
+        try:
+            answer = await self._send_until_final(path, body, kind)
+        finally:
+            for vote in votes if answer is None else ():
+                self._results.record_doubt(vote)
+        return answer
+
+    async def _send_until_final(self, path: str, body: bytes, kind: str) -> httpx.Response | None:
         while True:
             pause_s = 0.5
             began = time.monotonic()
             try:
-                answer = await self._client.post(path, content=body, headers=headers)
+                answer = await self._client.post(path, content=body, headers={"content-type": kind})
             except httpx.TransportError:
-                self._results.record_retry("no_answer")
+                self._results.retries["no_answer"] += 1
             else:
                 self._results.record_time(time.monotonic() - began)
                 if answer.status_code < 500 and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
                     return answer
-                self._results.record_retry(_code(answer))
-                pause_s = _seconds(answer.headers.get("retry-after"), pause_s)
+                self._results.retries[_code(answer)] += 1
+                pause_s = min(5.0, max(0.1, float(answer.headers.get("retry-after", pause_s))))
             pause_s *= random.uniform(1.0, 1.5)  # noqa: S311
             if time.monotonic() + pause_s > self._give_up_at:
                 return None
@@ -377,10 +318,3 @@ def _code(answer: httpx.Response) -> str:
         return str(orjson.loads(answer.content)["code"])
     except (ValueError, KeyError, TypeError):
         return f"http_{answer.status_code}"
-
-
-def _seconds(text: str | None, otherwise: float) -> float:
-    try:
-        return min(5.0, max(0.1, float(text or otherwise)))
-    except ValueError:
-        return otherwise
