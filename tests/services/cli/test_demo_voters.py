@@ -32,11 +32,12 @@ async def voters_answered(
     until: Callable[[AcceptedResults], bool],
 ) -> tuple[AcceptedResults, VoterPopulation]:
     results, voters = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
-    transport = httpx.MockTransport(answer)
-    async with httpx.AsyncClient(transport=transport, base_url="http://tally") as client:
-        async with VoterLoad(client, "contest", voters, results, rate=200) as load:
-            await eventually(lambda: until(results))
-            await load.settle(60)
+    async with (
+        httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://tally") as client,
+        VoterLoad(client, "contest", voters, results, rate=200) as load,
+    ):
+        await eventually(lambda: until(results))
+        await load.settle(60)
     return results, voters
 
 
@@ -74,10 +75,12 @@ async def test_a_vote_without_an_answer_is_in_doubt_and_not_accepted() -> None:
         return httpx.Response(503, json={"code": "log_unavailable"}, headers={"retry-after": "1"})
 
     results, voters = AcceptedResults(), VoterPopulation(KEYS, 100, seed=1)
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://tally") as client:
-        async with VoterLoad(client, "contest", voters, results, rate=200) as load:
-            await eventually(lambda: len(asked) > 10)
-            await load.settle(0.1)
+    async with (
+        httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://tally") as client,
+        VoterLoad(client, "contest", voters, results, rate=200) as load,
+    ):
+        await eventually(lambda: len(asked) > 10)
+        await load.settle(0.1)
     assert results.in_doubt
     assert results.in_doubt.keys() <= voters.ids
     assert not results.accepted
