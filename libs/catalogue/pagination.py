@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from libs.catalogue.resource_definition import Resource
 from libs.contracts.catalogue_events import Stored
-from libs.contracts.validation import Problem, ValidationFailed
 from libs.views.catalogue.catalogue_views import CatalogueViews, Order
+from libs.web.door.common_parameters import no_token
 
 Place = int | str
 """Position of a record in a list of one order: `CatalogueViews.page`."""
@@ -99,7 +99,7 @@ def ranked_page(ranked: Sequence[Ranked], request: ListRequest) -> Page:
     if request.next is not None:
         match = _RANK.fullmatch(_text(request.next, "votes"))
         if match is None:
-            raise _broken()
+            raise no_token()
         first = bisect_right(ranked, (-int(match[1]), int(match[2])), key=lambda each: each.place)
     found: list[Stored] = []
     for at, each in enumerate(ranked[first : first + MAX_SCANNED], start=first + 1):
@@ -134,7 +134,7 @@ def _after(token: str, order: Order) -> Place:
     """Return the place in a token of this order. Raises `ValidationFailed`."""
     text = _text(token, order)
     if (_SORTED if order == "sort_key" else _NUMBER).fullmatch(text) is None:
-        raise _broken()
+        raise no_token()
     return text if order == "sort_key" else int(text)
 
 
@@ -143,12 +143,8 @@ def _text(token: str, order: str) -> str:
     try:
         text = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        raise _broken() from None
+        raise no_token() from None
     named, _, place = text.partition(":")
     if named != order or _token(order, place) != token:
-        raise _broken()
+        raise no_token()
     return place
-
-
-def _broken() -> ValidationFailed:
-    return ValidationFailed([Problem("", "next is not a token of this list: start without it", "next")])

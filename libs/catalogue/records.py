@@ -18,7 +18,7 @@ from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
 from libs.catalogue.pagination import ListRequest, Page, read_page
 from libs.catalogue.resource_definition import Document, Resource, Table
-from libs.catalogue.schemas.base import checked, unknown_members
+from libs.catalogue.schemas.base import unknown_members
 from libs.contracts.catalogue_events import (
     OWN_KEY_PATTERN,
     REF_KEY_PATTERN,
@@ -33,7 +33,7 @@ from libs.contracts.catalogue_events import (
     Stored,
     Write,
 )
-from libs.contracts.validation import UNKNOWN_MEMBER, Problem, ValidationFailed
+from libs.contracts.validation import UNKNOWN_MEMBER, Problem, ValidationFailed, checked
 from libs.tally.errors import NotFound, TallyError
 from libs.views.catalogue.catalogue_views import CatalogueViews
 

@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, get_args
 from libs.catalogue.nested_items import Arrange
 from libs.catalogue.schemas.base import Record
 from libs.contracts.catalogue_events import Ref, Stored
-from libs.tally.time_conversion import timestamp
 
 Document = dict[str, Any]
 Operation = Literal["create", "place", "list", "get", "patch", "delete"]
@@ -83,10 +82,9 @@ class Resource:
     def show(self, stored: Stored, now: int | None = None) -> Document:
         """Return the record as the current API's response, at `now` (us) or at present."""
         shown = self.schema.model_validate(stored.document).shown()
-        times = {"created": timestamp(stored.created), "updated": timestamp(stored.updated)}
         computed = self.computed(stored) if self.computed is not None else {}
         timed = self.timed(stored, now or time.time_ns() // 1000) if self.timed is not None else {}
-        return {"key": stored.key} | shown | computed | timed | times
+        return {"key": stored.key} | shown | computed | timed | stored.times
 
 
 class Table(Mapping[str, Resource]):

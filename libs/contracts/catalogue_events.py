@@ -14,6 +14,7 @@ from pydantic import StringConstraints
 
 from libs.contracts.codec import Codec
 from libs.tally.events import Actor, LogCreated
+from libs.tally.time_conversion import timestamp
 
 ACCOUNT_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 KEY_PATTERN: Final = r"^[A-Za-z0-9_.~-]{1,130}$"
@@ -254,6 +255,11 @@ class Stored:
         """Parse the record's JSON; each call returns a new dict."""
         document: dict[str, Any] = orjson.loads(self.record)
         return document
+
+    @property
+    def times(self) -> dict[str, str | None]:
+        """Return the members of a response with the record's times."""
+        return {"created": timestamp(self.created), "updated": timestamp(self.updated)}
 
 
 @dataclass(frozen=True, slots=True)

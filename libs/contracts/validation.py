@@ -1,9 +1,10 @@
-"""Validation problems of a request body, one per member; shared by all validators."""
+"""Validation problems of a request body, one per member, and of parameters; shared by all validators."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -20,10 +21,13 @@ PATTERN: Final = "String should match pattern '"
 UNKNOWN_MEMBER: Final = "is not a known member"
 LONGEST_NAME: Final = 64
 """Names longer than any member are not compared with those: a caller decides how long they are."""
+SHOULD: Final = re.compile(r"^\w+ should ")
+"""Start of pydantic's messages about a value, which is named otherwise."""
 _EXPLAINED: Final[dict[str, str]] = {}
 """Messages by regular expression."""
 LEAST_INTEGER: Final = -(2**63)
 LARGEST_INTEGER: Final = 2**64 - 1
+M = TypeVar("M", bound=BaseModel)
 
 
 class Problem(NamedTuple):
@@ -81,13 +85,19 @@ def faults(error: ValidationError, model: type[BaseModel]) -> Sequence[ErrorDeta
         raise ValidationFailed([Problem("", f"more than {MAX_FAULTS:,} members are not acceptable")])
     found = error.errors(include_url=False, include_input=False, include_context=False)
     for index, each in enumerate(found):
-        if each["type"] == "string_pattern_mismatch":
-            each["msg"] = _EXPLAINED.get(each["msg"].partition(PATTERN)[2][:-1], each["msg"])
+        each["msg"] = _explanation(each)
         if each["type"] == "extra_forbidden":
             *place, name = each["loc"]
             named = likely(str(name), _members_at(model, place)) if index < MAX_PROBLEMS else ""
             each["msg"] = UNKNOWN_MEMBER + named
     return found
+
+
+def _explanation(fault: Mapping[str, Any]) -> str:
+    message: str = fault["msg"]
+    if fault["type"] == "string_pattern_mismatch":
+        return _EXPLAINED.get(message.partition(PATTERN)[2][:-1], message)
+    return message.removeprefix("Value error, ")
 
 
 def _members_at(model: type[BaseModel], place: Iterable[int | str]) -> set[str]:
@@ -109,6 +119,41 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for inner in get_args(annotation):
         yield from _models_in(inner)
+
+
+def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
+    """Parse `body` as `schema`. Raises `ValidationFailed` with `others` first, then all problems of the body."""
+    problems = [*others, *wide_integers(body)]
+    try:
+        parsed = schema.model_validate(body)
+    except ValidationError as error:
+        raise ValidationFailed([*problems, *problems_in(error, schema)]) from None
+    if problems:
+        raise ValidationFailed(problems)
+    return parsed
+
+
+def problems_in(error: ValidationError, schema: type[BaseModel]) -> list[Problem]:
+    """Return the problems with RFC 6901 pointers. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
+    return [Problem(pointer(*_steps(found["loc"])), found["msg"]) for found in faults(error, schema)]
+
+
+def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return the steps to the value if the problem is an invalid key of a mapping."""
+    return loc[:-1] if loc[-1:] == ("[key]",) else loc
+
+
+def invalid_parameters(errors: Iterable[Mapping[str, Any]]) -> ValidationFailed:
+    """Return the error for parameters that pydantic refuses; each problem has the parameter's name."""
+    found = []
+    for each in errors:
+        name, message = str(each["loc"][1]), SHOULD.sub("must ", _explanation(each))
+        if each["type"] in ("literal_error", "enum"):
+            message = f"must be one of {each['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
+        elif each["type"].startswith("bool"):
+            message = "must be true or false"
+        found.append(Problem("", f"{name} {message}", name))
+    return ValidationFailed(found)
 
 
 def explained(pattern: str, text: str) -> str:

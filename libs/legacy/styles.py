@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from libs.catalogue.resource_definition import Document
-from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.content import StyleObject
-from libs.contracts.validation import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed, checked
 from libs.legacy.translator import JsonSchema, inlined
 
 STYLE: Final[JsonSchema] = inlined(StyleObject.model_json_schema()) | {

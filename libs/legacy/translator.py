@@ -12,8 +12,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from libs.catalogue.resource_definition import Document
-from libs.catalogue.schemas.base import Record, checked
-from libs.contracts.validation import Problem, ValidationFailed
+from libs.catalogue.schemas.base import Record
+from libs.contracts.validation import Problem, ValidationFailed, checked
 from libs.web.documents.openapi import COMPONENT, json_schema, named
 
 JsonSchema = dict[str, Any]

@@ -7,9 +7,10 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from libs.catalogue.schemas.base import Members, Timestamp, checked
+from libs.catalogue.schemas.base import Members, Timestamp
 from libs.contracts.pseudonyms import Identity
 from libs.contracts.purchase_events import PurchasedVotes, PurchaseRecorded, PurchaseUpdated, Subscription
+from libs.contracts.validation import checked
 from libs.purchases.encryption import AccountCipher, Buyer
 from libs.tally.time_conversion import microseconds
 
@@ -185,11 +186,6 @@ class RefundForm(Members):
 def parse_purchase(body: dict[str, Any]) -> PurchaseForm:
     """Parse a purchase. Raises `ValidationFailed` with a problem for each invalid member."""
     return checked(PurchaseForm, body)
-
-
-def parse_refund(body: dict[str, Any]) -> RefundForm:
-    """Parse a refund. Raises `ValidationFailed`."""
-    return checked(RefundForm, body)
 
 
 def current(subscription: Subscription | None, now: int) -> Subscription | None:

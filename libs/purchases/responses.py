@@ -3,12 +3,13 @@
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.purchase_events import Purchase, PurchaseStatus
 from libs.purchases.encryption import AccountCipher
-from libs.purchases.requests import current
+from libs.purchases.requests import VotesForm, current
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
 from libs.telemetry.metrics import PURCHASES_UNREADABLE
@@ -18,12 +19,8 @@ SHOWN_CHARACTERS = 4
 LEAST_HIDDEN = 8
 
 
-class VotesShown(BaseModel):
+class VotesShown(VotesForm):
     """The purchased votes."""
-
-    contest_key: str = Field(description="Key of the contest in which the votes are cast.")
-    participant_key: str = Field(description="Key of the participant who receives the votes.")
-    count: int = Field(description="Number of votes; all of them are cast, or none.")
 
 
 class SubscriptionShown(BaseModel):
@@ -125,9 +122,7 @@ def show(purchase: Purchase, cipher: AccountCipher, *, whole_token: bool) -> Pur
             expiration=timestamp(subscription.expiration),
             access=subscription.access,
         ),
-        vote=None
-        if vote is None
-        else VotesShown(contest_key=vote.contest_key, participant_key=vote.participant_key, count=vote.count),
+        vote=None if vote is None else VotesShown(**asdict(vote)),
         refunded=purchase.status is PurchaseStatus.REFUNDED,
         reported_at=_time(purchase.reported_at),
         status=purchase.status,

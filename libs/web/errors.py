@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
+from libs.contracts.validation import invalid_parameters
 from libs.tally.errors import NotFound, TallyError
 from libs.web.door.request_ids import request_id
 
@@ -233,6 +234,7 @@ def is_for_the_caller(error: Exception) -> TypeGuard[TallyError]:
 
 def handle_errors(app: Starlette) -> None:
     """Register handlers on `app` for our errors, the framework's, and bugs (which `HttpMiddleware` logs)."""
+    from fastapi.exceptions import RequestValidationError  # noqa: PLC0415 (the projector serves without FastAPI)
 
     async def ours(request: Request, error: Exception) -> Response:
         if is_for_the_caller(error):
@@ -245,11 +247,16 @@ def handle_errors(app: Starlette) -> None:
             translated.allow = _methods(request)
         return problem_response(translated, request.scope)
 
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_response(invalid_parameters(error.errors()), request.scope)
+
     async def bug(request: Request, _: Exception) -> Response:
         return bug_response(request.scope)
 
     app.add_exception_handler(TallyError, ours)
     app.add_exception_handler(HTTPException, framework)
+    app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(Exception, bug)
 
 

@@ -1,7 +1,6 @@
 """Closed contests: rejects changes that would alter the meaning of votes or a final result, and reopens."""
 
 import asyncio
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
@@ -13,7 +12,7 @@ from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.errors import HasVotes
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
-from libs.catalogue.schemas.base import Members, Timestamp, checked
+from libs.catalogue.schemas.base import Members, Timestamp
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.votes_log import VotesLog
 from libs.tally.counts import VoteSums
@@ -23,13 +22,13 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.reply_types import ContestCounts
 from libs.views.votes.vote_views import VoteViews
-from libs.web.documents.openapi import BAD_BODY, answers
+from libs.web.documents.openapi import problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import IdempotencyKey
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response
-from services.catalogue.openapi import BEARER, record_answer
+from services.catalogue.openapi import record_answer
 
 
 class ClosedContests:
@@ -116,22 +115,17 @@ class Reopening(Members):
 
 def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestKeyStore) -> APIRouter:
     """Build the route; it needs the permission operations."""
-    router = APIRouter(tags=["contests"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    router = APIRouter(tags=["contests"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "operations"))]
-    Form = Annotated[Sent[Reopening], Depends(JsonBody(Reopening, partial(checked, Reopening)))]
+    Form = Annotated[Sent[Reopening], Depends(JsonBody(Reopening))]
 
     @router.post(
         "/operations/contests/{contest_key}/reopen",
         response_class=Response,
-        responses=answers(
-            *BAD_BODY,
-            "not_found",
-            "idempotency_key_reused",
-            "status_transition",
-            "contest_final",
-            "log_unavailable",
-            success={200: record_answer(CONTESTS, "The contest is running again.")},
-        ),
+        responses={
+            200: record_answer(CONTESTS, "The contest is running again."),
+            **problems("not_found", "status_transition", "contest_final"),
+        },
     )
     async def reopen_contest(
         request: Request, caller: Caller, sent: Form, contest_key: str, idempotency_key: IdempotencyKey = None

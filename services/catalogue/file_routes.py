@@ -4,7 +4,6 @@ from hashlib import blake2b
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from pydantic import WithJsonSchema
 from starlette.responses import Response, StreamingResponse
 
 from libs.catalogue.resource_table import FILES
@@ -14,34 +13,28 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import UNCHANGED, Schema, answers, needs
+from libs.web.documents.openapi import UNCHANGED, Schema, needs, problems
 from libs.web.door.auth import ApiKey, Authenticator, headers_of, require
-from libs.web.door.common_parameters import TEXT, IdempotencyKey, IfMatch, IfNoneMatch
+from libs.web.door.common_parameters import IdempotencyKey, IfMatch, IfNoneMatch
 from libs.web.door.rate_limits import charge_unauthenticated
 from libs.web.door.request_parsing import stream_body
 from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.errors import Unauthorized, UnsupportedMediaType
 from libs.web.responses import SAFE, Span, attachment, etag, json_response, matches, not_modified, requested_range
 from services.catalogue.files import Files, UploadUrls
-from services.catalogue.openapi import BEARER, record_answer
+from services.catalogue.openapi import record_answer
 from services.catalogue.routes import fits, write_request
 
 
 def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRouter:
     """Build the routes; all need the permission content:write."""
-    router = APIRouter(tags=["files"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    router = APIRouter(tags=["files"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
 
     @router.post(
         "/files/{file_key}/upload_url",
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "validation_failed",
-            "idempotency_key_reused",
-            "log_unavailable",
-            success={200: record_answer(FILES, "With another `upload_url`.")},
-        ),
+        responses={200: record_answer(FILES, "With another `upload_url`."), **problems("not_found")},
     )
     async def renew_upload_url(
         request: Request, caller: Caller, file_key: str, idempotency_key: IdempotencyKey = None
@@ -63,13 +56,7 @@ def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRoute
         summary="Delete a file",
         operation_id="delete_file",
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "in_use",
-            "version_conflict",
-            "log_unavailable",
-            success={204: {"description": "Deleted, with its bytes."}},
-        ),
+        responses={204: {"description": "Deleted, with its bytes."}, **problems("not_found", "in_use")},
     )
     async def delete_file(caller: Caller, file_key: str, if_match: IfMatch = None) -> Response:
         """Deletes the record and its bytes; its `upload_url` becomes invalid."""
@@ -83,19 +70,13 @@ CONTENT: Final = "/files/{file_key}/content"
 TRIES: Final = 3
 """Attempts of one read whose bytes are replaced meanwhile."""
 Signature = Annotated[
-    str | None,
-    Query(description="Signature from the file's `upload_url`; replaces the API key."),
-    WithJsonSchema(TEXT),
+    str | None, Query(description="Signature from the file's `upload_url`; replaces the API key.")
 ]
 Range = Annotated[
-    str | None,
-    Header(alias="Range", description="One range of bytes; for several ranges, all bytes are sent."),
-    WithJsonSchema(TEXT),
+    str | None, Header(alias="Range", description="One range of bytes; for several ranges, all bytes are sent.")
 ]
 IfRange = Annotated[
-    str | None,
-    Header(alias="If-Range", description="Send the range only if the ETag matches, else all bytes."),
-    WithJsonSchema(TEXT),
+    str | None, Header(alias="If-Range", description="Send the range only if the ETag matches, else all bytes.")
 ]
 BINARY: Final[Schema] = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
 NOTHING_HERE: Final = "There is nothing at this address."
@@ -163,23 +144,17 @@ def file_content_router(
     auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls, max_bytes: int
 ) -> APIRouter:
     """Build the routes. Except for public files, they need a signature or an API key."""
-    router = APIRouter(tags=["files"], dependencies=[Depends(BEARER)])
+    router = APIRouter(tags=["files"])
     door = FileAccess(auth, views, files, urls)
 
     @router.put(
         CONTENT,
         status_code=204,
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "payload_too_large",
-            "unsupported_media_type",
-            "validation_failed",
-            "malware_found",
-            "scanner_unavailable",
-            "log_unavailable",
-            success={204: {"description": "Stored as the file's bytes.", "headers": _headers("ETag")}},
-        ),
+        responses={
+            204: {"description": "Stored as the file's bytes.", "headers": _headers("ETag")},
+            **problems("not_found", "malware_found", "scanner_unavailable"),
+        },
         openapi_extra=needs("content:write") | {"requestBody": {"required": True, "content": BINARY}},
     )
     async def put_file_content(request: Request, file_key: str, signature: Signature = None) -> Response:
@@ -204,19 +179,16 @@ def file_content_router(
     @router.get(
         CONTENT,
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "range_not_satisfiable",
-            success={
-                200: {
-                    "description": "All bytes.",
-                    "headers": _headers("ETag", "Content-Disposition", "Accept-Ranges"),
-                    "content": BINARY,
-                },
-                206: {"description": "The range.", "headers": _headers("Content-Range"), "content": BINARY},
-                **UNCHANGED,
+        responses={
+            200: {
+                "description": "All bytes.",
+                "headers": _headers("ETag", "Content-Disposition", "Accept-Ranges"),
+                "content": BINARY,
             },
-        ),
+            206: {"description": "The range.", "headers": _headers("Content-Range"), "content": BINARY},
+            **UNCHANGED,
+            **problems("not_found", "range_not_satisfiable"),
+        },
         openapi_extra=needs("content:read"),
     )
     async def get_file_content(
@@ -249,9 +221,7 @@ def file_content_router(
         CONTENT,
         status_code=204,
         response_class=Response,
-        responses=answers(
-            "not_found", "log_unavailable", success={204: {"description": "The file has no bytes any more."}}
-        ),
+        responses={204: {"description": "The file has no bytes any more."}, **problems("not_found")},
         openapi_extra=needs("content:write"),
     )
     async def delete_file_content(request: Request, file_key: str, signature: Signature = None) -> Response:

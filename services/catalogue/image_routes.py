@@ -20,10 +20,9 @@ from starlette.routing import Route
 from libs.catalogue.records import Written
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
-from libs.catalogue.schemas.base import checked
 from libs.catalogue.schemas.media import Image
-from libs.contracts.validation import Problem
-from libs.web.documents.openapi import BAD_BODY, Schema, answers, named
+from libs.contracts.validation import Problem, checked
+from libs.web.documents.openapi import Schema, named, problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import IdempotencyKey, IfMatch
 from libs.web.door.form_parsing import as_fields, open_form
@@ -33,7 +32,6 @@ from libs.web.errors import MalformedJson, MethodNotAllowed, allow
 from libs.web.responses import json_response
 from libs.web.server.http_service import Complete
 from services.catalogue.images import Images
-from services.catalogue.openapi import BEARER
 from services.catalogue.openapi import created as created_answer
 from services.catalogue.routes import entity_tag, fits, write_request
 
@@ -124,15 +122,7 @@ URL: Final[Schema] = {
     "examples": ["https://example.com/stage.jpg"],
 }
 NO_URL: Final = Problem("/url", "must be a URL")
-MADE: Final = answers(
-    *BAD_BODY,
-    "malware_found",
-    "idempotency_key_reused",
-    "overloaded",
-    "scanner_unavailable",
-    "log_unavailable",
-    success={201: created_answer(IMAGES)},
-)
+MADE: Final = {201: created_answer(IMAGES), **problems("malware_found", "scanner_unavailable")}
 
 
 class OnlyPost:
@@ -144,7 +134,7 @@ class OnlyPost:
 
 def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes: int) -> APIRouter:
     """Build the routes; all need the permission content:write."""
-    router = APIRouter(tags=["images"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    router = APIRouter(tags=["images"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
 
     async def created(request: Request, caller: ApiKey, image: Written) -> Response:
@@ -202,13 +192,7 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         operation_id="delete_image",
         status_code=204,
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "in_use",
-            "version_conflict",
-            "log_unavailable",
-            success={204: {"description": "Deleted, with its picture."}},
-        ),
+        responses={204: {"description": "Deleted, with its picture."}, **problems("not_found", "in_use")},
     )
     async def delete_image(caller: Caller, image_key: str, if_match: IfMatch = None) -> Response:
         """Delete an image.

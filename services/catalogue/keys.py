@@ -9,11 +9,10 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from libs.catalogue.api_keys import (
@@ -27,24 +26,20 @@ from libs.catalogue.api_keys import (
 )
 from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
-from libs.catalogue.schemas.base import Members, Timestamp, checked
+from libs.catalogue.schemas.base import Members, Timestamp
 from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRules
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import microseconds, timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.request_counters import KeyUses
-from libs.web.documents.openapi import BAD_BODY, LOCATION, REPLAYED, answers
+from libs.web.documents.openapi import LOCATION, REPLAYED, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
-from libs.web.door.request_parsing import integer_parameter
+from libs.web.door.common_parameters import LISTED, TIME, IdempotencyKey, Limit, ListPage, Next, no_token
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.errors import Forbidden, Unauthorized
 from libs.web.responses import NO_STORE, json_response
-from services.catalogue.openapi import BEARER
 from services.catalogue.routes import write_request
-
-TIME: dict[str, Any] = {"format": "date-time"}
 
 
 class KeyRecord(BaseModel):
@@ -76,14 +71,6 @@ class CreatedKey(KeyRecord):
         description="The key's text, in the first response only; null in the response to a repeated request.",
         examples=["tk_5f0c9a4e8b7d6c21_..."],
     )
-
-
-class KeyPage(BaseModel):
-    """A page of keys."""
-
-    data: list[KeyRecord] = Field(description="Newest first.")
-    has_more: bool = Field(description="Whether there is another page.")
-    next: str | None = Field(description="Send it as `?next=` to read the next page.")
 
 
 MAX_KEYS: Final = 1_000
@@ -231,11 +218,9 @@ def _is_within(text: str, caller: ApiKey) -> bool:
 
 TOKEN: Final = re.compile(r"([0-9]{1,17})\.([0-9a-f]{16})")
 KeyId = Annotated[str, Path(description="Id of the key, the part of it between the two `_`.")]
-DESCENDANTS: Final = ("revoke", "keep")
 Descendants = Annotated[
-    str,
+    Literal["revoke", "keep"],
     Query(description="Whether the keys that descend from it are revoked, too, or kept."),
-    WithJsonSchema({"type": "string", "enum": list(DESCENDANTS)}),
 ]
 
 
@@ -271,40 +256,31 @@ class NewKey(Members):
 
 def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
     """Build the routes; all need the permission keys:manage."""
-    router = APIRouter(prefix="/keys", tags=["keys"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    router = APIRouter(prefix="/keys", tags=["keys"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "keys:manage"))]
-    Form = Annotated[Sent[NewKey], Depends(JsonBody(NewKey, partial(checked, NewKey)))]
+    Form = Annotated[Sent[NewKey], Depends(JsonBody(NewKey))]
 
-    @router.get(
-        "",
-        response_model=KeyPage,
-        responses=answers("validation_failed", success={}),
-    )
-    async def list_keys(caller: Caller, limit: Limit = LISTED, next: Next = None) -> Response:
+    @router.get("")
+    async def list_keys(
+        response: Response, caller: Caller, limit: Limit = LISTED, next: Next = None
+    ) -> ListPage[KeyRecord]:
         """List the account's API keys, without their texts.
 
         Newest first. Only keys of the current API's environment are listed.
         """
-        most = integer_parameter(limit, "limit", 1, MOST_LISTED)
         rows = _after(next, await keys.all(caller.account))
-        page, has_more = rows[:most], len(rows) > most
+        page, has_more = rows[:limit], len(rows) > limit
         used = await keys.last_used(page)
-        data = [_shown(row, used.get(row.key_id)) for row in page]
-        token = _token(page[-1]) if has_more else None
-        return json_response({"data": data, "has_more": has_more, "next": token}, 200, NO_STORE)
+        response.headers.update(NO_STORE)
+        data = [KeyRecord(**_shown(row, used.get(row.key_id))) for row in page]
+        return ListPage(data=data, has_more=has_more, next=_token(page[-1]) if has_more else None)
 
     @router.post(
         "",
         status_code=201,
         response_model=CreatedKey,
-        responses=answers(
-            *BAD_BODY,
-            "idempotency_key_reused",
-            "log_unavailable",
-            success={
-                201: {"description": "Created; `api_key` is not shown again.", "headers": LOCATION | REPLAYED}
-            },
-        ),
+        response_description="Created; `api_key` is not shown again.",
+        responses={201: {"headers": LOCATION | REPLAYED}},
     )
     async def create_key(
         request: Request, caller: Caller, sent: Form, idempotency_key: IdempotencyKey = None
@@ -325,11 +301,7 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         headers = NO_STORE | {"Location": f"/keys/{made.row.key_id}"}
         return json_response(shown, 201, headers, replayed=not made.api_key)
 
-    @router.get(
-        "/{key_id}",
-        response_model=KeyRecord,
-        responses=answers("not_found", success={}),
-    )
+    @router.get("/{key_id}", response_model=KeyRecord, responses=problems("not_found"))
     async def get_key(caller: Caller, key_id: KeyId) -> Response:
         """Read an API key of the account, without its text."""
         row = await keys.get(caller.account, key_id)
@@ -339,12 +311,7 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         "/{key_id}",
         status_code=204,
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "validation_failed",
-            "log_unavailable",
-            success={204: {"description": "Revoked: refused within a second."}},
-        ),
+        responses={204: {"description": "Revoked: refused within a second."}, **problems("not_found")},
     )
     async def delete_key(caller: Caller, key_id: KeyId, descendants: Descendants = "revoke") -> Response:
         """Revoke an API key of the account, at once and for good.
@@ -354,8 +321,6 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         may do no more than it: one with a permission that it lacks, or with a longer time, other networks or a
         higher rate, is refused with 403.
         """
-        if descendants not in DESCENDANTS:
-            raise ValidationFailed([Problem("", f"descendants: one of {', '.join(DESCENDANTS)}", "descendants")])
         await keys.revoke(caller, key_id, keeps_descendants=descendants == "keep")
         return Response(status_code=204)
 
@@ -387,6 +352,6 @@ def _after(token: str | None, rows: Sequence[KeyRow]) -> Sequence[KeyRow]:
         return rows
     match = TOKEN.fullmatch(token)
     if match is None:
-        raise ValidationFailed([Problem("", "next is not a token of this list")])
+        raise no_token()
     place = -int(match[1]), match[2]
     return [row for row in rows if (-row.issued, row.key_id) > place]

@@ -1,37 +1,24 @@
-"""Query parameters of single resources' lists: filters by their members, and orders.
-
-Each dependency returns a function that parses the parameters at the time of the request (us): a missing key is
-reported before an invalid value. All of them raise `ValidationFailed`.
-"""
+"""Query parameters of single resources' lists: filters by their members, and orders."""
 
 import re
+import time
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Final, NamedTuple, get_args
+from typing import Annotated, Final, Literal, NamedTuple
 
 from fastapi import Query
-from pydantic import WithJsonSchema
+from pydantic import AfterValidator
 
 from libs.catalogue.contests.contest_mapper import phase_of
 from libs.catalogue.schemas.content import ArticleType
-from libs.catalogue.schemas.contest import Contest, Status
+from libs.catalogue.schemas.contest import ContestType, Status
 from libs.contracts.catalogue_events import Stored
-from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.catalogue.catalogue_views import Order
-from libs.web.door.common_parameters import TEXT
 
 Fits = Callable[[Stored], bool]
-MOST_SEARCHED: Final = 100
-"""Characters of `q`."""
 WORD: Final = re.compile(r"\b\w+")
-BOOLEANS: Final = {"true": True, "false": False}
-FLAG: Final = {"type": "boolean", "default": False}
-CONTEST_TYPES: Final = get_args(Contest.model_fields["contest_type"].annotation)
-ARTICLE_TYPES: Final = get_args(ArticleType)
-STATUSES: Final = get_args(Status)
-PHASES: Final = tuple(phase.value for phase in Phase)
 
 
 class ListSelection(NamedTuple):
@@ -46,113 +33,80 @@ class ListSelection(NamedTuple):
         return self.by_votes or self.order != "created"
 
 
-Select = Callable[[int], ListSelection]
+def _require_word(text: str) -> str:
+    if not _words(text):
+        raise ValueError("must have a word")
+    return text
 
 
 Words = Annotated[
     str | None,
+    AfterValidator(_require_word),
     Query(
-        description="Records whose title has a word that begins with each of these words, in any order and case."
+        min_length=1,
+        max_length=100,
+        description="Records whose title has a word that begins with each of these words, in any order and case.",
     ),
-    WithJsonSchema(TEXT | {"minLength": 1, "maxLength": MOST_SEARCHED}),
 ]
-PhaseIs = Annotated[
-    str | None, Query(description="Contests in this phase now."), WithJsonSchema(TEXT | {"enum": list(PHASES)})
-]
-ContestTypeIs = Annotated[
-    str | None,
-    Query(description="Contests of this `contest_type`."),
-    WithJsonSchema(TEXT | {"enum": list(CONTEST_TYPES)}),
-]
-StatusIs = Annotated[
-    str | None,
-    Query(description="Participants with this status."),
-    WithJsonSchema(TEXT | {"enum": list(STATUSES)}),
-]
+PhaseIs = Annotated[Phase | None, Query(description="Contests in this phase now.")]
+ContestTypeIs = Annotated[ContestType | None, Query(description="Contests of this `contest_type`.")]
+StatusIs = Annotated[Status | None, Query(description="Participants with this status.")]
 ParticipantsBy = Annotated[
-    str | None,
+    Literal["running_number", "votes"] | None,
     Query(
         description="`running_number`: ascending. `votes`: by `vote_count`, most first, as counted at the "
         "request of each page; needs `results:read` and, while the counts are hidden, `results:read_hidden`."
     ),
-    WithJsonSchema(TEXT | {"enum": ["running_number", "votes"]}),
 ]
 TimeslotsBy = Annotated[
-    str | None,
-    Query(description="`start`: ascending, timeslots without a start at the end."),
-    WithJsonSchema(TEXT | {"enum": ["start"]}),
+    Literal["start"] | None, Query(description="`start`: ascending, timeslots without a start at the end.")
 ]
-ArticleTypeIs = Annotated[
-    str | None, Query(description="Articles of this type."), WithJsonSchema(TEXT | {"enum": list(ARTICLE_TYPES)})
-]
-IsTemplate = Annotated[str | None, Query(description="Only templates; without it, none."), WithJsonSchema(FLAG)]
-Scheduled = Annotated[
-    str | None,
-    Query(description="Only articles with `publish` in the future; without it, none."),
-    WithJsonSchema(FLAG),
-]
+ArticleTypeIs = Annotated[ArticleType | None, Query(description="Articles of this type.")]
+IsTemplate = Annotated[bool, Query(description="Only templates; without it, none.")]
+Scheduled = Annotated[bool, Query(description="Only articles with `publish` in the future; without it, none.")]
 
 
-async def contests(phase: PhaseIs = None, type: ContestTypeIs = None, q: Words = None) -> Select:
-    def select(now: int) -> ListSelection:
-        checked("phase", phase, PHASES)
-        checked("type", type, CONTEST_TYPES)
-        wanted = [titled(q)] if q is not None else []
-        if type is not None:
-            wanted.append(lambda stored: stored.document.get("contest_type", "voteonly") == type)
-        if phase is not None:
-            wanted.append(lambda stored: phase_of(stored.document, now) == phase)
-        return ListSelection(together(wanted))
-
-    return select
+async def contests(phase: PhaseIs = None, type: ContestTypeIs = None, q: Words = None) -> ListSelection:
+    now, wanted = _now(), titled(q)
+    if type is not None:
+        wanted.append(lambda stored: stored.document.get("contest_type", "voteonly") == type)
+    if phase is not None:
+        wanted.append(lambda stored: phase_of(stored.document, now) == phase)
+    return ListSelection(together(wanted))
 
 
-async def participants(status: StatusIs = None, q: Words = None, order: ParticipantsBy = None) -> Select:
-    def select(_: int) -> ListSelection:
-        checked("status", status, STATUSES)
-        wanted = [titled(q)] if q is not None else []
-        if status is not None:
-            wanted.append(lambda stored: stored.document.get("status", "approved") == status)
-        checked("order", order, ("running_number", "votes"))
-        numbered: Order = "running_number" if order == "running_number" else "created"
-        return ListSelection(together(wanted), numbered, by_votes=order == "votes")
-
-    return select
+async def participants(status: StatusIs = None, q: Words = None, order: ParticipantsBy = None) -> ListSelection:
+    wanted = titled(q)
+    if status is not None:
+        wanted.append(lambda stored: stored.document.get("status", "approved") == status)
+    numbered: Order = "running_number" if order == "running_number" else "created"
+    return ListSelection(together(wanted), numbered, by_votes=order == "votes")
 
 
-async def timeslots(order: TimeslotsBy = None) -> Select:
-    def select(_: int) -> ListSelection:
-        checked("order", order, ("start",))
-        return ListSelection(order="created" if order is None else "sort_key")
-
-    return select
+async def timeslots(order: TimeslotsBy = None) -> ListSelection:
+    return ListSelection(order="created" if order is None else "sort_key")
 
 
 async def articles(
-    type: ArticleTypeIs = None, q: Words = None, is_template: IsTemplate = None, scheduled: Scheduled = None
-) -> Select:
-    def select(now: int) -> ListSelection:
-        checked("type", type, ARTICLE_TYPES)
-        wants_templates, wants_scheduled = flag("is_template", is_template), flag("scheduled", scheduled)
-        wanted = [titled(q)] if q is not None else []
-        if type is not None:
-            wanted.append(lambda stored: stored.document.get("type", "normal") == type)
+    type: ArticleTypeIs = None, q: Words = None, is_template: IsTemplate = False, scheduled: Scheduled = False
+) -> ListSelection:
+    now, wanted = _now(), titled(q)
+    if type is not None:
+        wanted.append(lambda stored: stored.document.get("type", "normal") == type)
 
-        def is_listed(stored: Stored) -> bool:
-            document, publish = stored.document, stored.document.get("publish")
-            ahead = publish is not None and microseconds(parse_timestamp(publish)) > now
-            return ahead == wants_scheduled and bool(document.get("is_template")) == wants_templates
+    def is_listed(stored: Stored) -> bool:
+        document, publish = stored.document, stored.document.get("publish")
+        ahead = publish is not None and microseconds(parse_timestamp(publish)) > now
+        return ahead == scheduled and bool(document.get("is_template")) == is_template
 
-        return ListSelection(together([is_listed, *wanted]))
-
-    return select
+    return ListSelection(together([is_listed, *wanted]))
 
 
-async def everything() -> Select:
-    return lambda _: ListSelection()
+async def everything() -> ListSelection:
+    return ListSelection()
 
 
-FILTERS: Final[Mapping[str, Callable[..., Awaitable[Select]]]] = {
+FILTERS: Final[Mapping[str, Callable[..., Awaitable[ListSelection]]]] = {
     "contests": contests,
     "participants": participants,
     "timeslots": timeslots,
@@ -161,31 +115,15 @@ FILTERS: Final[Mapping[str, Callable[..., Awaitable[Select]]]] = {
 """Dependencies by resource; the lists of all others have no parameters of their own."""
 
 
-def titled(words: str) -> Fits:
-    """Return whether each of the words begins a word of a record's title."""
-    wanted = _words(words)
-    if not wanted or len(words) > MOST_SEARCHED:
-        raise _no(f"q must have a word and at most {MOST_SEARCHED} characters")
+def titled(words: str | None) -> list[Fits]:
+    """Return the condition that each of the words begins a word of a record's title; none without words."""
+    wanted = _words(words or "")
 
     def fits(stored: Stored) -> bool:
         title = _words(stored.document.get("title") or "")
         return all(any(word.startswith(prefix) for word in title) for prefix in wanted)
 
-    return fits
-
-
-def checked(name: str, value: str | None, values: Sequence[str]) -> None:
-    """Check a parameter that has one of `values`."""
-    if value is not None and value not in values:
-        raise _no(f"{name} must be one of {', '.join(values)}")
-
-
-def flag(name: str, value: str | None) -> bool:
-    """Return the value of a boolean parameter."""
-    found = BOOLEANS.get("false" if value is None else value.lower())
-    if found is None:
-        raise _no(f"{name} must be true or false")
-    return found
+    return [fits] if wanted else []
 
 
 def together(wanted: Sequence[Fits]) -> Fits | None:
@@ -199,5 +137,5 @@ def _words(text: str) -> list[str]:
     return WORD.findall(plain.casefold())
 
 
-def _no(message: str) -> ValidationFailed:
-    return ValidationFailed([Problem("", message)])
+def _now() -> int:
+    return time.time_ns() // 1000

@@ -1,41 +1,36 @@
 """OpenAPI descriptions of a resource's routes, generated from the resource."""
 
-from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Query
-from fastapi.security import HTTPBearer
-from pydantic import WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
-from libs.catalogue.api_keys import PERMISSIONS
 from libs.catalogue.resource_definition import Resource
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.web.documents.openapi import (
-    BAD_BODY,
     COMPONENT,
     ETAG,
     LOCATION,
     REPLAYED,
     UNCHANGED,
     Schema,
-    answers,
     json_schema,
     named,
+    problems,
     written,
 )
-from libs.web.door.common_parameters import TEXT, TIME
 
-BEARER: Final = HTTPBearer(
-    auto_error=False,
-    bearerFormat="tk_...",
-    description="An API key. Its permissions are chosen when it is made: " + ", ".join(PERMISSIONS) + ".",
-)
-Tags = Annotated[
-    Sequence[str] | None,
-    Query(description="Records with all of these tags."),
-    WithJsonSchema({"type": "array", "items": TEXT}),
-]
+TIME: Final[dict[str, Any]] = {"type": "string", "format": "date-time"}
+
+
+def _moment(given: str) -> int:
+    return microseconds(parse_timestamp(given.replace(" ", "+")))
+
+
+Tags = Annotated[list[str] | None, Query(description="Records with all of these tags.")]
 UpdatedSince = Annotated[
-    str | None,
+    int | None,
+    BeforeValidator(_moment),
     Query(description="Records changed since then; orders by `updated`."),
     WithJsonSchema(TIME),
 ]
@@ -145,21 +140,19 @@ def bodies(row: Resource) -> dict[str, Schema]:
 
 def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
     """Return the responses by handler; the first one is the handler's usual success."""
-    deleted = {"description": "Deleted, with the records that belong to it."}
-    posted = (*BAD_BODY, "idempotency_key_reused", "log_unavailable")
-    changed = ("not_found", "in_use", "version_conflict", "log_unavailable")
-    singular = row.singular.replace("_", " ")
+    changed, singular = ("not_found", "in_use"), row.singular.replace("_", " ")
     replaced = record_answer(row, "Replaced as a whole; only `created` is kept.")
     return {
-        "create": answers("not_found", *posted, success={201: created(row)}),
-        "place": answers(*posted, success={201: created(row, "Created at this key."), 200: replaced}),
-        "page": answers("not_found", "validation_failed", success={200: list_answer(row)}),
-        "get": answers("not_found", success={200: record_answer(row, f"The {singular}."), **UNCHANGED}),
-        "patch": answers(
-            *BAD_BODY,
-            *changed,
-            *row.refusals.get("PATCH", ()),
-            success={200: record_answer(row, "The changed record.")},
-        ),
-        "delete": answers(*changed, *row.refusals.get("DELETE", ()), success={204: deleted}),
+        "create": {201: created(row), **problems("not_found")},
+        "place": {201: created(row, "Created at this key."), 200: replaced},
+        "page": {200: list_answer(row), **problems("not_found")},
+        "get": {200: record_answer(row, f"The {singular}."), **UNCHANGED, **problems("not_found")},
+        "patch": {
+            200: record_answer(row, "The changed record."),
+            **problems(*changed, *row.refusals.get("PATCH", ())),
+        },
+        "delete": {
+            204: {"description": "Deleted, with the records that belong to it."},
+            **problems(*changed, *row.refusals.get("DELETE", ())),
+        },
     }

@@ -1,7 +1,6 @@
 """Routes of the current API, generated from the table of resources."""
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -19,35 +18,15 @@ from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.time_conversion import microseconds, parse_timestamp
-from libs.web.documents.openapi import needs
-from libs.web.door.auth import ApiKey, Authenticator, require
-from libs.web.door.common_parameters import (
-    LISTED,
-    MOST_LISTED,
-    TEXT,
-    IdempotencyKey,
-    IfMatch,
-    IfNoneMatch,
-    Limit,
-    Next,
-)
-from libs.web.door.request_parsing import integer_parameter, parse_idempotency_key, read_object
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import LISTED, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
+from libs.web.door.request_parsing import read_object
+from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.responses import etag, json_response, not_modified, precondition_fails
 from libs.web.server.http_service import ByVotes, Complete
 from services.catalogue import openapi
-from services.catalogue.list_filters import FILTERS, Select, everything
+from services.catalogue.list_filters import FILTERS, ListSelection, everything
 from services.catalogue.openapi import Tags, UpdatedSince
-
-OPERATION_OF: Final = {
-    "create": "create",
-    "place": "place",
-    "page": "list",
-    "get": "get",
-    "patch": "patch",
-    "delete": "delete",
-}
-"""Operation by the handler's name."""
 
 COMPLETED: Final = re.compile(r"\.[0-9a-f]+(?=\")")
 """Part of an entity tag after the time of the record's change: the hash of members from other views."""
@@ -63,7 +42,7 @@ def build_router(
 
     Without `by_votes`, participants cannot be listed by votes.
     """
-    router = APIRouter(dependencies=[Depends(openapi.BEARER)])
+    router = APIRouter(route_class=TypedRoute)
     for row in record_service.table.values():
         if row.operations:
             _Routes(row, record_service, auth, enrichers.get(row.name), by_votes).add_to(router)
@@ -108,7 +87,7 @@ class _Routes:
         responses, bodies = openapi.responses(row), openapi.bodies(row)
         for handler in self._handlers():
             name = handler.__name__
-            if OPERATION_OF[name] in row.operations:
+            if ("list" if name == "page" else name) in row.operations:
                 path, method = places[name]
                 router.add_api_route(
                     path,
@@ -120,8 +99,7 @@ class _Routes:
                     responses=responses[name],
                     response_class=Response,
                     status_code=next(iter(responses[name])),  # type: ignore[arg-type]
-                    openapi_extra=bodies.get(name, {})
-                    | needs("content:read" if method == "GET" else "content:write"),
+                    openapi_extra=bodies.get(name, {}),
                 )
 
     def _handlers(self) -> Sequence[Callable[..., Awaitable[Response]]]:
@@ -129,19 +107,23 @@ class _Routes:
         singular = row.singular.replace("_", " ")
         about: dict[str, Any] = {"alias": f"{row.singular}_key", "description": f"Key of the {singular}."}
         Key = Annotated[str, Path(**about)]
-        OwnKey = Annotated[str, Path(**about), WithJsonSchema(TEXT | {"pattern": OWN_KEY_PATTERN})]
-        Selected = Annotated[Select, Depends(FILTERS.get(row.name, everything))]
+        OwnKey = Annotated[str, Path(**about), WithJsonSchema({"type": "string", "pattern": OWN_KEY_PATTERN})]
+        Selected = Annotated[ListSelection, Depends(FILTERS.get(row.name, everything))]
         Parent = Annotated[str, Depends(_parent_of(row, service.table))]
+        Reader = Annotated[ApiKey, Depends(Permitted(self._auth, "content:read"))]
+        Writer = Annotated[ApiKey, Depends(Permitted(self._auth, "content:write"))]
 
-        async def create(request: Request, parent: Parent, idempotency_key: IdempotencyKey = None) -> Response:
-            caller = await self._caller(request, "content:write")
+        async def create(
+            request: Request, caller: Writer, parent: Parent, idempotency_key: IdempotencyKey = None
+        ) -> Response:
             body, document = await read_object(request)
             write = write_request(caller.account, request, idempotency_key, body)
             written = await service.create(row, caller.account, document, write, parent=parent)
             return await self._posted(request, caller, written, 201)
 
-        async def place(request: Request, key: OwnKey, idempotency_key: IdempotencyKey = None) -> Response:
-            caller = await self._caller(request, "content:write")
+        async def place(
+            request: Request, caller: Writer, key: OwnKey, idempotency_key: IdempotencyKey = None
+        ) -> Response:
             body, document = await read_object(request)
             write = write_request(caller.account, request, idempotency_key, body)
             written = await service.place(row, caller.account, key, document, write)
@@ -150,22 +132,22 @@ class _Routes:
 
         async def page(
             request: Request,
+            caller: Reader,
             parent: Parent,
-            select: Selected,
+            selection: Selected,
             limit: Limit = LISTED,
             next: Next = None,
             tags: Tags = None,
             updated_since: UpdatedSince = None,
         ) -> Response:
-            caller = await self._caller(request, "content:read")
-            selection = select(time.time_ns() // 1000)
             if selection.has_order and updated_since is not None:
-                raise ValidationFailed([Problem("", "updated_since orders the list: leave out order")])
+                message = "updated_since orders the list: leave out order"
+                raise ValidationFailed([Problem("", message, "updated_since")])
             parsed = ListRequest(
-                limit=integer_parameter(limit, "limit", 1, MOST_LISTED),
+                limit=limit,
                 next=next,
                 tags=tuple(tags or ()),
-                updated_since=_time(updated_since),
+                updated_since=updated_since,
                 fits=selection.fits,
                 sorted_by=selection.order,
             )
@@ -177,8 +159,7 @@ class _Routes:
             await self._add(request, caller, data)
             return json_response({"data": data, "has_more": found.next is not None, "next": found.next})
 
-        async def get(request: Request, key: Key, if_none_match: IfNoneMatch = None) -> Response:
-            caller = await self._caller(request, "content:read")
+        async def get(request: Request, caller: Reader, key: Key, if_none_match: IfNoneMatch = None) -> Response:
             stored = await service.get(row, caller.account, key)
             shown = row.show(stored)
             await self._add(request, caller, [shown])
@@ -187,27 +168,21 @@ class _Routes:
                 return Response(status_code=304, headers={"ETag": tag})
             return json_response(shown, 200, {"ETag": tag})
 
-        async def patch(request: Request, key: Key, if_match: IfMatch = None) -> Response:
-            caller = await self._caller(request, "content:write")
+        async def patch(request: Request, caller: Writer, key: Key, if_match: IfMatch = None) -> Response:
             _, changes = await read_object(request)
             stored = await service.patch(row, caller.account, key, changes, fits(if_match))
             return await self._written(request, caller, stored, 200)
 
-        async def delete(request: Request, key: Key, if_match: IfMatch = None) -> Response:
-            caller = await self._caller(request, "content:write")
+        async def delete(caller: Writer, key: Key, if_match: IfMatch = None) -> Response:
             await service.delete(row, caller.account, key, fits(if_match))
             return Response(status_code=204)
 
         return create, place, page, get, patch, delete
 
-    async def _caller(self, request: Request, permission: str) -> ApiKey:
-        key = await self._auth.authenticate(request.scope)
-        require(key, permission)
-        return key
-
     async def _by_votes(self, caller: ApiKey, contest: str, request: ListRequest) -> Page:
         if self._ranked is None:
-            raise ValidationFailed([Problem("", "order must be running_number: votes are not counted here")])
+            message = "order must be running_number: votes are not counted here"
+            raise ValidationFailed([Problem("", message, "order")])
         return ranked_page(await self._ranked(caller, contest), request)
 
     async def _add(self, request: Request, caller: ApiKey, shown: list[Document]) -> None:
@@ -266,18 +241,8 @@ def fits(given: str | None) -> Fits | None:
     return lambda stored: not precondition_fails(condition, etag(stored.updated))
 
 
-def _time(given: str | None) -> int | None:
-    if given is None:
-        return None
-    try:
-        return microseconds(parse_timestamp(given.replace(" ", "+")))
-    except ValueError as error:
-        raise ValidationFailed([Problem("", f"updated_since {error}", "updated_since")]) from None
-
-
 def write_request(account: str, request: Request, idempotency_key: str | None, content: bytes) -> WriteRequest:
-    """Return the write of a POST, repeatable if it has a key. Raises `ValidationFailed` for a malformed one."""
-    key = parse_idempotency_key(idempotency_key)
-    if key is None:
+    """Return the write of a POST, repeatable if it has a key."""
+    if idempotency_key is None:
         return WriteRequest.once()
-    return WriteRequest.repeatable(account, "POST", request.url.path, key, content)
+    return WriteRequest.repeatable(account, "POST", request.url.path, idempotency_key, content)

@@ -1,29 +1,25 @@
 """External vote sources of contests: registration, reads, retirement, and their routes."""
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, ClassVar, Final
 
 from fastapi import APIRouter, Depends, Path
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from libs.catalogue.contests.vote_sources import source_key, source_name, source_of
 from libs.catalogue.records import Fits, RecordService
 from libs.catalogue.resource_table import VOTE_SOURCES
-from libs.catalogue.schemas.base import checked
-from libs.catalogue.schemas.contest import SOURCE_NAME, Mode, VoteSource
+from libs.catalogue.schemas.contest import SOURCE_NAME, VoteSource
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
-from libs.tally.time_conversion import timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import BAD_BODY, ETAG, UNCHANGED, Schema, answers
+from libs.web.documents.openapi import ETAG, UNCHANGED, Schema, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import IfMatch, IfNoneMatch
+from libs.web.door.common_parameters import TIME, IfMatch, IfNoneMatch, ListPage
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import NO_HEADERS, etag, json_response, not_modified
-from services.catalogue.openapi import BEARER
 from services.catalogue.routes import fits
 
 MOST_SOURCES: Final = 100
@@ -101,43 +97,32 @@ ALL: Final = "/contests/{contest_key}/vote_sources"
 ONE: Final = ALL + "/{source}"
 
 
-class Registration(BaseModel):
+class Registration(VoteSource):
     """The registration of an external source with a contest."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset()
 
     source: str = Field(description="Name of the source, unique within the contest.")
     contest_key: str = Field(description="Key of the contest.")
-    title: str = Field(description="Title for display.")
-    is_in_total: bool = Field(description="Whether its votes are part of the counts.")
-    mode: Mode = Field(description="Reports hold totals (`cumulative`) or additional votes (`delta`).")
-    mapping: dict[str, str] = Field(description="Participant keys by the source's ids.")
-    created: str = Field(description="Time of registration.", json_schema_extra={"format": "date-time"})
-    updated: str = Field(description="Time of the last change.", json_schema_extra={"format": "date-time"})
-
-
-class Registrations(BaseModel):
-    """All registrations on one page."""
-
-    data: list[Registration] = Field(description="In the order in which they were first registered.")
-    has_more: bool = Field(description="False.")
-    next: str | None = Field(description="Null.")
+    title: str = Field(description="The displayed title.")
+    created: str = Field(description="Time of registration.", json_schema_extra=TIME)
+    updated: str = Field(description="Time of the last change.", json_schema_extra=TIME)
 
 
 def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     """Build the routes; all need the permission sources:write."""
-    router = APIRouter(tags=["vote sources"], dependencies=[Depends(BEARER)], route_class=TypedRoute)
+    router = APIRouter(tags=["vote sources"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]
-    Form = Annotated[Sent[VoteSource], Depends(JsonBody(VoteSource, partial(checked, VoteSource)))]
+    Form = Annotated[Sent[VoteSource], Depends(JsonBody(VoteSource))]
 
     @router.put(
         ONE,
         response_class=Response,
-        responses=answers(
-            *BAD_BODY,
-            "not_found",
-            "version_conflict",
-            "log_unavailable",
-            success={200: _answer("Changed."), 201: _answer("Registered, also again after it was retired.")},
-        ),
+        responses={
+            200: _answer("Changed."),
+            201: _answer("Registered, also again after it was retired."),
+            **problems("not_found"),
+        },
     )
     async def register_vote_source(
         caller: Caller, sent: Form, contest_key: str, source: SourceName, if_match: IfMatch = None
@@ -157,10 +142,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     @router.get(
         ONE,
         response_class=Response,
-        responses=answers(
-            "not_found",
-            success={200: _answer("The registration."), **UNCHANGED},
-        ),
+        responses={200: _answer("The registration."), **UNCHANGED, **problems("not_found")},
     )
     async def read_vote_source(
         caller: Caller, contest_key: str, source: SourceName, if_none_match: IfNoneMatch = None
@@ -176,12 +158,10 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         ONE,
         status_code=204,
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "version_conflict",
-            "log_unavailable",
-            success={204: {"description": "Retired: reports are refused; its counts stay."}},
-        ),
+        responses={
+            204: {"description": "Retired: reports are refused; its counts stay."},
+            **problems("not_found"),
+        },
     )
     async def retire_vote_source(
         caller: Caller, contest_key: str, source: SourceName, if_match: IfMatch = None
@@ -193,35 +173,23 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         await sources.retire(caller.account, contest_key, source, fits(if_match))
         return Response(status_code=204)
 
-    @router.get(
-        ALL,
-        response_class=Response,
-        responses=answers("not_found", success={200: {"model": Registrations, "description": "Sources in use."}}),
-    )
-    async def list_vote_sources(caller: Caller, contest_key: str) -> Response:
-        """List the external sources of a contest, in the order in which they were first registered."""
+    @router.get(ALL, responses=problems("not_found"))
+    async def list_vote_sources(caller: Caller, contest_key: str) -> ListPage[Registration]:
+        """List the external sources of a contest in use, in the order in which they were first registered."""
         found = await sources.all(caller.account, contest_key)
-        return json_response({"data": [_shown(stored) for stored in found], "has_more": False, "next": None})
+        return ListPage(data=[_shown(stored) for stored in found], has_more=False, next=None)
 
     return router
 
 
-def _shown(stored: Stored) -> dict[str, Any]:
-    config = source_of(stored)
-    return Registration(
-        source=source_name(stored),
-        contest_key=stored.parent,
-        title=config.title,
-        is_in_total=config.is_in_total,
-        mode=config.mode,
-        mapping=dict(config.mapping),
-        created=timestamp(stored.created) or "",
-        updated=timestamp(stored.updated) or "",
-    ).model_dump()
+def _shown(stored: Stored) -> Registration:
+    config, names = source_of(stored), {"source": source_name(stored), "contest_key": stored.parent}
+    members = {name: getattr(config, name) for name in VoteSource.model_fields}
+    return Registration.model_validate(names | members | stored.times)
 
 
 def _record(stored: Stored, status: int = 200, headers: Mapping[str, str] = NO_HEADERS) -> Response:
-    return json_response(_shown(stored), status, {**headers, "ETag": etag(stored.updated)})
+    return json_response(_shown(stored).shown(), status, {**headers, "ETag": etag(stored.updated)})
 
 
 def _answer(description: str) -> Schema:

@@ -1,17 +1,15 @@
 """Log-in and log-out of browsers (`libs/web/door/sessions.py`)."""
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
-from libs.catalogue.schemas.base import checked
 from libs.tally.contest import MILLION
 from libs.views.valkey.request_counters import RequestKeys
-from libs.web.documents.openapi import BAD_BODY, answers, needs, problems
+from libs.web.documents.openapi import needs, problems
 from libs.web.door.auth import (
     ApiKey,
     Authenticator,
@@ -72,7 +70,7 @@ class IssuedTicket(BaseModel):
 def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, used: RequestKeys) -> APIRouter:
     """Create the router; `used` stores used tickets until they have expired."""
     router = APIRouter(tags=["dashboard"], route_class=TypedRoute)
-    Credentials = Annotated[Sent[LogIn], Depends(JsonBody(LogIn, partial(checked, LogIn)))]
+    Credentials = Annotated[Sent[LogIn], Depends(JsonBody(LogIn))]
 
     async def holder(request: Request, given: LogIn) -> ApiKey:
         """Return the key to open a session for. Raises `Unauthorized`."""
@@ -93,7 +91,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     @router.post(
         PATH,
         response_model=Session,
-        responses=problems(*BAD_BODY, "unauthorized", "forbidden", "views_unavailable"),
+        responses=problems("unauthorized", "forbidden", "views_unavailable"),
         dependencies=[Depends(own_origin)],
     )
     async def log_in(request: Request, sent: Credentials) -> Response:
@@ -143,7 +141,6 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
         "/dashboard/tickets",
         status_code=201,
         response_model=IssuedTicket,
-        responses=answers(success={}),
         openapi_extra=needs("results:read"),
     )
     async def make_ticket(request: Request) -> Response:

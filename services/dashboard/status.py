@@ -17,7 +17,6 @@ from libs.monitoring.status import ProcessStatus, Status, moment
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
 from libs.views.generations.generations import State
-from libs.web.documents.openapi import answers
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.responses import NO_STORE, json_response
@@ -279,11 +278,7 @@ def status_router(auth: Authenticator, status: StatusCache) -> APIRouter:
     router = APIRouter(tags=["operations"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "operations"))]
 
-    @router.get(
-        "/operations/status",
-        response_model=OperationsStatus,
-        responses=answers(success={}),
-    )
+    @router.get("/operations/status", response_model=OperationsStatus)
     async def read_status(caller: Caller) -> Response:
         """Read the deployment's status.
 

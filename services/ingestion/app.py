@@ -21,7 +21,6 @@ from libs.voting.service_factory import create_voting_service
 from libs.voting.source_reports import SourceReporter
 from libs.web.door.auth import Authenticator
 from libs.web.server.http_service import HttpModule
-from services.ingestion.purchase_read_routes import purchase_read_router
 from services.ingestion.purchase_routes import purchase_router
 from services.ingestion.routes import hot_routes, voter_router
 from services.ingestion.settings import Settings
@@ -67,7 +66,6 @@ async def open_module(settings: Settings, servers: Connections) -> AsyncIterator
             routers=[
                 voter_router(auth, VoterReads(views, votes, catalogue, casts, positions), votes, positions),
                 purchase_router(auth, register, requests),
-                purchase_read_router(auth, register),
                 source_router(auth, SourceReporter(servers.votes, views, catalogue, log), requests, positions),
             ],
             checks={

@@ -10,19 +10,17 @@ from libs.contracts.position_token import PositionTokens
 from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
 from libs.web.documents.openapi import (
-    BAD_BODY,
     LOCATION,
     REPLAYED,
     Schema,
-    answers,
     body,
     needs,
+    problems,
     response_header,
     takes,
 )
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import LISTED, MOST_LISTED, IdempotencyKey, Limit, Next
-from libs.web.door.request_parsing import integer_parameter
+from libs.web.door.common_parameters import LISTED, IdempotencyKey, Limit, ListPage, Next
 from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from services.ingestion.batch_parsing import NDJSON
@@ -35,7 +33,6 @@ from services.ingestion.vote_forms import (
     BatchForm,
     BatchResult,
     VoteForm,
-    VotesOfVoter,
     VoteStatusAnswer,
 )
 from services.ingestion.voter_pseudonyms import find_voter
@@ -84,18 +81,11 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
             methods=["POST"],
             status_code=201,
             tags=[TAG],
-            responses=answers(
-                *BAD_BODY,
-                "not_found",
-                "idempotency_key_reused",
-                "gone",
-                *REFUSALS,
-                *UNKNOWN,
-                success={
-                    200: _accepted("Accepted before: repeats the first answer and counts nothing.", REPLAYED),
-                    201: _accepted("Recorded in the log, acknowledged by all in-sync replicas.", {}),
-                },
-            ),
+            responses={
+                200: _accepted("Accepted before: repeats the first answer and counts nothing.", REPLAYED),
+                201: _accepted("Recorded in the log, acknowledged by all in-sync replicas.", {}),
+                **problems("not_found", "gone", *REFUSALS, *UNKNOWN),
+            },
             openapi_extra=needs("votes:write") | takes(VoteForm),
         ),
         AsgiRoute(
@@ -104,14 +94,10 @@ def hot_routes(voting: Voting) -> list[AsgiRoute]:
             voting.cast_batch,
             methods=["POST"],
             tags=[TAG],
-            responses=answers(
-                *BAD_BODY,
-                "not_found",
-                "gone",
-                success={
-                    200: {"description": "One result per vote.", "headers": POSITION, "model": BatchResult},
-                },
-            ),
+            responses={
+                200: {"description": "One result per vote.", "headers": POSITION, "model": BatchResult},
+                **problems("not_found", "gone"),
+            },
             openapi_extra=needs("votes:write") | {"requestBody": batch},
         ),
     ]
@@ -143,13 +129,8 @@ def voter_router(
 
     @router.get(
         "/contests/{contest_key}/votes/{vote_id}",
-        responses=answers(
-            "not_found",
-            "validation_failed",
-            "gone",
-            "ledger_catching_up",
-            success={200: {"description": "The vote's status."}},
-        ),
+        response_description="The vote's status.",
+        responses=problems("not_found", "gone", "ledger_catching_up"),
     )
     async def read_vote_status(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
@@ -163,14 +144,8 @@ def voter_router(
 
     @router.get(
         "/contests/{contest_key}/votes",
-        responses=answers(
-            "not_found",
-            "validation_failed",
-            "gone",
-            "log_unavailable",
-            "ledger_catching_up",
-            success={200: {"description": "The voter's votes."}},
-        ),
+        response_description="The voter's votes.",
+        responses=problems("not_found", "gone", "log_unavailable", "ledger_catching_up"),
     )
     async def list_votes_of_voter(
         key: Key,
@@ -179,28 +154,22 @@ def voter_router(
         anonymous_id: AnonymousId = None,
         limit: Limit = LISTED,
         next: Next = None,
-    ) -> VotesOfVoter:
+    ) -> ListPage[VoteStatusAnswer]:
         """List a voter's own votes in a contest.
 
         Also those that do not count any more, with the reason. A vote appears once it is counted, within a second
         of its acceptance, and finds its lost id again.
         """
-        most = integer_parameter(limit, "limit", 1, MOST_LISTED)
-        return await reads.votes(key.account, contest_key, voter_id, anonymous_id, most, next)
+        return await reads.votes(key.account, contest_key, voter_id, anonymous_id, limit, next)
 
     @router.delete(
         "/contests/{contest_key}/votes/{vote_id}",
         status_code=204,
         response_class=Response,
-        responses=answers(
-            "not_found",
-            "validation_failed",
-            "gone",
-            "vote_removal_not_allowed",
-            "contest_not_running",
-            *UNKNOWN,
-            success={204: {"description": "The vote no longer counts.", "headers": POSITION}},
-        ),
+        responses={
+            204: {"description": "The vote no longer counts.", "headers": POSITION},
+            **problems("not_found", "gone", "vote_removal_not_allowed", "contest_not_running", *UNKNOWN),
+        },
     )
     async def remove_vote(
         key: Key, contest_key: str, vote_id: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None
@@ -220,9 +189,8 @@ def voter_router(
 
     @router.get(
         "/contests/{contest_key}/allowance",
-        responses=answers(
-            "not_found", "validation_failed", "gone", success={200: {"description": "The voter's allowance."}}
-        ),
+        response_description="The voter's allowance.",
+        responses=problems("not_found", "gone"),
     )
     async def read_allowance(
         key: Key, contest_key: str, voter_id: VoterId = None, anonymous_id: AnonymousId = None

@@ -1,12 +1,12 @@
 """Request and response models of external sources; the OpenAPI document is generated from them."""
 
 from collections import Counter
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from libs.catalogue.schemas.base import Timestamp, checked
+from libs.catalogue.schemas.base import Timestamp
 from libs.catalogue.schemas.contest import MappedId
 from libs.tally.time_conversion import microseconds
 from libs.voting.source_reports import MAX_IDS_PER_REPORT, Folded, SourceReport
@@ -110,11 +110,6 @@ class ReportAnswer(BaseModel):
     status: Literal["counted", "partly_held", "held"] = Field(description="`counted` if nothing is held.")
     counted: list[CountedRow] = Field(description="Entries that count.")
     held: list[HeldRow] = Field(description="Entries that do not count yet.")
-
-
-def parse_report(given: dict[str, Any]) -> ReportForm:
-    """Parse a report. Raises `ValidationFailed`."""
-    return checked(ReportForm, given)
 
 
 def answer(contest: str, source: str, form: ReportForm, folded: Folded) -> ReportAnswer:

@@ -7,14 +7,14 @@ from starlette.responses import Response
 
 from libs.contracts.position_token import PositionTokens
 from libs.voting.source_reports import SourceReporter
-from libs.web.documents.openapi import BAD_BODY, REPLAYED, answers
+from libs.web.documents.openapi import REPLAYED, problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import IdempotencyKey
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import json_response
 from services.ingestion.routes import POSITION
-from services.ingestion.source_forms import ReportAnswer, ReportForm, answer, parse_report
+from services.ingestion.source_forms import ReportAnswer, ReportForm, answer
 
 
 def source_router(
@@ -22,26 +22,16 @@ def source_router(
 ) -> APIRouter:
     router = APIRouter(tags=["vote sources"], route_class=TypedRoute)
     Caller = Annotated[ApiKey, Depends(Permitted(auth, "sources:write"))]
-    Report = Annotated[Sent[ReportForm], Depends(JsonBody(ReportForm, parse_report))]
+    Report = Annotated[Sent[ReportForm], Depends(JsonBody(ReportForm))]
 
     @router.post(
         "/contests/{contest_key}/vote_sources/{source}/counts",
         status_code=202,
         response_class=Response,
-        responses=answers(
-            *BAD_BODY,
-            "not_found",
-            "idempotency_key_reused",
-            "contest_final",
-            "log_unavailable",
-            success={
-                202: {
-                    "model": ReportAnswer,
-                    "description": "Recorded and counted.",
-                    "headers": POSITION | REPLAYED,
-                }
-            },
-        ),
+        responses={
+            202: {"model": ReportAnswer, "description": "Recorded and counted.", "headers": POSITION | REPLAYED},
+            **problems("not_found", "idempotency_key_reused", "contest_final"),
+        },
     )
     async def report_counts(
         request: Request,

@@ -224,14 +224,6 @@ class VoteStatusAnswer(BaseModel):
     position: str | None = Field(description="The vote's Tally-Position.")
 
 
-class VotesOfVoter(BaseModel):
-    """A page of one voter's votes."""
-
-    data: list[VoteStatusAnswer] = Field(description="Newest first, in the order of the log.")
-    has_more: bool = Field(description="Whether there is another page.")
-    next: str | None = Field(description="Send it as `?next=` to read the next page.")
-
-
 class Allowance(BaseModel):
     """Used and remaining votes of one limit; null is unlimited."""
 

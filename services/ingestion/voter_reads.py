@@ -8,7 +8,6 @@ from typing import Final
 
 from libs.catalogue.contests.contest_mapper import status_of
 from libs.contracts.position_token import PositionTokens
-from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.vote_states import VoteState
 from libs.tally.admission import remaining, voting_limits
 from libs.tally.contest import MILLION, UNLIMITED, Contest
@@ -20,6 +19,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import CastCache
 from libs.voting.service import VotingService
+from libs.web.door.common_parameters import ListPage, no_token
 from services.ingestion.vote_forms import (
     Allowance,
     AllowanceAnswer,
@@ -27,7 +27,6 @@ from services.ingestion.vote_forms import (
     Choice,
     ParticipantAllowance,
     SourceAllowance,
-    VotesOfVoter,
     VoteStatusAnswer,
 )
 from services.ingestion.voter_pseudonyms import find_voter
@@ -95,7 +94,7 @@ class VoterReads:
         anonymous_id: str | None,
         limit: int,
         next: str | None,
-    ) -> VotesOfVoter:
+    ) -> ListPage[VoteStatusAnswer]:
         """Return a page of a voter's votes that are counted or were, newest first.
 
         The ledger holds digests of their ids; the ids are read from the log. Raises `ValidationFailed` for a
@@ -113,7 +112,7 @@ class VoterReads:
             if cast is not None:  # else an id that a refund used up, which was never cast
                 data.append(await self._shown(configured, partition, cast.vote_id, state, cast))
         has_more = len(found) > limit
-        return VotesOfVoter(data=data, has_more=has_more, next=found[limit - 1][0].hex() if has_more else None)
+        return ListPage(data=data, has_more=has_more, next=found[limit - 1][0].hex() if has_more else None)
 
     async def _shown(
         self, contest: Contest, partition: int, vote_id: str, state: VoteState, cast: VoteCast | None
@@ -202,7 +201,7 @@ def _digest(token: str | None) -> bytes:
     if token is None:
         return b""
     if TOKEN.fullmatch(token) is None:
-        raise ValidationFailed([Problem("", "next is not a token of this list")])
+        raise no_token()
     return bytes.fromhex(token)
 
 

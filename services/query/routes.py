@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from fastapi import Query
 from starlette.responses import Response
 
-from libs.web.documents.openapi import UNCHANGED, Schema, answers, needs, problems
+from libs.web.documents.openapi import UNCHANGED, Schema, needs, problems
 from libs.web.door.common_parameters import IfNoneMatch
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from services.query.certificate_endpoint import CertificateDownload
@@ -128,12 +128,11 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
         most_bytes=0,
         methods=["GET"],
         response_model=VoteCount,
-        responses=answers(
-            "results_hidden",
-            "not_found",
-            "validation_failed",
-            success={200: {"description": "The counts.", "headers": COUNT_HEADERS}, **UNCHANGED},
-        ),
+        responses={
+            200: {"description": "The counts.", "headers": COUNT_HEADERS},
+            **UNCHANGED,
+            **problems("results_hidden", "not_found"),
+        },
         openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Read a contest's vote counts",
@@ -155,7 +154,7 @@ def certificate_route(serve: CertificateDownload) -> AsgiRoute:
         serve,
         methods=["GET"],
         response_class=Response,
-        responses=answers("results_hidden", "not_found", success={200: CERTIFICATE}),
+        responses={200: CERTIFICATE, **problems("results_hidden", "not_found")},
         openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Download a contest's certificate",
@@ -184,12 +183,11 @@ def timeline_route(serve: ContestTimeline) -> AsgiRoute:
         serve,
         methods=["GET"],
         response_model=TimelineRecord,
-        responses=answers(
-            "results_hidden",
-            "not_found",
-            "validation_failed",
-            success={200: {"description": "The changes.", "headers": COUNT_HEADERS}, **UNCHANGED},
-        ),
+        responses={
+            200: {"description": "The changes.", "headers": COUNT_HEADERS},
+            **UNCHANGED,
+            **problems("results_hidden", "not_found"),
+        },
         openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Read a contest's vote counts over time",

@@ -1,9 +1,9 @@
 """Base classes and types of all resource schemas: strict validation, cleared members, timestamps and limits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
     BaseModel,
@@ -23,10 +23,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
-from libs.contracts.validation import UNKNOWN_MEMBER, Problem, ValidationFailed, faults, pointer, wide_integers
+from libs.contracts.validation import UNKNOWN_MEMBER, Problem, problems_in
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
-
-M = TypeVar("M", bound=BaseModel)
 
 MAX_LIMIT: Final = 2**31 - 1
 
@@ -163,36 +161,11 @@ class Record(Members):
         return self.model_dump(mode="json")
 
 
-def checked(schema: type[M], body: Any, others: Iterable[Problem] = ()) -> M:
-    """Parse `body` as `schema`. Raises `ValidationFailed` with `others` first, then all problems of the body."""
-    problems = [*others, *wide_integers(body)]
-    try:
-        parsed = schema.model_validate(body)
-    except ValidationError as error:
-        raise ValidationFailed([*problems, *_problems_in(error, schema)]) from None
-    if problems:
-        raise ValidationFailed(problems)
-    return parsed
-
-
 def unknown_members(schema: type[Record], patch: Any) -> list[Problem]:
     """Return a problem for each unknown member of a patch, also for those set to null."""
     try:
         schema.model_validate(patch)
     except ValidationError as error:
-        found = _problems_in(error, schema)
+        found = problems_in(error, schema)
         return [problem for problem in found if problem.message.startswith(UNKNOWN_MEMBER)]
     return []
-
-
-def _problems_in(error: ValidationError, schema: type[BaseModel]) -> list[Problem]:
-    """Return the problems with RFC 6901 pointers. Raises `ValidationFailed` for more than `MAX_FAULTS`."""
-    return [
-        Problem(pointer(*_steps(found["loc"])), found["msg"].removeprefix("Value error, "))
-        for found in faults(error, schema)
-    ]
-
-
-def _steps(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Return the steps to the value if the problem is an invalid key of a mapping."""
-    return loc[:-1] if loc[-1:] == ("[key]",) else loc

@@ -29,6 +29,7 @@ VoteVisibility = Literal["shown", "hidden_until_vote", "hidden_until_end", "hidd
 ParticipantVisibility = Literal["shown", "owner_only"]
 ParticipantOrder = Literal["participated", "running_number", "vote_count"]
 ContestVisibility = Literal["listed", "not_listed"]
+ContestType = Literal["voteonly", "participation", "rating", "ordering"]
 Status = Literal["approved", "pending", "rejected"]
 
 
@@ -190,9 +191,7 @@ class Contest(Record):
     publish: Timestamp | None = Field(
         None, description="Publication time; until then, and if unset, the contest is in setup."
     )
-    contest_type: Literal["voteonly", "participation", "rating", "ordering"] = Field(
-        "voteonly", description="The kind of vote that the contest accepts."
-    )
+    contest_type: ContestType = Field("voteonly", description="The kind of vote that the contest accepts.")
     contest_config: ContestConfig = Field(default_factory=ContestConfig, description="The rules.")
     image: Picture = Field(Linked())
     share: FreeForm = Field({}, description="Content for sharing the contest; free-form.")

@@ -1,6 +1,6 @@
 """Building blocks of the OpenAPI document for all routers; `openapi_document.py` assembles it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ COMPONENT: Final = "x-component"
 """Marks a component, such as `schemas/Shop`, which a `$ref` replaces wherever it is used."""
 PERMISSION: Final = "x-permission"
 """The permission that the caller's key needs."""
+CODES: Final = "x-codes"
+"""The error codes of a response, from which `openapi_document.py` builds it."""
 
 PROBLEM: Final[Schema] = {
     COMPONENT: "schemas/Problem",
@@ -50,8 +52,6 @@ PROBLEM: Final[Schema] = {
         },
     },
 }
-BAD_BODY: Final = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
-
 LEGACY_ERROR: Final[Schema] = {
     COMPONENT: "schemas/LegacyError",
     "type": "object",
@@ -75,19 +75,15 @@ def needs(permission: str) -> Schema:
     return {PERMISSION: permission}
 
 
-def answers(*codes: str, success: Mapping[int | str, Schema]) -> dict[int | str, Schema]:
-    """Return the responses of an operation that needs a key: `success`, and a problem for each of `codes`."""
-    return dict(success) | problems("unauthorized", "forbidden", "validation_failed", *codes, "views_unavailable")
-
-
 def problems(*codes: str) -> dict[int | str, Schema]:
-    """Return the responses for `codes`, by status."""
-    if "views_unavailable" in codes:
-        codes = (*codes, "overloaded")  # also the answer to too many connections
-    by_status: dict[int | str, list[str]] = {}
-    for code in dict.fromkeys(codes):
-        by_status.setdefault(TABLE[code].status, []).append(code)
-    return {status: _problem(sorted(names)) for status, names in by_status.items()}
+    """Return the responses for `codes`, by status, in an operation's description.
+
+    The document adds those that follow from the operation's permission, body and headers.
+    """
+    by_status: dict[int | str, Schema] = {}
+    for code in codes:
+        by_status.setdefault(TABLE[code].status, {CODES: []})[CODES].append(code)
+    return by_status
 
 
 def _legacy(name: str, description: str) -> Schema:
@@ -106,7 +102,9 @@ LEGACY_ANSWERS: Final[dict[int | str, Schema]] = {
 """Error responses of every operation of the legacy API."""
 
 
-def _problem(codes: list[str]) -> Schema:
+def problem(codes: Iterable[str]) -> Schema:
+    """Return the response with one of these codes."""
+    codes = sorted(codes)
     narrowed = {"allOf": [PROBLEM], "properties": {"code": {"enum": codes}}}
     return {
         COMPONENT: f"responses/{'.'.join(codes)}",
@@ -155,7 +153,7 @@ def limit_answers(*, legacy: bool, has_body: bool) -> dict[str, Schema]:
     if legacy:
         found = {status: _legacy(code, f"{TABLE[code].title}.") for status, code in codes.items()}
     else:
-        found = {status: _problem([code]) for status, code in codes.items()}
+        found = {status: problem([code]) for status, code in codes.items()}
     found["429"] |= {"description": _TOO_MANY, "headers": LIMIT_HEADERS}
     return found
 

@@ -1,6 +1,7 @@
 """OpenAPI document of an app: the routers' descriptions, deduplicated components and required permissions."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -10,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from libs.web.documents.docs_pages import DOCUMENT
-from libs.web.documents.openapi import COMPONENT, PERMISSION, Schema, limit_answers
+from libs.web.documents.openapi import CODES, COMPONENT, PERMISSION, Schema, limit_answers, problem
 from libs.web.door.rate_limits import NEVER_LIMITED
+from libs.web.errors import TABLE
 from libs.web.server.asgi_routes import PlainRoute
 
 LEGACY_TAG: Final = "legacy"
@@ -38,6 +40,9 @@ KEY_SCHEMES: Final[Schema] = {
 FRAMEWORKS_OWN: Final = "Validation Error"
 """Description of FastAPI's default 422 response; handlers here validate requests themselves."""
 EXAMPLES: Final = ("example", "examples")
+OF_KEYS: Final = ("unauthorized", "forbidden", "validation_failed", "views_unavailable")
+OF_BODIES: Final = ("malformed_json", "unsupported_media_type", "payload_too_large", "validation_failed")
+OF_HEADERS: Final = {"Idempotency-Key": "idempotency_key_reused", "If-Match": "version_conflict"}
 
 
 class DocumentedApp(FastAPI):
@@ -71,13 +76,15 @@ def described(document: Schema) -> Schema:
     """Return FastAPI's document with its marks (`x-component`, `x-permission`) resolved."""
     order = [tag["name"] for tag in document.get("tags", ())]
     for name, path in document["paths"].items():
-        for operation in path.values():
+        for method, operation in path.items():
             _describe_permission(operation)
             _describe_parameters(operation)
+            _describe_problems(method, operation)
             if name not in NEVER_LIMITED:
                 _describe_limits(operation)
             if operation["responses"].get("422", {}).get("description") == FRAMEWORKS_OWN:
                 del operation["responses"]["422"]
+            operation["responses"] = dict(sorted(operation["responses"].items()))
     document["paths"] = dict(sorted(document["paths"].items(), key=lambda entry: _rank(entry[1], order)))
     components = document.pop("components", {}) | {"securitySchemes": KEY_SCHEMES}
     for name in ("HTTPValidationError", "ValidationError"):
@@ -106,6 +113,26 @@ def _describe_permission(operation: Schema) -> None:
     operation["security"] = [{"ServiceBrand": [], "ServiceKey": []}] if legacy else [{"ApiKey": []}]
 
 
+def _describe_problems(method: str, operation: Schema) -> None:
+    """Complete the errors: those of callers' keys, and of the body and headers that the operation has."""
+    codes = {code for answer in operation["responses"].values() for code in answer.pop(CODES, ())}
+    if LEGACY_TAG in operation.get("tags", ()):
+        return
+    if PERMISSION in operation:
+        codes.update(OF_KEYS)
+        if method != "get":
+            codes.add("log_unavailable")
+    if "requestBody" in operation:
+        is_json = "*/*" not in operation["requestBody"]["content"]
+        codes.update(OF_BODIES if is_json else OF_BODIES[1:])
+    headers = {parameter["name"] for parameter in operation.get("parameters", ())}
+    codes.update(code for name, code in OF_HEADERS.items() if name in headers)
+    if "views_unavailable" in codes:
+        codes.add("overloaded")  # also the answer to too many connections
+    by_status = groupby(sorted(codes, key=lambda code: TABLE[code].status), lambda code: TABLE[code].status)
+    operation["responses"] |= {str(status): problem(some) for status, some in by_status}
+
+
 def _describe_limits(operation: Schema) -> None:
     legacy = LEGACY_TAG in operation.get("tags", ())
     for status, answer in limit_answers(legacy=legacy, has_body="requestBody" in operation).items():
@@ -119,6 +146,8 @@ def _describe_parameters(operation: Schema) -> None:
     """
     for parameter in operation.get("parameters", ()):
         schema = dict(parameter.get("schema", {}))
+        given = [each for each in schema.pop("anyOf", ()) if each != {"type": "null"}]  # left out, not null
+        schema |= given[0] if len(given) == 1 else {"anyOf": given} if given else {}
         said = parameter.get("description") or schema.get("description", "")
         if not said and parameter["in"] == "path":
             noun, _, kind = parameter["name"].rpartition("_")

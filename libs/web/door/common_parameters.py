@@ -1,40 +1,41 @@
-"""Types of the parameters that many routes have; FastAPI documents them from the handlers' signatures.
+"""Parameters that many routes have, and the page of a list; FastAPI parses and documents them."""
 
-Each arrives as text and is parsed by its handler: a missing key (401) is reported before an invalid value (422).
-"""
-
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 from fastapi import Header, Query
-from pydantic import WithJsonSchema
+from pydantic import BaseModel, Field
 
-TEXT: Final[dict[str, Any]] = {"type": "string"}
-TIME: Final = TEXT | {"format": "date-time"}
+from libs.contracts.validation import Problem, ValidationFailed, explained
 
-IfMatch = Annotated[
-    str | None,
-    Header(alias="If-Match", description="Write only if the record has this ETag."),
-    WithJsonSchema(TEXT),
-]
+T = TypeVar("T")
+TIME: Final[dict[str, Any]] = {"format": "date-time"}
+
+IfMatch = Annotated[str | None, Header(alias="If-Match", description="Write only if the record has this ETag.")]
 IfNoneMatch = Annotated[
-    str | None,
-    Header(alias="If-None-Match", description="Respond 304 if the record has this ETag."),
-    WithJsonSchema(TEXT),
+    str | None, Header(alias="If-None-Match", description="Respond 304 if the record has this ETag.")
 ]
 IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
+        pattern=explained("^[!-~]{1,255}$", "must be 1 to 255 visible ASCII characters"),
         description="A repeated request takes effect once, for 24 hours; with different content it is refused.",
     ),
-    WithJsonSchema(TEXT | {"pattern": "^[!-~]{1,255}$"}),
 ]
 LISTED: Final = 20
 """Records per page by default."""
-MOST_LISTED: Final = 100
-Limit = Annotated[
-    str | int,
-    Query(description="Records per page."),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_LISTED}),
-]
-Next = Annotated[str | None, Query(description="`next` of the previous page."), WithJsonSchema(TEXT)]
+Limit = Annotated[int, Query(ge=1, le=100, description="Records per page.")]
+Next = Annotated[str | None, Query(description="`next` of the previous page.")]
+
+
+class ListPage(BaseModel, Generic[T]):
+    """A page of a list."""
+
+    data: list[T] = Field(description="The page, in the order of the list.")
+    has_more: bool = Field(description="Whether there is another page.")
+    next: str | None = Field(description="Send it as `?next=` to read the next page.")
+
+
+def no_token() -> ValidationFailed:
+    """Return the error for a `next` that is no token of the list."""
+    return ValidationFailed([Problem("", "next is not a token of this list: start without it", "next")])

@@ -11,6 +11,7 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from libs.contracts.validation import checked
 from libs.web.documents.openapi import Schema, needs, takes
 from libs.web.door.auth import ApiKey, Authenticator, require
 from libs.web.door.request_parsing import read_object
@@ -46,17 +47,18 @@ class Sent(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class JsonBody(Generic[T]):
-    """Dependency: the JSON body, documented as `model` and validated by `parse`.
+    """Dependency: the JSON body, documented as `model` and validated by it, or by `parse`.
 
     Raises `MalformedJson`, `UnsupportedMediaType`, `PayloadTooLarge` and `ValidationFailed`.
     """
 
     model: type[BaseModel]
-    parse: Callable[[dict[str, Any]], T]
+    parse: Callable[[dict[str, Any]], T] | None = None
 
     async def __call__(self, request: Request) -> Sent[T]:
         content, given = await read_object(request)
-        return Sent(content, self.parse(given))
+        form: Any = checked(self.model, given) if self.parse is None else self.parse(given)
+        return Sent(content, form)
 
 
 class TypedRoute(APIRoute):

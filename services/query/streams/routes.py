@@ -7,12 +7,11 @@ from typing import Annotated, Final
 
 from fastapi import Header
 from fastapi.sse import EventSourceResponse
-from pydantic import WithJsonSchema
 from starlette.types import Receive, Scope, Send
 
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import HTTP_REFUSALS
-from libs.web.documents.openapi import COMPONENT, Schema, answers, needs, problems
+from libs.web.documents.openapi import COMPONENT, Schema, needs, problems
 from libs.web.door.auth import Authenticator, require
 from libs.web.door.client_address import Proxies
 from libs.web.door.query_parameters import refuse_unknown_parameters
@@ -99,7 +98,6 @@ LastEventId = Annotated[
         alias="Last-Event-ID",
         description="The `id` received last: if that version is still current, it is not sent again.",
     ),
-    WithJsonSchema({"type": "string"}),
 ]
 EVENTS: Final = """
 Sends server-sent events. The first is `phase`, sent again on every change: `{"phase", "start", "end", "final",
@@ -145,7 +143,7 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
         end,
         methods=["GET"],
         response_class=EventSourceResponse,
-        responses=answers("not_found", "validation_failed", success={200: _stream("counts")}),
+        responses={200: _stream("counts"), **problems("not_found")},
         openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Follow a contest's vote counts",

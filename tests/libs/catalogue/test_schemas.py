@@ -6,11 +6,11 @@ import pytest
 
 from libs.catalogue.resource_table import RESOURCES
 from libs.catalogue.schemas.app import CloudSettings
-from libs.catalogue.schemas.base import Members, checked
+from libs.catalogue.schemas.base import Members
 from libs.catalogue.schemas.contest import Contest, Participant
 from libs.catalogue.schemas.media import Access
 from libs.catalogue.schemas.shop import Package
-from libs.contracts.validation import ValidationFailed
+from libs.contracts.validation import ValidationFailed, checked
 
 
 def pointers(schema: Any, body: dict[str, Any]) -> list[str]:

@@ -18,8 +18,6 @@ from libs.web.door.client_address import Proxies, parse_hop
 from libs.web.door.request_ids import request_id
 from libs.web.door.request_parsing import (
     declared_size,
-    integer_parameter,
-    parse_idempotency_key,
     read_object,
     require_json,
     stream_body,
@@ -83,8 +81,7 @@ async def everything(request: Request) -> Response:
         proxies.network(request.scope)
     _, body = await read_object(request)
     said = [
-        parse_idempotency_key(request.headers.get("idempotency-key")),
-        integer_parameter(request.query_params.get("limit", 20), "limit", 1, 100),
+        request.query_params.get("limit", 20),
         request.url.path,
         str(request.base_url),
         request_id(request.scope),

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from libs.web.documents.openapi import COMPONENT, answers, body, named, needs
+from libs.web.documents.openapi import COMPONENT, body, named, needs, problems
 from libs.web.documents.openapi_document import DocumentedApp, described
 
 
@@ -33,7 +33,7 @@ def document(*operations: dict[str, Any]) -> dict[str, Any]:
             endpoint,
             methods=["POST"],
             tags=operation.get("tags", []),
-            responses=answers("not_found", success={200: {"description": "Done."}}),
+            responses={200: {"description": "Done."}, **problems("not_found")},
             openapi_extra=operation.get("extra", {}),
             operation_id=str(number),
         )

@@ -9,7 +9,7 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI
 from pydantic import BaseModel, ConfigDict
 
-from libs.catalogue.schemas.base import checked
+from libs.contracts.validation import checked
 from libs.web.documents.openapi import PERMISSION
 from libs.web.door.auth import ApiKey
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute

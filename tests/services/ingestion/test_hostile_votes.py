@@ -8,12 +8,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from libs.contracts.purchase_events import PurchasePlace
-from libs.contracts.validation import ValidationFailed
+from libs.contracts.validation import ValidationFailed, checked
 from libs.tally.errors import TallyError
 from libs.web.errors import is_for_the_caller, problem_response
 from services.ingestion.batch_parsing import NDJSON, parse_batch
-from services.ingestion.purchase_pages import TOKEN, _place, _token
-from services.ingestion.source_forms import parse_report
+from services.ingestion.purchase_routes import TOKEN, _place, _token
+from services.ingestion.source_forms import ReportForm
 from services.ingestion.vote_endpoints import _item_answer, _vote_id
 from services.ingestion.vote_forms import VoteForm, parse_vote
 from services.ingestion.voter_pseudonyms import command
@@ -107,7 +107,7 @@ def test_any_object_is_a_report_or_a_refusal(body: bytes) -> None:
     if not isinstance(value, dict):
         return
     try:
-        parse_report(value).report()
+        checked(ReportForm, value).report()
     except ValidationFailed as refused:
         check(refused, "validation_failed")
 

@@ -14,7 +14,6 @@ from libs.purchases.requests import parse_purchase
 from libs.purchases.service import PurchaseService
 from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import handle_errors
-from services.ingestion.purchase_read_routes import purchase_read_router
 from services.ingestion.purchase_routes import purchase_router
 from tests.support.eventually import eventually
 from tests.support.purchases_log import folded_purchases
@@ -74,7 +73,8 @@ async def test_purchases_that_cannot_be_read_hide_no_others(
         bounds: Any = None
         api = FastAPI()
         register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret), bounds)
-        api.include_router(purchase_read_router(auth, register))
+        requests: Any = None
+        api.include_router(purchase_router(auth, register, requests))
         readable = {bought[at].key for at in (1, 5, 6)}
         transport = httpx.ASGITransport(api)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
@@ -110,7 +110,6 @@ async def test_a_purchase_that_cannot_be_read_says_so_where_it_is_asked_for(
         handle_errors(api)
         register = PurchaseService(purchases.topic, purchases.log, purchases.views, AccountCiphers(secret), bounds)
         api.include_router(purchase_router(auth, register, requests))
-        api.include_router(purchase_read_router(auth, register))
         before = REGISTRY.get_sample_value("tally_purchases_unreadable_total") or 0
         transport = httpx.ASGITransport(api, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
