@@ -1,0 +1,206 @@
+"""The verifier that shares no code with the service: it finds the same certificates, and every change of one."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from libs.catalogue.errors import NotClosed
+from libs.certificates import verifier
+from libs.certificates.builder import Sealing
+from libs.certificates.merkle_proofs import proof_of
+from libs.contracts.log_records import LogRecord
+from libs.contracts.ndjson_codec import to_line
+from libs.tally.events import ContestClosed, Event
+from tests.libs.certificates.in_memory_log import ACCOUNT, MARK, TV, Recorded, closing, made, receipted, recorded
+from tests.libs.views.random_logs import logs
+from tests.support.builders import a_cast, a_removal, a_report
+from tests.support.hypothesis_examples import examples
+
+VERIFIER = Path(verifier.__file__)
+KINDS = ["voteonly", "rating", "ordering"]
+
+
+async def exported(log: Recorded, directory: Path) -> None:
+    """Write the log as `tally export` does. The account's records are in its partition of the catalogue."""
+    parts = []
+
+    async def write(kind: str, partition: int, batches: Any) -> None:
+        records = [record async for batch in batches for record in batch]
+        content = b"".join(to_line(kind, partition, record) for record in records)
+        file = f"{kind}-{partition:05d}.ndjson"
+        (directory / file).write_bytes(content)
+        digest = sha256(content).hexdigest()
+        parts.append({"kind": kind, "partition": partition, "start": 0, "file": file, "sha256": digest})
+
+    for partition in range(4):
+        await write("catalogue", partition, log.catalogue(""))
+    numbers = log.topic_from(0).numbers
+    for partition in numbers:
+        await write("votes", partition, log.votes(partition))
+    manifest = {"complete": True, "partitions": len(numbers), "later": {}, "parts": parts}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+
+
+def verified(directory: Path, certificate: Any, proof: Any = None) -> tuple[int, str]:
+    """Run the file as its readers do: a copy of it alone, without any package; return exit code and output."""
+    copy, written = directory / "verifier.py", directory / "certificate.json"
+    copy.write_bytes(VERIFIER.read_bytes())
+    written.write_text(json.dumps(certificate))
+    command = [sys.executable, "-I", "-S", str(copy), str(written), "--export", str(directory)]
+    if proof is not None:
+        (directory / "proof.json").write_text(json.dumps(proof))
+        command += ["--proof", str(directory / "proof.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def a_log() -> Recorded:
+    votes: list[Event | bytes] = [
+        receipted(a_cast("a", 3, voter="ann", vote_id="one")),
+        receipted(a_cast("b", 1, voter="bob", vote_id="two", anonymous=True)),
+        a_removal(voter="bob", vote_id="two"),
+        a_report("first", ("A", 5, 4, 1), source=TV),
+        b"poison",
+        MARK,
+        ContestClosed("contest", 1, TV),
+    ]
+    return recorded(votes, catalogue=[made(), closing(studio={})])
+
+
+@given(logs, st.integers(1, 3), st.sampled_from(KINDS), st.sampled_from(["ab", "b", ""]), st.booleans())
+@settings(max_examples=examples(300), deadline=None)
+def test_it_computes_the_same_certificate_from_any_log(
+    log: Sequence[LogRecord], seq: int, kind: str, approved: str, is_in_total: bool
+) -> None:
+    """Unless a random log reopens the contest before its markers: then neither gives one."""
+    asyncio.run(compare(log, seq, kind, approved, is_in_total))
+
+
+async def compare(log: Sequence[LogRecord], seq: int, kind: str, approved: str, is_in_total: bool) -> None:
+    ends: list[Event] = [ContestClosed("one", seq), *(ContestClosed("one", seq, name) for name in ("sms", "tv"))]
+    values: list[Event | bytes] = [record.value for record in log[1:]]
+    sources = {name: {"is_in_total": is_in_total, "mapping": {"x": "a", "y": "b"}} for name in ("sms", "tv")}
+    decided = replace(closing(seq, kind=kind, approved=approved, **sources), contest="one")
+    whole = Recorded([replace(made(), key="one", contest="one"), decided], [[*values, *ends]])
+    with TemporaryDirectory() as directory:
+        await exported(whole, Path(directory))
+        export = verifier.Export(Path(directory))
+        sealing = await Sealing.open(whole, ACCOUNT, "one", seq)
+        try:
+            expected = (await sealing.certify()).model_dump(mode="json")
+        except NotClosed:
+            wanted = {"contest_key": "one", "seq": seq, "decision": {"account": ACCOUNT}}
+            with pytest.raises(verifier.Unreadable):
+                verifier.certificate_of(export, wanted)
+            return
+        assert list(verifier.differences("", expected, verifier.certificate_of(export, expected))) == []
+
+
+async def test_it_runs_alone_and_confirms_a_certificate_and_a_proof(tmp_path: Path) -> None:
+    log = a_log()
+    await exported(log, tmp_path)
+    certificate = await log.certify()
+    proof = proof_of(certificate, 0, await (await log.sealing()).leaves(0), "receipt-of-one")
+    assert proof is not None
+    done = verified(tmp_path, certificate.model_dump(mode="json"), proof.model_dump(mode="json"))
+    assert done == (0, f"The export gives this certificate: sha256 {certificate.sha256}\n")
+
+
+async def test_it_notices_every_changed_member_of_a_certificate_and_of_a_proof(tmp_path: Path) -> None:
+    log = a_log()
+    await exported(log, tmp_path)
+    certificate = (await log.certify()).model_dump(mode="json")
+    found = verifier.certificate_of(verifier.Export(tmp_path), certificate)
+    assert list(verifier.differences("", certificate, found)) == []
+    changed = list(changes(certificate))
+    assert len(changed) > 60
+    for forged in changed:
+        assert list(verifier.differences("", forged, found)), forged
+    proof = proof_of(await log.certify(), 0, await (await log.sealing()).leaves(0), "receipt-of-one")
+    assert proof is not None
+    for forged in changes(proof.model_dump(mode="json")):
+        try:
+            problems = list(verifier.proof_problems(forged, certificate))
+        except (ValueError, TypeError, StopIteration):
+            continue
+        assert problems, forged
+
+
+async def test_it_notices_every_changed_byte_of_an_export(tmp_path: Path) -> None:
+    """Also where the manifest has the changed file's hash: as somebody would write it who changed the log."""
+    log = a_log()
+    await exported(log, tmp_path)
+    certificate = (await log.certify()).model_dump(mode="json")
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    part = next(part for part in manifest["parts"] if (part["kind"], part["partition"]) == ("votes", 0))
+    file, content = tmp_path / part["file"], (tmp_path / part["file"]).read_bytes()
+    lines = content.splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    # no certificate is about the members beside a record, poison, and more of a marker than its place
+    certified = {
+        at
+        for start, line in zip(starts, lines, strict=True)
+        if b'"contest"' in line and b"ContestClosed" not in line
+        for at in range(start + line.index(b',"event":'), start + len(line))
+    }
+    assert len(certified) > 1_000
+    for at in range(len(content)):
+        forged = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        file.write_bytes(forged)
+        part["sha256"] = sha256(content).hexdigest()
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(verifier.Unreadable, match="was changed"):
+            verifier.certificate_of(verifier.Export(tmp_path), certificate)
+        if at in certified:
+            part["sha256"] = sha256(forged).hexdigest()
+            (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+            assert is_noticed(tmp_path, certificate), forged[at - 20 : at + 20]
+
+
+def is_noticed(directory: Path, certificate: Any) -> bool:
+    try:
+        return verifier.certificate_of(verifier.Export(directory), certificate) != certificate
+    except (verifier.Unreadable, ValueError, LookupError, TypeError, AttributeError):
+        return True
+
+
+async def test_a_broken_export_is_told_from_a_wrong_certificate(tmp_path: Path) -> None:
+    log = a_log()
+    await exported(log, tmp_path)
+    certificate = (await log.certify()).model_dump(mode="json")
+    wrong = certificate | {"title": "Another"}
+    code, output = verified(tmp_path, wrong)
+    assert (code, output.splitlines()[0]) == (1, '/title: the certificate says "Another", the export "Final"')
+    assert verified(tmp_path, ["none"])[0] == 2
+    (tmp_path / "votes-00000.ndjson").unlink()
+    code, output = verified(tmp_path, certificate)
+    assert (code, "votes-00000.ndjson" in output, "Traceback" in output) == (2, True, False)
+
+
+def changes(value: Any) -> Iterator[Any]:
+    """Yield the value with each of its members changed, one at a time."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from (value | {name: changed} for changed in changes(member))
+    elif isinstance(value, list):
+        yield [*value, "more"]
+        for at, member in enumerate(value):
+            yield value[:at] + value[at + 1 :]
+            yield from ([*value[:at], changed, *value[at + 1 :]] for changed in changes(member))
+    elif isinstance(value, str):
+        yield ("b" if value[:1] == "a" else "a") + value[1:] if value else "a"
+    elif isinstance(value, bool):
+        yield not value
+    else:
+        yield 1 if value is None else value + 1
