@@ -221,9 +221,8 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             self._failure.set_exception(error)
 
     async def _place(self, partition: int) -> Position:
-        origin = await self._origins.of(partition)
         stored = await self.membership.projection.position(partition)
-        return start_of(self.topic, partition, origin, stored)
+        return start_of(self.topic, partition, await self._origins.of(partition), stored)
 
     def _number(self, tp: TopicPartition) -> int:
         number: int = tp.partition + self.topic.first

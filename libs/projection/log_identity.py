@@ -1,9 +1,13 @@
-"""Start position of a fold, and the check that the log is the one that the view was folded from."""
+"""Start position of a fold, and the check that the log is the one that the view was folded from.
 
-import asyncio
+Read the view's position first, and the log's identity after it: others append and fold in between, and a view is
+never ahead of a log that is read later.
+"""
+
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from libs.concurrency.tasks import SingleFlight
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Log
 from libs.kafka.errors import LogChanged
@@ -19,12 +23,12 @@ class LogIdentity(NamedTuple):
 
 
 class LogIdentities:
-    """Reads the identities of all partitions of a topic; concurrent callers share one request."""
+    """Reads the identities of all partitions of a topic; callers share a request that starts after their call."""
 
     def __init__(self, reader: LogReader, topic: Log) -> None:
         self._reader = reader
         self._topic = topic
-        self._asking: asyncio.Task[dict[int, LogIdentity]] | None = None
+        self._requests = SingleFlight(self._read)
 
     async def of(self, partition: int) -> LogIdentity:
         """Return the current identity. Raises `LogUnavailable` (also if it is empty) and `LogChanged`."""
@@ -32,17 +36,14 @@ class LogIdentities:
 
     async def of_all(self, partitions: Iterable[int]) -> dict[int, LogIdentity]:
         """Return several identities with one request. Raises as `of`."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask())
-            self._asking.add_done_callback(_retrieve)
-        origins = await asyncio.shield(self._asking)
+        origins = await self._requests.next()
         wanted = list(partitions)
         for partition in wanted:
             if partition not in origins:
                 raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
         return {partition: origins[partition] for partition in wanted}
 
-    async def _ask(self) -> dict[int, LogIdentity]:
+    async def _read(self) -> dict[int, LogIdentity]:
         partitions = self._topic.numbers
         # Ids first: an end read afterwards cannot be older than the log that the id was read from.
         ids = await self._reader.log_ids(self._topic.name, partitions)
@@ -51,7 +52,7 @@ class LogIdentities:
 
 
 def start_of(topic: Log, partition: int, origin: LogIdentity, stored: Position | None) -> Position:
-    """Return the position to fold from: the stored one, or the beginning.
+    """Return the position to fold from: the one that was `stored` before `origin` was read, or the beginning.
 
     Raises `LogChanged` if `stored` cannot be a position in this log: it was recreated or truncated.
     """
@@ -66,9 +67,3 @@ def start_of(topic: Log, partition: int, origin: LogIdentity, stored: Position |
     else:
         return stored
     raise LogChanged(f"{topic.name}/{partition} is not the log of this view: {why}", topic=topic.name)
-
-
-def _retrieve(asking: "asyncio.Task[dict[int, LogIdentity]]") -> None:
-    """Retrieve the error of a request without callers left, so that asyncio does not log it."""
-    if not asking.cancelled():
-        asking.exception()

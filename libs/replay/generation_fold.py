@@ -74,7 +74,7 @@ class Replay:
 
         One consumer goes on reading: while another one starts, a busy live view gets ahead again.
         """
-        positions = await self._starts(await self._origins(left))
+        positions = await self._starts(left)
         starts = {partition: position.offset for partition, position in positions.items()}
         checked, check_at = dict[int, Position](), 0.0
         async with aclosing(self._reader.follow(self._topic.name, starts)) as batches:
@@ -104,9 +104,9 @@ class Replay:
 
     async def _check_live(self, partitions: Collection[int]) -> None:
         """Raise `LogChanged` unless the live generation's position exists in this log."""
-        origins = await self._origins(partitions)
-        for partition, origin in origins.items():
-            start_of(self._topic, partition, origin, (await self._generations.read(partition)).live.position)
+        live = {partition: (await self._generations.read(partition)).live.position for partition in partitions}
+        for partition, origin in (await self._origins(partitions)).items():
+            start_of(self._topic, partition, origin, live[partition])
 
     async def fold(self, stops: Mapping[int, int | None], on_progress: OnProgress) -> dict[int, Position]:
         """Fold each partition up to its offset in `stops`, or the log's current end. Raises as `follow`."""
@@ -135,11 +135,10 @@ class Replay:
         return sum(position.offset for position in positions if position is not None)
 
     async def _fold_ranges(self, stops: Mapping[int, int | None], on_progress: OnProgress) -> dict[int, Position]:
-        origins = await self._origins(stops)
-        positions, ranges = await self._starts(origins), dict[int, Extent]()
-        for partition, origin in origins.items():
-            stop = stops[partition]
-            ranges[partition] = Extent(positions[partition].offset, origin.extent.end if stop is None else stop)
+        positions, ranges = await self._starts(stops), dict[int, Extent]()
+        ends = await self._reader.end_offsets(self._topic.name, positions)
+        for partition, stop in stops.items():
+            ranges[partition] = Extent(positions[partition].offset, ends[partition] if stop is None else stop)
 
         async def take(partition: int, records: Sequence[LogRecord], before: asyncio.Task[None] | None) -> None:
             if before is not None:
@@ -165,11 +164,13 @@ class Replay:
             positions[partition] = await self._fold(partition, positions[partition], piece)
             on_progress(partition, positions[partition].offset)
 
-    async def _starts(self, origins: Mapping[int, LogIdentity]) -> dict[int, Position]:
+    async def _starts(self, partitions: Iterable[int]) -> dict[int, Position]:
         """Return the positions that the generation has stored."""
+        stored = {partition: await self._projection.position(partition) for partition in partitions}
+        origins = await self._origins(stored)
         return {
-            partition: start_of(self._topic, partition, origin, await self._projection.position(partition))
-            for partition, origin in origins.items()
+            partition: start_of(self._topic, partition, origins[partition], position)
+            for partition, position in stored.items()
         }
 
     async def _origins(self, partitions: Collection[int]) -> dict[int, LogIdentity]:

@@ -12,6 +12,7 @@ from aiokafka.structs import TopicPartition
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.errors import LogChanged
+from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
@@ -102,6 +103,28 @@ async def test_everything_is_folded_once_and_in_order(settings: KafkaSettings, t
         assert sum(fold.folded for fold in projector.folds) == feed.count + PARTITIONS
         assert all(fold.stalled_since is None and fold.folded for fold in projector.folds)
     assert views.refusals == 0
+
+
+async def test_a_view_that_another_projector_advances_meanwhile_is_of_this_log(
+    settings: KafkaSettings, topic: Topic, feed: Feed
+) -> None:
+    """After a rebalance the former owner may still fold, also records appended since the log's end was read."""
+
+    class Advanced(MemoryProjection):
+        async def position(self, partition: int) -> Position | None:
+            if partition not in self.views.positions and partition == 0:
+                await feed.append(PARTITIONS)
+                async with LogReader(settings) as reader:
+                    [log_id] = (await reader.log_ids(topic.name, [0])).values()
+                self.views.positions[0] = Position(log_id, 2)
+                self.views.values[0] = [b"0"]
+            return await super().position(partition)
+
+    views = Views()
+    async with running(Projector(Advanced(topic, views), settings, SETTINGS, VOTES)):
+        await eventually(lambda: feed.count and feed.is_folded_into(views))
+        await feed.append(PARTITIONS)
+        await eventually(lambda: feed.is_folded_into(views))
 
 
 async def test_any_of_several_brokers_leads_to_the_others(

@@ -1,7 +1,7 @@
 """The loop of a replay on a real log and real views: everything once, despite any fault."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from itertools import count
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.kafka.errors import LogChanged
-from libs.kafka.reader import LogReader
+from libs.kafka.reader import Extent, LogReader
 from libs.local_stack.servers import Servers
 from libs.projection.votes_projection import VotesProjection
 from libs.replay.generation_fold import Replay
@@ -145,6 +145,26 @@ async def growing(log: FoldedLog) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+async def test_views_that_grow_past_the_end_that_was_read_do_not_look_as_if_the_log_were_shortened(
+    log: FoldedLog,
+) -> None:
+    """The ends of a log are read in one call, and the positions in another: others fold in between."""
+    await log.fold()
+    async with a_replay(log) as (replay, _):
+        await replay.follow([0], lambda *_: None)
+
+    class Overtaken(LogReader):
+        async def extents(self, *arguments: Any, **options: Any) -> Mapping[int, Extent]:
+            found = await super().extents(*arguments, **options)
+            await log.append(votes(1, 10_000 + found[0].end))
+            await log.fold()
+            return found
+
+    async with a_replay(log, reader=Overtaken) as (replay, generations):
+        await replay.follow([0], lambda *_: None)
+        assert (await generations.read(0)).others[2].state is State.FOLLOWING
 
 
 async def test_what_another_one_has_folded_is_not_folded_again(log: FoldedLog) -> None:
