@@ -1,25 +1,8 @@
 """The certificate of a sealed contest: its result, and the hashes of the log that it was computed from.
 
-It is JSON in one canonical form (RFC 8785: no white space, sorted member names; all numbers are integers), so each
-computation for the same closing gives the same bytes. `sha256` is the SHA-256 of this form of all other members.
-To check a certificate without this program:
-
-1. Remove `sha256`, write the rest in canonical form, and hash it.
-2. In the catalogue's log, in the partition of `decision`, the record at its offset is the ContestClosing with the
-   titles and statuses of the contest and its participants, and the registered external sources.
-3. In each partition of the votes log, take the contest's records before `mark`, and the records of an external
-   source listed there before the source's own marker instead; leave out records that cannot be folded (the
-   quarantine). Each is a leaf: SHA-256(0x00, text) with the text
-
-       <offset> <became> <receipt> <SHA-256 of the record, in hex>
-
-   separated by single spaces. `became` and `receipt` are "-" except for a vote that the fold accepted: then
-   the vote's outcome at the markers (`counted`, `unapproved`, `removed`, `replaced`, `voided`, `overruled`,
-   `late`) and the voter's receipt. `root` is the root of the Merkle tree over the leaves
-   (`libs.certificates.merkle_proofs`).
-4. `result` is the result (`libs.results`) of the fold of those records (`libs.tally.fold`).
-
-It names no voter, and a vote's leaf does not reveal the vote's participant.
+It is JSON in one canonical form (RFC 8785), so each computation for the same closing gives the same bytes. Its
+form, hashes and rules are in `deploy/guides/certificates.md`. It names no voter, and a vote's leaf does not reveal
+the vote's participant.
 """
 
 from hashlib import sha256

@@ -15,7 +15,6 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from libs.local_stack.servers import Servers
@@ -23,7 +22,7 @@ from libs.local_stack.service_process import PARTS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
-from services.cli.__main__ import app
+from services.cli.__main__ import PLACES, app, import_command
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.programs import CURL, Programs
 
@@ -191,10 +190,11 @@ def test_every_command_of_a_guide_exists_with_its_options(page: Path) -> None:
     assert lines or page.stem == "proxies"
     for line in lines:
         words = shlex.split(line.partition(" > ")[0].partition(" || ")[0])[1:]
-        at: Any = typer.main.get_command(app)
-        while words and hasattr(at, "commands"):
-            if words[0] not in at.commands:
-                break
+        if words == ["--version"]:
+            continue
+        assert words[0] in PLACES, line
+        at: Any = import_command(words.pop(0))
+        while words and words[0] in getattr(at, "commands", {}):
             at = at.commands[words.pop(0)]
         at = at.commands["run"] if "run" in getattr(at, "commands", {}) else at
         known = {option for parameter in at.params for option in parameter.opts}
@@ -202,6 +202,6 @@ def test_every_command_of_a_guide_exists_with_its_options(page: Path) -> None:
 
 
 def test_every_guide_is_one_page_long() -> None:
-    names = {"developer", "producer", "operator", "proxies", "restore"}
+    names = {"certificates", "developer", "producer", "operator", "proxies", "restore"}
     assert {page.stem for page in GUIDES.glob("*.md")} == names
-    assert all(len(page.read_text().splitlines()) <= 140 for page in GUIDES.glob("*.md"))
+    assert all(len(page.read_text().splitlines()) <= 150 for page in GUIDES.glob("*.md"))

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -163,7 +165,11 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
         await export_logs(deployment, export, Request(secrets=False))
     confirmed = await asyncio.to_thread(_verify, file, export)
     assert confirmed.exit_code == 0, confirmed.output
+    independent = tmp_path / "verify_certificate.py"
+    assert (await tally("certificate", "verifier", "--out", independent)).exit_code == 0
+    assert _runs_alone(independent, file, export) == (0, certificate["sha256"])
     one_vote_changed(export, contest)
+    assert _runs_alone(independent, file, export)[0] == 1
     denied = await asyncio.to_thread(_verify, file, export)
     assert (denied.exit_code, "/root: certificate says" in denied.output) == (1, True), denied.output
     assert "/result/rating/total: certificate says" in denied.output
@@ -183,6 +189,13 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
     assert "/participants/2/status: certificate says" in (await tally("certificate", "verify", forged)).output
     forged.write_text("{}")
     assert (await tally("certificate", "verify", forged)).exit_code == 2
+
+
+def _runs_alone(verifier: Path, file: Path, export: Path) -> tuple[int, str]:
+    """Return the exit code of the independent verifier, and the last word of its output."""
+    command = [sys.executable, "-I", "-S", verifier, file, "--export", export]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.split()[-1]
 
 
 def _verify(file: Path, export: Path) -> Result:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from inspect import getsource
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -18,6 +19,7 @@ from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
+from libs.certificates import verifier
 from libs.certificates.builder import Batches, CertifiedLog, Sealing
 from libs.certificates.merkle_proofs import problems, proof_of, root_of
 from libs.certificates.service import SealingService, load
@@ -30,6 +32,7 @@ from libs.tally.time_conversion import timestamp
 from libs.telemetry.progress import Progress
 from services.cli.command_decorator import ContestKey, command, command_group
 from services.cli.contest_lookup import Titles, named, read_titles
+from services.cli.output import Result
 from services.cli.render import Block, Rows, as_json, plural
 
 
@@ -320,7 +323,7 @@ async def prove(
     with without_gc():
         proof = await _prove(found, certificate, receipt, deployment.progress)
     if out is not None:
-        _write(out, proof)
+        _write(out, proof.model_dump_json() + "\n")
     return Proved(proof, await found.titles(), out)
 
 
@@ -339,6 +342,21 @@ async def check(
     proof = _read(proof_file, Proof, "PROOF")
     found = problems(proof, _read(certificate_file, Certificate, "CERTIFICATE"))
     return Checked(found, proof.became, proof.receipt, proof.certificate)
+
+
+@command(app, "verifier")
+async def write_verifier(
+    out: Annotated[Path, typer.Option("--out", help="The file to write.", dir_okay=False)] = Path(
+        "verify_certificate.py"
+    ),
+) -> Result:
+    """Write the program with which others check a certificate and a proof against an export.
+
+    It is one file, needs only Python, and shares no code with this service. The guide on certificates says what it
+    computes, for those who would rather write another one.
+    """
+    _write(out, getsource(verifier))
+    return Result({"out": str(out)}, [f"Written to {out}. Run: python3 {out} CERTIFICATE --export DIRECTORY"])
 
 
 async def _find_problems(given: Certificate, log: CertifiedLog, progress: Progress) -> list[str]:
@@ -402,9 +420,9 @@ def _exported(directory: Path) -> ExportedLog:
         raise typer.BadParameter(str(error), param_hint="--export") from None
 
 
-def _write(file: Path, proof: Proof) -> None:
+def _write(file: Path, text: str) -> None:
     try:
-        file.write_text(proof.model_dump_json() + "\n")
+        file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--out") from None
 
