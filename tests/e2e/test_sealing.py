@@ -193,7 +193,7 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
 
 def _runs_alone(verifier: Path, file: Path, export: Path) -> tuple[int, str]:
     """Return the exit code of the independent verifier, and the last word of its output."""
-    command = [sys.executable, "-I", "-S", verifier, file, "--export", export]
+    command = [sys.executable, "-I", "-S", str(verifier), str(file), "--export", str(export)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.split()[-1]
 

@@ -90,7 +90,9 @@ def test_it_computes_the_same_certificate_from_any_log(
 async def compare(log: Sequence[LogRecord], seq: int, kind: str, approved: str, is_in_total: bool) -> None:
     ends: list[Event] = [ContestClosed("one", seq), *(ContestClosed("one", seq, name) for name in ("sms", "tv"))]
     values: list[Event | bytes] = [record.value for record in log[1:]]
-    sources = {name: {"is_in_total": is_in_total, "mapping": {"x": "a", "y": "b"}} for name in ("sms", "tv")}
+    sources: dict[str, Any] = {
+        name: {"is_in_total": is_in_total, "mapping": {"x": "a", "y": "b"}} for name in ("sms", "tv")
+    }
     decided = replace(closing(seq, kind=kind, approved=approved, **sources), contest="one")
     whole = Recorded([replace(made(), key="one", contest="one"), decided], [[*values, *ends]])
     with TemporaryDirectory() as directory:

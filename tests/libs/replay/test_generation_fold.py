@@ -1,7 +1,7 @@
 """The loop of a replay on a real log and real views: everything once, despite any fault."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from itertools import count
 from typing import Any
@@ -156,8 +156,8 @@ async def test_views_that_grow_past_the_end_that_was_read_do_not_look_as_if_the_
         await replay.follow([0], lambda *_: None)
 
     class Overtaken(LogReader):
-        async def extents(self, *arguments: Any, **options: Any) -> Mapping[int, Extent]:
-            found = await super().extents(*arguments, **options)
+        async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
+            found = await super().extents(topic, partitions)
             await log.append(votes(1, 10_000 + found[0].end))
             await log.fold()
             return found
