@@ -11,9 +11,8 @@ from starlette.types import Message
 from libs.catalogue.schemas.base import or_null
 from libs.legacy.translator import JsonSchema
 from libs.web.documents.openapi import COMPONENT
-from libs.web.door import form_parsing
 from libs.web.door.auth import headers_of
-from libs.web.door.form_parsing import about, integer_text, json_text
+from libs.web.door.form_parsing import json_text
 from libs.web.door.request_parsing import parse_json, parse_object, read_body, require_json, require_utf8
 from libs.web.errors import MalformedJson
 
@@ -24,7 +23,8 @@ BOOLEANS: Final = {
     for text in texts
 }
 """Boolean texts in forms and queries."""
-INTEGER: Final = re.compile(form_parsing.INTEGER)
+INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,19}")
+"""Longer integers exceed 64 bits."""
 
 
 async def read_parameters(request: Request, parameters: Mapping[str, JsonSchema]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def request_body(
             described = _object(whole, exact, required) | {"properties": _nullable(exact, required)}
         else:
             texts = {
-                each: _text(schema, may_be_empty=each not in required)
+                each: _text(schema)
                 for each, schema in exact.items()
                 if kind == MULTIPART or schema.get("format") != "binary"
             }
@@ -154,42 +154,13 @@ def _with_nulls(schema: Any) -> Any:
     return walked
 
 
-def _text(schema: JsonSchema, *, may_be_empty: bool) -> JsonSchema:
-    """Return the schema of a member's text in a form. An empty text is null, except for plain texts."""
-    described = about(schema)
-    match plain(schema).get("type"):
-        case "string":
-            return _string(schema, may_be_empty=may_be_empty)
-        case "boolean":
-            return described | {"type": "string", "enum": [*BOOLEANS, *([""] if may_be_empty else [])]}
-        case "integer":
-            return described | integer_text(schema, may_be_empty=may_be_empty)
-        case "object":
-            return described | json_text(schema, "object", "null", may_be_empty=may_be_empty)
-        case "array":
-            description = f"{described.get('description', '')} JSON text of the list, or a field for each item."
-            return {"description": description.strip()} | _list_text(schema, may_be_empty=may_be_empty)
-    raise ValueError(f"no form has {schema}")
-
-
-def _string(schema: JsonSchema, *, may_be_empty: bool) -> JsonSchema:
-    if not may_be_empty or schema.get("format") == "binary":
-        return schema
-    if "enum" in schema:
-        return schema | {"enum": [*schema["enum"], ""]}
-    if "format" in schema:
-        rest = {name: value for name, value in schema.items() if name != "description"}
-        return {"description": schema["description"], "anyOf": [rest, {"const": ""}]}
+def _text(schema: JsonSchema) -> JsonSchema:
+    """Return the schema of a member in a form, where an empty value is null, except for texts."""
+    kind = plain(schema)["type"]
+    if kind == "object":
+        return json_text(schema)
+    if kind == "array":
+        description = f"{schema.get('description', '')} JSON text of the list, or a field for each item."
+        fields = {"type": "array", "items": {"type": "string"}}
+        return {"description": description.strip(), "anyOf": [json_text(schema), fields]}
     return schema
-
-
-def _list_text(schema: JsonSchema, *, may_be_empty: bool) -> JsonSchema:
-    """Return the schema of a list in a form: JSON text, or a field for each item."""
-    item = plain(schema)["items"]
-    if "anyOf" in schema or item.get("type") == "string":
-        one: JsonSchema = {"type": "string"}
-        whole = one | {"contentMediaType": "application/json", "contentSchema": schema}
-    else:
-        one = json_text({"type": "object"}, "object")
-        whole = json_text(schema, "array", "object", "null", may_be_empty=may_be_empty)
-    return {"anyOf": [whole, {"type": "array", "items": one}]}
