@@ -6,17 +6,18 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Final, Protocol
+from ipaddress import ip_network
+from typing import Final
 
-from libs.catalogue.api_keys import KeyReader
 from libs.concurrency.tasks import KeyedTasks
-from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRows
+from libs.contracts.catalogue_events import KeyRow, KeyRows
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.request_counters import KeyUses
+from libs.web.door.auth import ApiKey
 
 REFRESH_S: Final = 0.5
 USES_S: Final = 30.0
@@ -27,44 +28,23 @@ _TOKEN: Final = re.compile(r"tk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class CachedApiKey:
-    """An API key with the rules that apply to its requests."""
-
-    key_id: str
-    account: str
-    permissions: frozenset[str]
-    digest: bytes
-    rate: int | None = None
-    expires: int | None = None
-    networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    ancestors: tuple[KeyAncestor, ...] = ()
-
-
-class UseRecorder(Protocol):
-    """Stores the times of the keys' last use."""
-
-    async def note(self, key_ids: Collection[str]) -> None:
-        """Record that these keys are in use now. Raises `ViewsUnavailable`."""
-
-
 class ApiKeyCache:
     """All keys of one environment. Changes take effect within `REFRESH_S`, new keys mostly at once.
 
     With `uses`, keys passed to `mark_used` are stored as used within `USES_S`.
     """
 
-    def __init__(self, views: KeyReader, uses: UseRecorder | None = None) -> None:
+    def __init__(self, views: CatalogueViews, uses: KeyUses | None = None) -> None:
         self._views = views
         self._uses = uses
         self._used: set[str] = set()
         self._noted_at = 0.0
-        self._keys: dict[str, CachedApiKey] = {}
+        self._keys: dict[str, ApiKey] = {}
         self._parts: dict[int, KeyRows] = {}
         self._failing: set[int] = set()
         self._early_refresh: asyncio.Task[None] | None = None
 
-    def get(self, token: str) -> CachedApiKey | None:
+    def get(self, token: str) -> ApiKey | None:
         """Return the cached key for `token`."""
         match = _TOKEN.fullmatch(token)
         key = self._keys.get(match[1]) if match is not None else None
@@ -72,7 +52,7 @@ class ApiKeyCache:
             return None
         return key
 
-    async def find(self, token: str) -> CachedApiKey | None:
+    async def find(self, token: str) -> ApiKey | None:
         """Return the key for `token`; if it is not cached, after a refresh that starts later than this call.
 
         Concurrent callers share a refresh, at most one per `NEW_KEY_S`. A wrong text waits for it whether or not
@@ -83,11 +63,11 @@ class ApiKeyCache:
             return None
         return await self._found(lambda: self.get(token))
 
-    async def find_id(self, key_id: str) -> CachedApiKey | None:
+    async def find_id(self, key_id: str) -> ApiKey | None:
         """Return the key with this id, as `find` does; the caller has authenticated its holder in another way."""
         return await self._found(lambda: self._keys.get(key_id))
 
-    async def _found(self, get: Callable[[], CachedApiKey | None]) -> CachedApiKey | None:
+    async def _found(self, get: Callable[[], ApiKey | None]) -> ApiKey | None:
         """Return what `get` finds, now or after the next early refresh."""
         key = get()
         if key is not None:
@@ -185,9 +165,9 @@ class ApiKeyCache:
             self._keys = {row.key_id: _key_of(row) for held in self._parts.values() for row in held.rows or ()}
 
 
-def _key_of(row: KeyRow) -> CachedApiKey:
+def _key_of(row: KeyRow) -> ApiKey:
     rules = row.rules
-    return CachedApiKey(
+    return ApiKey(
         row.key_id,
         row.account,
         frozenset(row.permissions),

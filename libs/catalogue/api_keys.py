@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
@@ -18,13 +18,13 @@ from libs.contracts.catalogue_events import (
     KeyIssued,
     KeyRevoked,
     KeyRow,
-    KeyRows,
     KeyRules,
     OutcomeKind,
 )
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused
+from libs.views.catalogue.catalogue_views import CatalogueViews
 
 PERMISSIONS: Final = (
     "content:read",
@@ -49,12 +49,6 @@ class IssuedKey:
     key_id: str
     api_key: str
     account: str
-
-
-class KeyReader(Protocol):
-    """Reads keys from the catalogue's views."""
-
-    async def keys(self, partition: int, known_version: str) -> KeyRows: ...
 
 
 async def issue_key(
@@ -119,21 +113,21 @@ def checked_key(
     return _checked(rules, now, problems), granted
 
 
-async def list_keys(views: KeyReader) -> list[KeyRow]:
+async def list_keys(views: CatalogueViews) -> list[KeyRow]:
     """Return every key of the environment, sorted by account and time of issue."""
     found = await asyncio.gather(*(views.keys(partition, "") for partition in range(CATALOGUE_PARTITIONS)))
     rows = [row for keys in found for row in keys.rows or ()]
     return sorted(rows, key=lambda row: (row.account, row.issued))
 
 
-async def keys_of(views: KeyReader, account: str) -> list[KeyRow]:
+async def keys_of(views: CatalogueViews, account: str) -> list[KeyRow]:
     """Return the account's keys, newest first. Reads the account's partition only."""
     partition = catalogue_topic("").partition_of(account)
     rows = (await views.keys(partition, "")).rows or ()
     return sorted((row for row in rows if row.account == account), key=lambda row: (-row.issued, row.key_id))
 
 
-async def find_key(views: KeyReader, key_id: str) -> KeyRow:
+async def find_key(views: CatalogueViews, key_id: str) -> KeyRow:
     """Return the key with this id. Raises `UnknownKey`."""
     row = next((row for row in await list_keys(views) if row.key_id == key_id), None)
     if row is None:

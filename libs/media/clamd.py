@@ -4,7 +4,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urlsplit
 
 from libs.contracts.validation import Problem, ValidationFailed
@@ -33,14 +33,6 @@ class ScannerUnavailable(TallyError):
     code = "scanner_unavailable"
 
 
-class Scanner(Protocol):
-    """Scans bytes for malware."""
-
-    async def scan(self, chunks: AsyncIterator[bytes], where: str = "") -> None:
-        """Return if no malware is found. Raises `MalwareFound` with the pointer `where`, `PayloadTooLarge`, and
-        `ScannerUnavailable`."""
-
-
 class Clamd:
     """Client of a clamd at `clamd://host:port`, or at the socket `clamd:///path`."""
 
@@ -51,6 +43,8 @@ class Clamd:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def scan(self, chunks: AsyncIterator[bytes], where: str = "") -> None:
+        """Return if no malware is found. Raises `MalwareFound` with the pointer `where`, `PayloadTooLarge`, and
+        `ScannerUnavailable`."""
         try:
             async with asyncio.timeout(self._timeout_s), self._free:
                 answer = await self._ask(chunks)
@@ -86,11 +80,6 @@ class Clamd:
         if self._address.hostname is None:
             return await asyncio.open_unix_connection(self._address.path, limit=ANSWER_BYTES)
         return await asyncio.open_connection(self._address.hostname, self._address.port, limit=ANSWER_BYTES)
-
-
-def open_scanner(url: str, timeout_s: float) -> Scanner | None:
-    """Return a client, None if no scanner is configured."""
-    return Clamd(url, timeout_s) if url else None
 
 
 def _unavailable(cause: BaseException | str) -> ScannerUnavailable:

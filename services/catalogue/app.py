@@ -26,7 +26,7 @@ from libs.legacy.feeds import Feeds
 from libs.legacy.images import ImageHandlers
 from libs.legacy.routing import LegacyEnvironment, LegacyRoutes
 from libs.legacy.timeslots import Timeslots
-from libs.media.clamd import open_scanner
+from libs.media.clamd import Clamd
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
 from libs.media.url_fetcher import FetcherOnDemand, parse_allowed
@@ -138,7 +138,7 @@ async def open_module(
     test = environment_of(
         servers.test_namespace, servers.catalogue_views_of(servers.test_namespace), log, test_keys, proxies
     )
-    scanner = open_scanner(settings.scanner, settings.scan_timeout_ms / 1000)
+    scanner = Clamd(settings.scanner, settings.scan_timeout_ms / 1000) if settings.scanner else None
     urls = UploadUrls(store, production.views, settings.public_url)
     account_keys = AccountKeys(
         production.writer, production.views, KeyUses(valkey, settings.namespace), settings.rate_per_key

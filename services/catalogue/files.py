@@ -20,7 +20,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes, upload_id
 from libs.contracts.catalogue_events import Stored
-from libs.media.clamd import Scanner
+from libs.media.clamd import Clamd
 from libs.media.content_sniffing import TypeCheck
 from libs.storage.object_store import StorageUnavailable, Store, environment_files
 from libs.storage.secret_rings import SecretRing
@@ -39,7 +39,7 @@ class Files:
     """Stores, reads and deletes the bytes of one environment's files."""
 
     def __init__(
-        self, namespace: str, record_service: RecordService, store: Store, scanner: Scanner | None = None
+        self, namespace: str, record_service: RecordService, store: Store, scanner: Clamd | None = None
     ) -> None:
         self._prefix = f"{environment_files(namespace)}files"
         self._record_service = record_service

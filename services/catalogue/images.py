@@ -17,7 +17,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.media.clamd import CHUNK_BYTES, Scanner
+from libs.media.clamd import CHUNK_BYTES, Clamd
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.picture_encoding import FORMATS, NotAPicture
 from libs.media.url_fetcher import NotFetched, UrlFetcher
@@ -43,7 +43,7 @@ class Images:
         record_service: RecordService,
         image_store: ImageStore,
         fetcher: UrlFetcher,
-        scanner: Scanner | None = None,
+        scanner: Clamd | None = None,
     ) -> None:
         """With a `scanner`, pictures that it does not pass are refused."""
         self._record_service = record_service

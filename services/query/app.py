@@ -9,7 +9,6 @@ from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.connections import Connections
-from libs.legacy.contest_reads import LegacyReads, contest_reads_router
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.timeline import Timeline
 from libs.web.door.auth import Authenticator
@@ -17,6 +16,7 @@ from libs.web.door.sessions import Sessions
 from libs.web.server.http_service import HttpModule
 from services.query.certificate_endpoint import CertificateDownload
 from services.query.historical_counts import PastCounts, PastReads
+from services.query.legacy_reads import LegacyReads, contest_reads_router
 from services.query.position_wait import PositionWatch
 from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults, Receipts

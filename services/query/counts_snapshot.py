@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
@@ -20,8 +20,8 @@ from libs.results.contest_results import Results, results_of
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import TallyError
-from libs.views.valkey.watched_reads import ChangedPartitions
 from libs.views.votes.reply_types import ContestCounts
+from libs.views.votes.vote_views import VoteViews
 from libs.web.responses import etag
 
 Header = tuple[bytes, bytes]
@@ -66,22 +66,10 @@ class ResultsHidden(TallyError):
         )
 
 
-class CountViews(Protocol):
-    """Interface of the vote views."""
-
-    def watch_counts(self) -> ChangedPartitions: ...
-
-    async def changed(self, contest: str, known: Mapping[int, ContestCounts | None]) -> list[int]: ...
-
-    async def counts(
-        self, partition: int, contest: str, known: ContestCounts | None = None
-    ) -> ContestCounts | None: ...
-
-
 class ContestSums:
     """Sums over partitions. Each voter is in one partition, so the sums of distinct voters are exact, too."""
 
-    def __init__(self, views: CountViews, contest: str, partitions: Iterable[int]) -> None:
+    def __init__(self, views: VoteViews, contest: str, partitions: Iterable[int]) -> None:
         self._views = views
         self._contest = contest
         self._watched = views.watch_counts()

@@ -3,17 +3,17 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from libs.contracts.log_records import Position
 from libs.results.contest_counts import sum_of
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.views.votes.reply_types import ContestCounts, SourceCounts
-from libs.views.votes.timeline import MINUTE_MS
+from libs.views.votes.reply_types import ContestCounts
+from libs.views.votes.timeline import MINUTE_MS, Timeline
 from libs.web.errors import RateLimited
 from services.query.counts_snapshot import Snapshot
 
@@ -71,19 +71,6 @@ SETTLED: Final = -2
 """Replaces the offset of the last change in a partition whose later changes do not matter."""
 
 
-class PastViews(Protocol):
-    """Interface of the timelines' views."""
-
-    async def counts_at(
-        self,
-        partition: int,
-        contest: str,
-        minute: int,
-        participants: Iterable[str],
-        sources: Mapping[str, SourceCounts],
-    ) -> ContestCounts: ...
-
-
 class CachedCounts(NamedTuple):
     """A historical snapshot, and per partition the view's state for which it is valid."""
 
@@ -99,7 +86,7 @@ class PastCounts:
     nor lagging views affect them.
     """
 
-    def __init__(self, views: PastViews, reads: PastReads, most_figures: int = MOST_FIGURES) -> None:
+    def __init__(self, views: Timeline, reads: PastReads, most_figures: int = MOST_FIGURES) -> None:
         self._views = views
         self._reads = reads
         self._locks = WeakValueDictionary[tuple[str, int], asyncio.Lock]()

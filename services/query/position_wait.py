@@ -2,27 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol
 
 from libs.tally.errors import ViewsUnavailable
-from libs.views.valkey.partition_reads import PartitionReads
+from libs.views.votes.vote_views import VoteViews
 
 POLL_S = 0.005
 
 Waiter = tuple[Mapping[int, int], "asyncio.Future[None]"]
 
 
-class PositionReader(Protocol):
-    """Interface of the vote views."""
-
-    @property
-    def live(self) -> PartitionReads: ...
-
-
 class PositionWatch:
     """Polls positions for all requests with a `min_position`."""
 
-    def __init__(self, views: PositionReader) -> None:
+    def __init__(self, views: VoteViews) -> None:
         self._views = views
         self._waiting: list[Waiter] = []
         self._task: asyncio.Task[None] | None = None

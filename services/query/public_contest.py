@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Receive, Scope, Send
@@ -14,6 +14,7 @@ from libs.catalogue.schemas.media import picture_url, picture_urls
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.tally.contest import Phase
 from libs.tally.time_conversion import timestamp
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.partition_reads import Mark
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
@@ -102,12 +103,6 @@ class PublicContest(BaseModel):
     updated: str = Field(description="Time of the last change to the contest's records.", json_schema_extra=TIME)
 
 
-class ImageReader(Protocol):
-    """Interface of the catalogue's views."""
-
-    async def records(self, account: str, resource: str, keys: Sequence[str]) -> list[Stored]: ...
-
-
 class CachedContest(NamedTuple):
     """A response with what it was made from: the images as of `mark`."""
 
@@ -124,7 +119,9 @@ class PublicContests:
     A response is made again only when the contest's records or phase change, or an image of the account.
     """
 
-    def __init__(self, results: PublicResults, snapshots: SnapshotCache, views: ImageReader, origin: str) -> None:
+    def __init__(
+        self, results: PublicResults, snapshots: SnapshotCache, views: CatalogueViews, origin: str
+    ) -> None:
         self._results = results
         self._snapshots = snapshots
         self._views = views

@@ -1,6 +1,6 @@
 """`GET /public/contests/<key>/results`: a contest's public results, without a key, as bare ASGI."""
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
@@ -15,6 +15,7 @@ from libs.storage.secret_rings import SecretRing
 from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import timestamp
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.responses import not_modified
@@ -88,22 +89,10 @@ SHARED_S: Final = 2
 """Longest time that shared caches may serve a response."""
 
 
-class Owners(Protocol):
-    """Interface of the catalogue's views."""
-
-    async def find_owner(self, resource: str, key: str) -> str | None: ...
-
-
-class Voters(Protocol):
-    """Interface of the receipts' verification."""
-
-    async def admits(self, contest: str, receipt: str) -> bool: ...
-
-
 class PublicResults:
     """Serves the results of published contests of production."""
 
-    def __init__(self, owners: Owners, snapshots: SnapshotCache, receipts: Voters) -> None:
+    def __init__(self, owners: CatalogueViews, snapshots: SnapshotCache, receipts: Receipts) -> None:
         self._owners = owners
         self._snapshots = snapshots
         self._receipts = receipts

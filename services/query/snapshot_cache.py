@@ -5,7 +5,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from libs.catalogue.contests.closing_record import as_closed, corrections, votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
@@ -15,8 +15,10 @@ from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.topics import Topic
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import NotFound
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.partition_reads import Mark
-from services.query.counts_snapshot import NO_POSITIONS, ContestSums, CountViews, Snapshot
+from libs.views.votes.vote_views import VoteViews
+from services.query.counts_snapshot import NO_POSITIONS, ContestSums, Snapshot
 from services.query.position_wait import PositionWatch
 
 MOST_CONTESTS: Final = 1_000
@@ -26,14 +28,6 @@ LOAD: Final = 10
 7 % of a process."""
 LOOK_APART_S: Final = 0.001
 """Time between reads of the catalogue's position: at most a tenth of a process, for any number of requests."""
-
-
-class ContestCatalogue(Protocol):
-    """Interface of the catalogue's views."""
-
-    async def mark(self, partition: int) -> Mark: ...
-
-    async def contest_config(self, account: str, contest: str) -> ContestRecords: ...
 
 
 @dataclass(slots=True)
@@ -62,9 +56,9 @@ class SnapshotCache:
 
     def __init__(
         self,
-        views: CountViews,
+        views: VoteViews,
         watch: PositionWatch,
-        catalogue: ContestCatalogue,
+        catalogue: CatalogueViews,
         catalogue_topic: Topic,
         votes: VotesLog,
         interval_s: float,

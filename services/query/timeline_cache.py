@@ -2,16 +2,16 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add, sub
-from typing import Final, Protocol
+from typing import Final
 
 from libs.contracts.log_records import Position
 from libs.tally.counts import VoteSums
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.views.votes.reply_types import ContestCounts, SourceCounts
-from libs.views.votes.timeline import MINUTE_MS, ChangesPage, PastRow, TimelineChange
+from libs.views.votes.reply_types import ContestCounts
+from libs.views.votes.timeline import MINUTE_MS, PastRow, Timeline, TimelineChange
 from services.query.counts_snapshot import Snapshot
 from services.query.historical_counts import PastReads, participants_of, rows_of
 
@@ -29,30 +29,6 @@ Cells = Sequence[int]
 for c-free, then for c-paid, then the two numbers of voters over both."""
 COUNT, UNIQUE, ANONYMOUS, PAID, BOTH_UNIQUE = 0, 1, 2, 3, 6
 NONE_YET: Final = (0,) * 8
-
-
-class TimelineViews(Protocol):
-    """Interface of the timelines' views."""
-
-    async def first_minute(self, partition: int, contest: str) -> int | None: ...
-
-    async def counts_at(
-        self,
-        partition: int,
-        contest: str,
-        minute: int,
-        participants: Iterable[str],
-        sources: Mapping[str, SourceCounts],
-    ) -> ContestCounts: ...
-
-    def changes(
-        self,
-        partition: int,
-        contest: str,
-        minutes: range,
-        rows: Sequence[str],
-        sources: Mapping[str, SourceCounts],
-    ) -> AsyncIterator[ChangesPage]: ...
 
 
 @dataclass(slots=True)
@@ -78,7 +54,7 @@ class Series:
     numbers.
     """
 
-    def __init__(self, views: TimelineViews, contest: str, begin: int, minutes: int) -> None:
+    def __init__(self, views: Timeline, contest: str, begin: int, minutes: int) -> None:
         self.size = 0
         self._views = views
         self._contest = contest
@@ -164,7 +140,7 @@ class Series:
 class TimelineCache:
     """An LRU cache of contests' series, limited by the number of changes."""
 
-    def __init__(self, views: TimelineViews, reads: PastReads, most_changes: int = MOST_CHANGES) -> None:
+    def __init__(self, views: Timeline, reads: PastReads, most_changes: int = MOST_CHANGES) -> None:
         self._views = views
         self._reads = reads
         self._most = most_changes

@@ -1,15 +1,17 @@
 """Authentication and permissions of callers, for the current and the legacy API."""
 
 import time
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
 
+from libs.contracts.catalogue_events import KeyAncestor
 from libs.contracts.log_records import CURRENT
 from libs.tally.errors import TallyError
 from libs.tally.events import Actor
 from libs.web.door.client_address import Network, Proxies
 from libs.web.door.query_parameters import refuse_unknown_parameters
-from libs.web.door.rate_limits import Rated, limits_of
+from libs.web.door.rate_limits import limits_of
 from libs.web.door.sessions import COOKIE, Sessions
 from libs.web.errors import Forbidden, Scope, Unauthorized
 
@@ -18,31 +20,22 @@ Headers = Iterable[tuple[bytes, bytes]]
 SAFE_METHODS: Final = ("GET", "HEAD")
 
 
-class ApiKey(Protocol):
-    """An API key's account, permissions and rules."""
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key with the rules that apply to its requests.
 
-    @property
-    def key_id(self) -> str: ...
-    @property
-    def account(self) -> str: ...
-    @property
-    def permissions(self) -> frozenset[str]: ...
-    @property
-    def rate(self) -> int | None: ...
-    @property
-    def ancestors(self) -> Sequence[Rated]:
-        """The keys that this one descends from: its parent is the last."""
+    `expires` is in us; without `networks` it may be used from everywhere. `ancestors` are the keys that it
+    descends from, also revoked ones: its parent is the last.
+    """
 
-    @property
-    def expires(self) -> int | None:
-        """Microseconds since 1970 UTC."""
-
-    @property
-    def networks(self) -> Collection[Network]:
-        """Networks that the key may be used from; empty: everywhere."""
-
-
-Key = TypeVar("Key", bound=ApiKey)
+    key_id: str
+    account: str
+    permissions: frozenset[str]
+    digest: bytes = b""
+    rate: int | None = None
+    expires: int | None = None
+    networks: tuple[Network, ...] = ()
+    ancestors: tuple[KeyAncestor, ...] = ()
 
 
 class KeyFinder(Protocol):
@@ -124,7 +117,7 @@ class Authenticator:
             raise Unauthorized("This API key is unknown.")
         return await self.admit(scope, key)
 
-    async def admit(self, scope: Scope, key: Key) -> Key:
+    async def admit(self, scope: Scope, key: ApiKey) -> ApiKey:
         """Return `key` if its rules admit this caller. Raises `Unauthorized` and `AddressRefused`."""
         refusal = self._refusal(scope, key)
         if refusal is not None:

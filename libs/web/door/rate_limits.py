@@ -14,13 +14,16 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.telemetry.metrics import HTTP_REFUSALS
 from libs.web.door.client_address import Proxies
 from libs.web.errors import RateLimited, Scope
 from libs.web.settings import HostSettings
+
+if TYPE_CHECKING:
+    from libs.web.door.auth import ApiKey
 
 WINDOW_S: Final = 10
 NEAR: Final = 0.8
@@ -45,21 +48,6 @@ class SharedCounts(Protocol):
 
     async def add(self, name: str, window: int, count: int, kept_s: int) -> int:
         """Add to a counter and return its value. Raises a `TallyError` while it is unavailable."""
-
-
-class Rated(Protocol):
-    """An API key's limit: `rate` in requests per second, None for the setting's, 0 for no limit."""
-
-    @property
-    def key_id(self) -> str: ...
-    @property
-    def rate(self) -> int | None: ...
-
-
-class LimitedKey(Rated, Protocol):
-    @property
-    def ancestors(self) -> Sequence[Rated]:
-        """The keys that this one descends from, also revoked ones."""
 
 
 @dataclass(slots=True)
@@ -111,7 +99,7 @@ class RateLimits:
         self._adding: set[asyncio.Task[None]] = set()
         self._away_until = self._logged_at = -LOGGED_APART_S
 
-    def take_for_key(self, scope: Scope, key: LimitedKey) -> bool:
+    def take_for_key(self, scope: Scope, key: "ApiKey") -> bool:
         """Count a request of a key; False if the shared count must be read: call `charge_key`.
 
         Raises `RateLimited`.
@@ -121,7 +109,7 @@ class RateLimits:
             return True
         return self._take(usages) or self._give_back(scope)
 
-    async def charge_key(self, scope: Scope, key: LimitedKey) -> None:
+    async def charge_key(self, scope: Scope, key: "ApiKey") -> None:
         """Count a request of an authenticated key, once. Raises `RateLimited`."""
         usages = self._of_key(scope, key)
         if usages and self._begin(scope, usages):
@@ -170,16 +158,13 @@ class RateLimits:
         usage: Usage | None = scope["state"].get("rate")
         return [] if usage is None else usage.headers(self.clock())
 
-    def _of_key(self, scope: Scope, key: LimitedKey) -> list[Usage]:
+    def _of_key(self, scope: Scope, key: "ApiKey") -> list[Usage]:
         """Return the usages that a request of a key counts towards: its own, and those of its ancestors."""
         scope["state"]["has_key"] = True
-        usages = []
-        for rated in (key, *key.ancestors):
-            rate = self._settings.rate_per_key if rated.rate is None else rated.rate
-            usage = self._usage("key", rated.key_id, rate)
-            if usage is not None:
-                usages.append(usage)
-        return usages
+        rates = [(key.key_id, key.rate), *((ancestor.key_id, ancestor.rate) for ancestor in key.ancestors)]
+        default = self._settings.rate_per_key
+        usages = (self._usage("key", name, default if rate is None else rate) for name, rate in rates)
+        return [usage for usage in usages if usage is not None]
 
     def _of_failures(self, scope: Scope) -> Usage | None:
         return self._usage("failures", self._proxies.network(scope), self._settings.rate_failures_per_address)

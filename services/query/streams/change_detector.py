@@ -2,29 +2,18 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import RECOVERING, ViewsUnavailable
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.connection import NO_ANSWER
-from libs.views.valkey.partition_reads import Mark, PartitionReads
+from libs.views.valkey.partition_reads import Mark
 from libs.views.valkey.watched_reads import WatchedMarks
+from libs.views.votes.vote_views import VoteViews
 
 LOOK_S: Final = 2.0
 """Time after which the views count as unavailable."""
-
-
-class ChangeReader(Protocol):
-    """Interface of the vote views."""
-
-    @property
-    def live(self) -> PartitionReads: ...
-
-
-class ContestMarks(Protocol):
-    """Interface of the catalogue's views."""
-
-    async def mark(self, partition: int) -> Mark: ...
 
 
 View = tuple[str, int]
@@ -34,7 +23,7 @@ View = tuple[str, int]
 class ChangeDetector:
     """Stores the views' last marks."""
 
-    def __init__(self, views: ChangeReader, catalogue: ContestMarks, votes: VotesLog) -> None:
+    def __init__(self, views: VoteViews, catalogue: CatalogueViews, votes: VotesLog) -> None:
         self._watched = WatchedMarks(views.live)
         self._catalogue = catalogue
         self._votes = votes

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from libs.contracts.topics import Log
+from libs.kafka.reader import LogReader
 from libs.tally.contest import MILLION
 from libs.tally.errors import LogUnavailable
 from services.query.snapshot_cache import now
@@ -33,12 +34,6 @@ class CountingLag(NamedTuple):
 NO_LAG: Final = CountingLag(0, 0)
 
 
-class LogEnds(Protocol):
-    """Interface of the log's reader."""
-
-    async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]: ...
-
-
 class _End(NamedTuple):
     """An end of a partition, and when it was first observed."""
 
@@ -54,7 +49,7 @@ class LagMeter:
     second at most. While Kafka is unavailable, the last ends stay.
     """
 
-    def __init__(self, log: LogEnds, topic: Log) -> None:
+    def __init__(self, log: LogReader, topic: Log) -> None:
         self._log = log
         self._topic = topic
         self._ends: defaultdict[int, deque[_End]] = defaultdict(deque)

@@ -13,6 +13,8 @@ from libs.contracts.catalogue_events import KeyRow, KeyRows, KeyRules
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.contracts.validation import ValidationFailed
 from libs.tally.errors import ViewsUnavailable
+from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.valkey.request_counters import KeyUses
 from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 
@@ -89,7 +91,7 @@ async def test_a_rule_that_is_none_is_refused(catalogue: Catalogue, account: str
 
 
 async def test_uses_are_written_together_and_again_where_valkey_was_away() -> None:
-    class Uses:
+    class Uses(KeyUses):
         def __init__(self) -> None:
             self.noted: list[set[str]] = []
             self.is_away = True
@@ -120,7 +122,7 @@ async def test_keys_of_one_world_are_unknown_in_the_other(
         assert await ApiKeyCache(other.views).find(issued.api_key) is None
 
 
-class Views:
+class Views(CatalogueViews):
     """Keys as the test says, in the first partition; `away` are those that cannot be read now."""
 
     def __init__(self, *rows: KeyRow, away: Collection[int] = ()) -> None:

@@ -2,18 +2,20 @@
 
 from dataclasses import dataclass
 
-from libs.web.door.client_address import Network
+from libs.contracts.catalogue_events import KeyAncestor
+from libs.web.door.auth import ApiKey
 
 
-@dataclass(frozen=True)
-class Key:
+@dataclass(frozen=True, slots=True)
+class Key(ApiKey):
     key_id: str = "k"
-    rate: int | None = None
     account: str = "acme"
     permissions: frozenset[str] = frozenset()
-    expires: int | None = None
-    networks: tuple[Network, ...] = ()
-    ancestors: tuple["Key", ...] = ()
+
+
+def above(*keys: ApiKey) -> tuple[KeyAncestor, ...]:
+    """The ancestors of a key that `keys` made."""
+    return tuple(KeyAncestor(key.key_id, key.rate) for key in keys)
 
 
 class Keys:

@@ -19,7 +19,7 @@ from libs.web.door.rate_limits import WINDOW_S, RateLimits, limits_of
 from libs.web.errors import RateLimited
 from libs.web.server.http_service import HttpModule, build_app
 from libs.web.settings import HostSettings
-from tests.libs.web.fake_keys import Key, Keys
+from tests.libs.web.fake_keys import Key, Keys, above
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.metrics import refusals
@@ -36,7 +36,7 @@ class AnyKey(Keys):
         self.looks = 0
 
     def get(self, token: str) -> Key | None:
-        return None if token.startswith("wrong") else Key(token, int(token.partition("-")[2] or 0))
+        return None if token.startswith("wrong") else Key(token, rate=int(token.partition("-")[2] or 0))
 
     async def find(self, token: str) -> Key | None:
         self.looks += 1
@@ -99,18 +99,18 @@ async def test_a_rate_of_zero_is_no_limit_and_none_is_the_setting_s() -> None:
 
 async def test_keys_share_the_rate_of_the_one_that_they_descend_from() -> None:
     manager = Key("manager", rate=5)
-    children = [Key(f"child{number}", rate=5, ancestors=(manager,)) for number in range(12)]
-    grandchild = Key("grandchild", ancestors=(manager, children[0]))
+    children = [Key(f"child{number}", rate=5, ancestors=above(manager)) for number in range(12)]
+    grandchild = Key("grandchild", ancestors=above(manager, children[0]))
     its = limits(Counters())
     found = 0
     for _ in range(60):
         for key in (manager, *children, grandchild):
             found += await admitted(its, key, 1)
     assert found == 50
-    its, weak = limits(Counters()), Key("weak", rate=1, ancestors=(manager,))
+    its, weak = limits(Counters()), Key("weak", rate=1, ancestors=above(manager))
     assert await admitted(its, weak, 60) == 10
     assert await admitted(its, manager, 60) == 40
-    assert await admitted(limits(), Key("free", rate=0, ancestors=(Key("root", rate=0),)), 100) == 100
+    assert await admitted(limits(), Key("free", rate=0, ancestors=above(Key("root", rate=0))), 100) == 100
 
 
 async def test_all_processes_together_stay_within_a_quota_and_seldom_ask() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.api_key_cache import ApiKeyCache, CachedApiKey
+from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.object_store import StorageUnavailable, Store, environment_files, open_store
 from libs.tally.errors import NotFound, ViewsUnavailable
-from libs.web.door.auth import Authenticator
+from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
@@ -41,7 +41,7 @@ def files(catalogue: Catalogue, store: Store) -> Files:
     return Files(catalogue.namespace, catalogue.record_service, store)
 
 
-KEY = CachedApiKey("k", "a", frozenset({"content:write"}), b"digest")
+KEY = ApiKey("k", "a", frozenset({"content:write"}), b"digest")
 
 
 async def chunks(*texts: str) -> AsyncIterator[bytes]:

@@ -7,6 +7,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from libs.contracts.topics import votes_topic
+from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.topics import create_unbegun
 from libs.tally.contest import MILLION
@@ -18,7 +19,9 @@ from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, served
 LATE = 3 * MILLION
 
 
-class NoLog:
+class NoLog(LogReader):
+    def __init__(self) -> None: ...
+
     async def end_offsets(self, topic: str, partitions: object) -> dict[int, int]:
         raise AssertionError
 

@@ -1,11 +1,9 @@
-"""Contests and participants with their counts in the legacy API, which the query service serves."""
+"""Contests and participants with their counts in the legacy API."""
 
 import asyncio
-import time
-from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from fastapi import APIRouter
 
@@ -16,34 +14,15 @@ from libs.contracts.catalogue_events import Stored
 from libs.legacy.contests import SHAPE as CONTEST
 from libs.legacy.contests import ContestPage, contest_read, is_listed
 from libs.legacy.participants import SHAPE as PARTICIPANT
-from libs.legacy.participants import Images, Totals, images_of, participant_read
+from libs.legacy.participants import Images, images_of, participant_read
 from libs.legacy.records import PAGE, NoPermission, missing_record
 from libs.legacy.routing import NEXT, LegacyCall, LegacyRoutes
 from libs.legacy.translator import page
-from libs.tally.contest import Phase
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import ApiKey, Authenticator
-
-
-class ContestSnapshot(Protocol):
-    """A contest with its counts at one moment."""
-
-    @property
-    def account(self) -> str: ...
-    @property
-    def phase(self) -> Phase: ...
-    @property
-    def stored(self) -> Stored: ...
-    @property
-    def approved_records(self) -> Sequence[Stored]: ...
-    def totals(self, permissions: Collection[str], now: int) -> Totals: ...
-
-
-class Snapshots(Protocol):
-    """Reads snapshots. Raises `NotFound`."""
-
-    async def get(self, account: str, contest: str) -> ContestSnapshot: ...
+from services.query.counts_snapshot import Snapshot
+from services.query.snapshot_cache import SnapshotCache, now
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +35,7 @@ class LegacyReads:
 
     auth: Authenticator
     catalogue: CatalogueViews
-    snapshots: Snapshots
+    snapshots: SnapshotCache
 
     async def contest(self, key: ApiKey, contest_id: str) -> dict[str, Any]:
         return await self._shape(key, await self._snapshot(key, contest_id))
@@ -94,8 +73,8 @@ class LegacyReads:
     async def participants(self, key: ApiKey, contest_id: str, token: str | None) -> dict[str, Any]:
         """Return a page of the contest's participants of every status, newest first."""
         snapshot = await self._snapshot(key, contest_id)
-        page = await read_page(self.catalogue, key.account, PARTICIPANTS, contest_id, _asked(token))
-        totals = snapshot.totals(key.permissions, _now())
+        page = await read_page(self.catalogue, key.account, PARTICIPANTS, contest_id, ListRequest(PAGE, token))
+        totals = snapshot.totals(key.permissions, now())
         images = await self._images(key, *page.records)
         shown = [participant_read(key.account, stored, totals, images) for stored in page.records]
         return {"participants": shown} | _next(page.next)
@@ -105,10 +84,10 @@ class LegacyReads:
         if stored is None:
             raise await missing_record(self.catalogue, PARTICIPANTS, participant_key)
         snapshot = await self._snapshot(key, stored.parent)
-        totals = snapshot.totals(key.permissions, _now())
+        totals = snapshot.totals(key.permissions, now())
         return participant_read(key.account, stored, totals, await self._images(key, stored))
 
-    async def _snapshot(self, key: ApiKey, contest_id: str) -> ContestSnapshot:
+    async def _snapshot(self, key: ApiKey, contest_id: str) -> Snapshot:
         try:
             return await self.snapshots.get(key.account, contest_id)
         except NotFound as error:
@@ -117,30 +96,21 @@ class LegacyReads:
     async def _images(self, key: ApiKey, *records: Stored) -> Images:
         return await images_of(self.catalogue, key.account, *records)
 
-    async def _shape(self, key: ApiKey, snapshot: ContestSnapshot) -> dict[str, Any]:
+    async def _shape(self, key: ApiKey, snapshot: Snapshot) -> dict[str, Any]:
         return contest_read(
             ContestPage(
                 account=snapshot.account,
                 phase=snapshot.phase,
                 contest=snapshot.stored,
                 participants=snapshot.approved_records,
-                totals=snapshot.totals(key.permissions, _now()),
+                totals=snapshot.totals(key.permissions, now()),
                 images=await self._images(key, snapshot.stored, *snapshot.approved_records),
             )
         )
 
 
-def _asked(token: str | None) -> ListRequest:
-    """Return the request for the page of `token`; the first page if it is None."""
-    return ListRequest(PAGE, token)
-
-
 def _next(token: str | None) -> dict[str, str]:
     return {} if token is None else {"next": token}
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 QUERY: Final = {"next": NEXT}
