@@ -18,6 +18,7 @@ class VotesLog:
     def __init__(self, namespace: str, partitions: int) -> None:
         """Begin with the first topic, which has `partitions`."""
         begun = votes_topic(namespace, partitions)
+        self.namespace: Final = namespace
         self.begun_with: Final = partitions
         """The number of partitions of the first topic, and of the purchases."""
         self.name: Final = begun.name

@@ -39,44 +39,38 @@ class WrongStore(TallyError):
     code = "wrong_store"
 
 
-async def create_deployment(settings: KafkaSettings, namespace: str, partitions: int, store: Store) -> None:
+async def create_deployment(settings: KafkaSettings, log: VotesLog, store: Store) -> None:
     """Create missing topics, record the deployment's identity, write each log's first record, and check all.
 
     Repeatable. Of concurrent creators with different stores, the first in the log wins; others get `WrongStore`.
     Raises as `check_deployment`.
     """
-    topics = topics_of(namespace, partitions)
-    catalogue = catalogue_topic(namespace).name
+    topics = topics_of(log.namespace, log.begun_with)
+    catalogue = catalogue_topic(log.namespace).name
     await create_missing(settings, topics)
     async with LogReader(settings) as reader:
         ends = await reader.end_offsets(catalogue, [RECORDED_IN])
     if ends[RECORDED_IN] == 0:
-        first = LogCreated(secrets.token_hex(16), await make_store_id(store), partitions)
+        first = LogCreated(secrets.token_hex(16), await make_store_id(store), log.begun_with)
         await append_first(settings, [(catalogue, RECORDED_IN, first)])
     await begin_logs(settings, topics)
-    await check_deployment(settings, namespace, partitions, store)
+    await check_deployment(settings, log, store)
 
 
-async def check_deployment(settings: KafkaSettings, namespace: str, partitions: int, store: Store) -> None:
+async def check_deployment(settings: KafkaSettings, log: VotesLog, store: Store) -> None:
     """Raise the first problem found by `examine_deployment` that retries do not solve."""
-    raise_permanent((await examine_deployment(settings, namespace, partitions, store)).problems)
+    raise_permanent((await examine_deployment(settings, log, store)).problems)
 
 
 async def examine_deployment(
-    settings: KafkaSettings,
-    namespace: str,
-    partitions: int,
-    store: Store,
-    log: VotesLog | None = None,
-    sample: Sample = range,
+    settings: KafkaSettings, log: VotesLog, store: Store, sample: Sample = range
 ) -> Examination:
     """Examine topics as `examine_topics` does, and compare the settings with the log's identity.
 
-    `sample` must return all partitions of the catalogue. `log` holds the later topics of the votes. Raises
-    `LogUnavailable` and `StorageUnavailable`.
+    `sample` must return all partitions of the catalogue. Raises `LogUnavailable` and `StorageUnavailable`.
     """
-    later = [] if log is None else log.later
-    found = await examine_topics(settings, [*topics_of(namespace, partitions), *later], sample)
+    namespace, partitions = log.namespace, log.begun_with
+    found = await examine_topics(settings, [*topics_of(namespace, partitions), *log.later], sample)
     votes, catalogue = votes_topic(namespace, partitions), catalogue_topic(namespace)
     recorded = found.first_records.get(catalogue.name, {}).get(RECORDED_IN)
     if recorded is None:

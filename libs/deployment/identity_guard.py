@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Final, Protocol, Self
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Self
 
 from libs.contracts.topics import Log, catalogue_topic, topics_of
 from libs.contracts.votes_log import VotesLog
@@ -13,7 +13,6 @@ from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.errors import LogChanged, TopicMissing
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, wrong_partitions
-from libs.kafka.writer import LogGuard
 from libs.storage.object_store import StorageUnavailable, Store
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -35,27 +34,6 @@ _NOT_CHECKED: Final = LogUnavailable("The service is starting; retry shortly.", 
 logger = logging.getLogger(__name__)
 
 
-class ServiceGuard(LogGuard, Protocol):
-    """The guard's interface for a service."""
-
-    def refusal(self) -> TallyError | None:
-        """Return the error for clients while nothing may be served, else None."""
-
-    async def check(self) -> None:
-        """Raise the current problem, or why no check has passed yet; for health checks."""
-
-    @property
-    def votes(self) -> VotesLog:
-        """Return the votes log, which grows while the process runs."""
-
-    @property
-    def topics(self) -> VotesTopics:
-        """Return the list of its topics."""
-
-    def watching(self) -> AbstractAsyncContextManager[object]:
-        """Check for as long as the context is open."""
-
-
 class DeploymentGuard:
     """Checks topics, log ids and the object store periodically while `watching`.
 
@@ -66,23 +44,24 @@ class DeploymentGuard:
     def __init__(
         self,
         settings: KafkaSettings,
-        namespace: str,
-        partitions: int,
+        votes: VotesLog,
         store: Store,
         valkey: Valkey,
         check_s: float = CHECK_S,
     ) -> None:
-        """Configure a guard; `check_s` is the interval of the checks without a problem (seconds)."""
+        """Configure a guard; `check_s` is the interval of the checks without a problem (seconds).
+
+        While it watches, it adds the topics that the log of the `votes` grows by.
+        """
         self._check_s = check_s
         self._settings = settings
-        self._namespace = namespace
-        self._partitions = partitions
+        self._votes = votes
         self._store = store
-        self._topics = {topic.name: topic for topic in topics_of(namespace, partitions)}
-        self.votes = VotesLog(namespace, partitions)
-        self.topics = VotesTopics(settings, self.votes)
+        namespace = votes.namespace
+        self._topics = {topic.name: topic for topic in topics_of(namespace, votes.begun_with)}
+        self.topics = VotesTopics(settings, votes)
         self._live: list[tuple[Log, PartitionReads]] = [
-            (self.votes, VoteViews(valkey, namespace, self.votes).live),
+            (votes, VoteViews(valkey, namespace, votes).live),
             (catalogue_topic(namespace), CatalogueViews(valkey, namespace).live),
         ]
         self._log_ids: dict[tuple[str, int], str] = {}
@@ -113,7 +92,7 @@ class DeploymentGuard:
 
     def check_partitions(self, topic: str, found: int) -> None:
         """Check the producer's metadata before each append. Raises `WrongTopic`."""
-        known = self._topics.get(topic) or next((each for each in self.votes.later if each.name == topic), None)
+        known = self._topics.get(topic) or next((each for each in self._votes.later if each.name == topic), None)
         if known is not None and found != known.partitions:
             self._check_now.set()
             raise wrong_partitions(known, found)
@@ -182,8 +161,7 @@ class DeploymentGuard:
     async def _run_check(self) -> None:
         try:
             await self.topics.refresh()
-            place = self._settings, self._namespace, self._partitions, self._store
-            found = await examine_deployment(*place, self.votes, self._next_sample())
+            found = await examine_deployment(self._settings, self._votes, self._store, self._next_sample())
             problems = found.problems + [error async for error in self._changed(found)]
         except (LogUnavailable, StorageUnavailable) as error:
             self._set_unavailable(error)

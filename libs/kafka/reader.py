@@ -24,6 +24,8 @@ T = TypeVar("T")
 FETCH_BYTES = 1 << 20
 FIRST_RECORD_BYTES = 1_000
 """Fetch size for the first batch of a partition; Kafka returns a larger batch whole."""
+SINGLE_RECORD_BYTES = 4_000
+"""Fetch size that suffices for one vote; a larger record is still returned."""
 READ_RECORDS = 4_000
 """Maximum records per poll: they block the event loop for about 10 ms."""
 RETRY_PAUSE_MS = 20
@@ -55,22 +57,13 @@ class LogReader:
     its own consumer, and all `record` share one.
     """
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        fetch_bytes: int = FETCH_BYTES,
-        place: Placement = in_topic,
-    ) -> None:
-        """`fetch_bytes` is the fetch size of `record`; a larger record is still returned.
-
-        `place` maps the partitions of a log that has several topics.
-        """
+    def __init__(self, settings: KafkaSettings, place: Placement = in_topic) -> None:
+        """`place` maps the partitions of a log that has several topics."""
         self._settings = settings
         self._place = place
-        self._fetch_bytes = fetch_bytes
         self._consumer: AIOKafkaConsumer | None = None
         self._starting = asyncio.Lock()
-        self._single = SingleRecords(lambda: self._new_consumer(fetch_bytes), SILENCE_S)
+        self._single = SingleRecords(lambda: self._new_consumer(SINGLE_RECORD_BYTES), SILENCE_S)
 
     async def __aenter__(self) -> Self:
         return self
@@ -272,7 +265,7 @@ class LogReader:
     async def _started(self) -> AIOKafkaConsumer:
         async with self._starting:
             if self._consumer is None:
-                consumer = self._new_consumer(self._fetch_bytes)
+                consumer = self._new_consumer(SINGLE_RECORD_BYTES)
                 try:
                     await consumer.start()
                 except BaseException:

@@ -9,10 +9,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 
 from libs.certificates.service import Sealed, sealed_contests
-from libs.contracts.topics import purchases_topic
-from libs.contracts.votes_log import VotesLog, votes_log
+from libs.deployment.deployment import Deployment
 from libs.kafka.cancellation import call
-from libs.kafka.reader import LogReader
 from libs.monitoring.lag import AppendTimes, LagTracker, ProjectionName, TimeAt, View, projections_of
 from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import (
@@ -24,15 +22,11 @@ from libs.monitoring.status import (
     ProcessStatus,
     Status,
 )
-from libs.storage.object_store import Store
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.telemetry.redaction import redacted
-from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import Generations, PartitionGenerations
-from libs.views.purchases.purchase_views import PurchaseViews, Todo, Unreadable
-from libs.views.valkey.client import Valkey
+from libs.views.purchases.purchase_views import Todo, Unreadable
 from libs.views.votes.reply_types import PartitionState
-from libs.views.votes.vote_views import VoteViews
 from libs.web.server.tls import public_authorities
 
 SEALED_EVERY_S: Final = 30.0
@@ -45,23 +39,16 @@ T = TypeVar("T")
 class StatusCollector:
     """Collects statuses repeatedly: rates and stalls need the previous observation."""
 
-    def __init__(
-        self, reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int | VotesLog
-    ) -> None:
-        """`partitions`: of the votes, or their log; then `reader` must place it."""
-        votes = votes_log(namespace, partitions)
-        self._reader = reader
-        self._valkey = valkey
-        self._views = VoteViews(valkey, namespace, votes)
-        self._projections = projections_of(valkey, namespace, votes)
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+        self._reader = deployment.reader
+        self._projections = projections_of(deployment.valkey, deployment.namespace, deployment.votes)
         self._times = {
-            projection: AppendTimes(reader, views.topic.name) for projection, views in self._projections.items()
+            projection: AppendTimes(self._reader, views.topic.name)
+            for projection, views in self._projections.items()
         }
-        self._store = store
-        self._records = CatalogueViews(valkey, namespace)
         self._known_sealed: Sequence[Sealed] = ()
         self._listed = -SEALED_EVERY_S
-        self._purchases = PurchaseViews(valkey, namespace, purchases_topic(namespace, votes.begun_with))
         self._progress = LagTracker()
 
     async def collect(self, parts: Sequence[ProcessStatus] = ()) -> Status:
@@ -92,7 +79,9 @@ class StatusCollector:
         long as the catalogue cannot be read."""
         if time.monotonic() > self._listed + SEALED_EVERY_S:
             with suppress(ViewsUnavailable, TimeoutError):
-                self._known_sealed = await call(sealed_contests(self._store, self._records), READ_S)
+                self._known_sealed = await call(
+                    sealed_contests(self._deployment.store, self._deployment.catalogue.views), READ_S
+                )
                 self._listed = time.monotonic()
         return self._known_sealed
 
@@ -158,11 +147,11 @@ class StatusCollector:
         ledger, todo = None, None
         if projection is ProjectionName.VOTES:
             asked = time.time()
-            state = await self._views.state(partition)
+            state = await self._deployment.vote_views.state(partition)
             ledger = ledger_of(state, asked, time.time())
         if projection is ProjectionName.PURCHASES:
             with suppress(ViewsUnavailable):
-                todo = next(iter(await self._purchases.todo(partition, -1, 1)), None)
+                todo = next(iter(await self._deployment.purchase_views.todo(partition, -1, 1)), None)
         return _Stored(generations, ledger, todo, await self._quarantine(views, partition, generations))
 
     async def _ends(
@@ -197,11 +186,11 @@ class StatusCollector:
     ) -> tuple[int, int]:
         """Return the numbers of open and of dropped records; reads the object store only if there are any."""
         live = generations.live
-        rows = self._valkey, views, partition, live.number
+        rows = self._deployment.valkey, views, partition, live.number
         count = await count_of(*rows)
         if not count:
             return 0, 0
-        drops = await dropped(self._store, views.topic.name, partition, live.position)
+        drops = await dropped(self._deployment.store, views.topic.name, partition, live.position)
         held = await count_among(*rows, drops)
         return count - held, held
 

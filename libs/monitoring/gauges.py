@@ -7,17 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from libs.contracts.votes_log import VotesLog, votes_log
-from libs.kafka.reader import LogReader
+from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionRow
-from libs.storage.object_store import Store
 from libs.tally.errors import TallyError
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry import metrics as table
 from libs.views.generations.generations import State
-from libs.views.valkey.client import Valkey
 from libs.views.votes.vote_views import VoteViews
 
 PATIENCE_S: Final = 1.5
@@ -54,24 +51,17 @@ logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_gauges(
-    reader: LogReader, valkey: Valkey, store: Store, namespace: str, partitions: int | VotesLog
-) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Yield a function that refreshes the gauges while the context is open.
-
-    `partitions`: of the votes, or their log.
-    """
-    votes = votes_log(namespace, partitions)
-    collector = StatusCollector(reader, valkey, store, namespace, votes)
-    topics = {
-        projection: views.topic.name for projection, views in projections_of(valkey, namespace, votes).items()
-    }
+async def open_gauges(deployment: Deployment) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Yield a function that refreshes the gauges while the context is open."""
+    collector = StatusCollector(deployment)
+    place = deployment.valkey, deployment.namespace, deployment.votes
+    topics = {projection: views.topic.name for projection, views in projections_of(*place).items()}
     gauges = [
         _TopicGauges(collector, projection, topic)
         for projection, topic in topics.items()
         if projection is not ProjectionName.VOTES
     ]
-    gauges.append(_VoteGauges(collector, topics[ProjectionName.VOTES], VoteViews(valkey, namespace, votes)))
+    gauges.append(_VoteGauges(collector, topics[ProjectionName.VOTES], deployment.vote_views))
 
     async def refresh() -> None:
         await asyncio.gather(*(each.refresh() for each in gauges))

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from libs.catalogue.contests.contest_mapper import load_contest
-from libs.deployment.connections import Connections
+from libs.deployment.deployment import Deployment
 from libs.storage.object_store import StorageUnavailable
 from libs.storage.secrets import contest_secret
 from libs.tally.contest import Contest
@@ -14,9 +14,9 @@ from libs.voting.protocol_driver import Driver
 from libs.voting.service import VotingService
 
 
-async def create_voting_service(servers: Connections) -> VotingService:
+async def create_voting_service(servers: Deployment) -> VotingService:
     """Build it on the process's connections."""
-    catalogue, votes, store = servers.catalogue_views, servers.votes, servers.store
+    catalogue, votes, store = servers.catalogue.views, servers.votes, servers.store
 
     async def load(account: str, key: str) -> Contest | None:
         return await load_contest(catalogue, account, key)

@@ -15,8 +15,9 @@ from libs.catalogue.records import ChangeGuard, Guard, RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
 from libs.concurrency.tasks import first_success
-from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic, legacy_test_namespace
-from libs.deployment.connections import Connections
+from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
+from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Catalogue, Environment
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.writer import LogWriter
 from libs.legacy.articles import Articles
@@ -33,7 +34,6 @@ from libs.media.url_fetcher import FetcherOnDemand, parse_allowed
 from libs.storage.object_store import StorageUnavailable
 from libs.storage.secrets import check_secrets
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.valkey.request_counters import KeyUses
 from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies
 from libs.web.door.sessions import Sessions
@@ -75,8 +75,7 @@ class CatalogueEnvironment:
 
 
 def environment_of(
-    namespace: str,
-    views: CatalogueViews,
+    catalogue: Catalogue,
     log: LogWriter,
     keys: ApiKeyCache,
     proxies: Proxies,
@@ -85,11 +84,11 @@ def environment_of(
     sessions: Sessions | None = None,
     new_members: Mapping[str, Callable[[], Document]] | None = None,
 ) -> CatalogueEnvironment:
-    writer = CommandWriter(catalogue_topic(namespace), log, views)
+    writer = CommandWriter(catalogue.topic, log, catalogue.views)
     return CatalogueEnvironment(
-        views,
+        catalogue.views,
         writer,
-        RecordService(RESOURCES, views, writer, guards, change_guards, new_members),
+        RecordService(RESOURCES, catalogue.views, writer, guards, change_guards, new_members),
         keys,
         Authenticator(keys, proxies, sessions),
     )
@@ -104,7 +103,7 @@ def members_of_new(topics: VotesTopics) -> Document:
 @asynccontextmanager
 async def open_module(
     settings: Settings,
-    servers: Connections,
+    servers: Deployment,
     enrichers: Mapping[str, Complete] | None = None,
     by_votes: ByVotes | None = None,
 ) -> AsyncIterator[HttpModule]:
@@ -116,32 +115,29 @@ async def open_module(
     members to reads; `by_votes` is that of the query service.
     """
     enrichers = enrichers or {}
-    valkey, store, guard, votes = servers.valkey, servers.store, servers.guard, servers.vote_views
+    store, guard, votes = servers.store, servers.guard, servers.vote_views
     log = await servers.start_writer()
-    closed = ClosedContests(servers.catalogue_views, votes, guard.votes)
+    closed = ClosedContests(servers.catalogue.views, votes, servers.votes)
     proxies = settings.proxies()
     guards = {PARTICIPANTS.name: closed.participant_may_go}
     change_guards = {CONTESTS.name: closed.contest_may_change}
     new_members = {CONTESTS.name: partial(members_of_new, guard.topics)}
     production = environment_of(
-        servers.namespace,
-        servers.catalogue_views,
+        servers.catalogue,
         log,
-        await servers.keys_of(servers.namespace),
+        await servers.keys_of(Environment.PRODUCTION),
         proxies,
         guards,
         change_guards,
         servers.sessions,
         new_members,
     )
-    test_keys = await servers.keys_of(servers.test_namespace)
-    test = environment_of(
-        servers.test_namespace, servers.catalogue_views_of(servers.test_namespace), log, test_keys, proxies
-    )
+    test_keys = await servers.keys_of(Environment.TEST)
+    test = environment_of(servers.test_catalogue, log, test_keys, proxies)
     scanner = Clamd(settings.scanner, settings.scan_timeout_ms / 1000) if settings.scanner else None
     urls = UploadUrls(store, production.views, settings.public_url)
     account_keys = AccountKeys(
-        production.writer, production.views, KeyUses(valkey, settings.namespace), settings.rate_per_key
+        production.writer, production.views, servers.catalogue.key_uses, settings.rate_per_key
     )
     image_urls = ImageUrls(settings.public_url)
     files = Files(settings.namespace, production.record_service, store, scanner)
@@ -190,7 +186,7 @@ async def open_module(
                 key_router(production.auth, account_keys),
                 reopening_router(
                     production.auth,
-                    Reopener(production.record_service, votes, guard.votes),
+                    Reopener(production.record_service, votes, servers.votes),
                     servers.requests,
                 ),
             ],

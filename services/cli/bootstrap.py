@@ -94,9 +94,8 @@ class Restoration:
 
 
 async def _prepare(addresses: DeploymentAddresses) -> None:
-    place = addresses.namespace, addresses.partitions
     async with Deployment(addresses) as deployment:
-        await create_deployment(deployment.kafka_settings, *place, deployment.store)
+        await create_deployment(deployment.kafka_settings, deployment.votes, deployment.store)
         await load_functions(deployment.valkey)
 
 

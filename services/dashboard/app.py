@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from libs.deployment.connections import Connections
+from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.monitoring.collector import StatusCollector
 from libs.web.door.auth import Authenticator
 from libs.web.server.health import Check
@@ -17,17 +18,16 @@ from services.dashboard.status import StatusCache, status_router
 
 @asynccontextmanager
 async def open_module(
-    settings: Settings, servers: Connections, checks: Mapping[str, Check] | None = None
+    settings: Settings, servers: Deployment, checks: Mapping[str, Check] | None = None
 ) -> AsyncIterator[HttpModule]:
     """Open the pages, their assets, and log-in; the pages read their data from the API.
 
     The status for operators includes `checks`, those of the services in the same process.
     """
-    keys = await servers.keys_of(servers.namespace)
+    keys = await servers.keys_of(Environment.PRODUCTION)
     auth = Authenticator(keys, settings.proxies(), servers.sessions)
-    place = servers.reader, servers.valkey, servers.store, servers.namespace, servers.votes
     status = StatusCache(
-        StatusCollector(*place),
+        StatusCollector(servers),
         checks or {},
         version("tallykeeper"),
         settings.projector_urls(),

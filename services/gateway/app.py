@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi import FastAPI
 
-from libs.deployment.connections import open_connections
+from libs.deployment.deployment import open_deployment
 from libs.telemetry.tracing import Tracing
 from libs.web.server.http_service import HttpModule, build_app
 from services.catalogue.app import open_module as open_catalogue
@@ -60,7 +60,7 @@ lists the account's contests. Then create a contest (`POST /contests`) and a par
 async def open_app(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[FastAPI]:
     """Open the app of all services; they share its connections, which close when the context ends."""
     async with AsyncExitStack() as stack:
-        servers = await stack.enter_async_context(open_connections(settings, tracing))
+        servers = await stack.enter_async_context(open_deployment(settings, tracing))
         ingestion = await stack.enter_async_context(open_ingestion(settings, servers))
         query = await stack.enter_async_context(open_query(settings, servers))
         catalogue = await stack.enter_async_context(

@@ -6,7 +6,8 @@ from functools import partial
 
 from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
-from libs.deployment.connections import Connections
+from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.monitoring.gauges import open_gauges
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.service import PackageBounds, PurchaseService
@@ -30,9 +31,9 @@ from services.ingestion.voter_reads import VoterReads
 
 
 @asynccontextmanager
-async def open_module(settings: Settings, servers: Connections) -> AsyncIterator[HttpModule]:
+async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[HttpModule]:
     """Open the service's routes. Accepted votes are recorded before the connections close."""
-    catalogue, views, store, guard = servers.catalogue_views, servers.vote_views, servers.store, servers.guard
+    catalogue, views, store, guard = servers.catalogue.views, servers.vote_views, servers.store, servers.guard
     log = await servers.start_writer()
     votes = await create_voting_service(servers)
     register = PurchaseService(
@@ -43,7 +44,7 @@ async def open_module(settings: Settings, servers: Connections) -> AsyncIterator
         PackageBounds(catalogue, settings.purchase_package_check == "refuse"),
     )
     casts = CastCache(cast_reader(servers.reader, servers.votes))
-    keys = await servers.keys_of(servers.namespace)
+    keys = await servers.keys_of(Environment.PRODUCTION)
     proxies = settings.proxies()
     auth = Authenticator(keys, proxies, servers.sessions)
     positions = PositionTokens(servers.ring("positions"))
@@ -57,9 +58,7 @@ async def open_module(settings: Settings, servers: Connections) -> AsyncIterator
     async def check_ledger() -> None:
         await first_success(_check_gates(views, group) for group in views.live.groups(servers.votes.numbers))
 
-    async with open_gauges(
-        servers.reader, servers.valkey, store, servers.namespace, servers.votes
-    ) as refresh_gauges:
+    async with open_gauges(servers) as refresh_gauges:
         yield HttpModule(
             rate_counts=servers.rate_counts,
             hot=hot_routes(voting),

@@ -6,10 +6,9 @@ from functools import partial
 from typing import NamedTuple
 
 from libs.catalogue.commands import CommandWriter
-from libs.contracts.topics import Log, Topic, catalogue_topic
-from libs.deployment.connections import Connections
-from libs.deployment.connections import connect as connect_servers
-from libs.deployment.identity import check_deployment
+from libs.contracts.topics import Log, Topic
+from libs.deployment.deployment import Deployment
+from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
 from libs.monitoring.lag import projections_of
 from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes
@@ -52,30 +51,24 @@ async def run(settings: Settings, tracing: Tracing | None = None) -> None:
     Raises `WrongTopic`, `WrongStore` or `LogChanged`, alone or in an `ExceptionGroup`, if nothing can be processed
     any more: an operator must decide, and a restart does not help.
     """
-    servers = connect_servers(settings)
+    servers = Deployment(settings.addresses, guard=DeploymentGuard)
     projectors = open_projectors(settings, servers, tracing)
     folds: dict[str, Run] = {f"projection of {each.topic.name}": each.run for each in projectors}
     managers = manager_runs(settings, servers, projectors)
     supervisor = TaskSupervisor(folds | managers, needed=frozenset(folds))
     startup = Startup()
-    needed = readiness_checks(
-        servers.guard, servers.writer, servers.vote_views, servers.votes, projectors, supervisor
-    )
-    checks = {**needed, "start": startup.check}
+    checks = {**readiness_checks(servers, projectors, supervisor), "start": startup.check}
     try:
         async with served(settings, servers, checks):
-            place = settings.namespace, settings.partitions, servers.store
-            await startup.until_done(lambda: check_deployment(settings, *place))
+            await startup.until_done(servers.check)
             await startup.until_done(lambda: load_functions(servers.valkey))
             startup.end()
-            await servers.writer.start()
+            await servers.start_writer()
             logger.info("processing %s", ", ".join(each.topic.name for each in projectors))
             async with servers.guard.watching():
                 await supervisor.run()
     finally:
-        await servers.writer.stop(WRITER_STOP_S)
-        await servers.reader.close()
-        await servers.valkey.close()
+        await servers.close(WRITER_STOP_S)
 
 
 class Projectors(NamedTuple):
@@ -86,14 +79,14 @@ class Projectors(NamedTuple):
 
 
 def open_projectors(
-    settings: Settings, servers: Connections, tracing: Tracing | None, connect: Connect = connect
+    settings: Settings, servers: Deployment, tracing: Tracing | None, connect: Connect = connect
 ) -> Projectors:
     """Create the projector of each topic."""
 
     def projector(projection: Projection, pace: Pace) -> Projector:
         return Projector(projection, settings, settings, pace, connect=connect, tracing=tracing)
 
-    test, test_views = catalogue_topic(servers.test_namespace), servers.catalogue_views_of(servers.test_namespace)
+    test = servers.test_catalogue
     addresses = AddressCounters(servers.valkey, settings.namespace)
 
     def of_votes(topic: Topic) -> Projector:
@@ -104,19 +97,19 @@ def open_projectors(
         return servers.guard.topics.log.numbers
 
     raise_config = ConfigVersions(servers.vote_views, votes_partitions)
-    catalogue = CatalogueProjection(servers.catalogue, servers.catalogue_views, raise_config)
+    catalogue = CatalogueProjection(servers.catalogue.topic, servers.catalogue.views, raise_config)
     return Projectors(
         votes=VotesProjector(servers.votes, of_votes),
         catalogue=projector(catalogue, CATALOGUE),
-        test_catalogue=projector(CatalogueProjection(test, test_views, no_votes), CATALOGUE),
+        test_catalogue=projector(CatalogueProjection(test.topic, test.views, no_votes), CATALOGUE),
         purchases=projector(PurchasesProjection(servers.purchases, servers.purchase_views), PURCHASES),
     )
 
 
-def manager_runs(settings: Settings, servers: Connections, projectors: Projectors) -> dict[str, Run]:
+def manager_runs(settings: Settings, servers: Deployment, projectors: Projectors) -> dict[str, Run]:
     """Return the main loop of each process manager, by its name in logs and readiness."""
-    writer, catalogue_views = servers.writer, servers.catalogue_views
-    progress = CatalogueProgress(servers.reader, servers.catalogue, catalogue_views)
+    writer, catalogue = servers.writer, servers.catalogue
+    progress = CatalogueProgress(servers.reader, catalogue.topic, catalogue.views)
     fencer = Fencer(
         servers.votes,
         servers.vote_views,
@@ -129,17 +122,17 @@ def manager_runs(settings: Settings, servers: Connections, projectors: Projector
     )
     closing = ClosingManager(
         servers.votes,
-        catalogue_views,
+        catalogue.views,
         servers.vote_views,
         writer,
-        CommandWriter(servers.catalogue, writer, catalogue_views),
+        CommandWriter(catalogue.topic, writer, catalogue.views),
         assigned=lambda: projectors.catalogue.assigned,
         source_grace_s=settings.source_grace_s,
     )
     counting = CountingManager(
         servers.purchases,
         servers.purchase_views,
-        catalogue_views,
+        catalogue.views,
         writer,
         progress.has_folded_account,
         assigned=lambda: projectors.purchases.assigned,
@@ -159,7 +152,7 @@ def manager_runs(settings: Settings, servers: Connections, projectors: Projector
     }
 
 
-async def manage_purchases(servers: Connections, projector: Projector, progress: CatalogueProgress) -> None:
+async def manage_purchases(servers: Deployment, projector: Projector, progress: CatalogueProgress) -> None:
     """Cast purchased votes."""
     voting = await create_voting_service(servers)
     steps = Steps(voting, AccountCiphers(partial(account_secret, servers.store)), progress.has_folded_account)

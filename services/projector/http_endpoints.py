@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 
-from libs.deployment.connections import Connections
+from libs.deployment.deployment import Deployment
 from libs.monitoring.gauges import open_gauges
 from libs.web.server.background_server import serve_in_background
 from libs.web.server.health import Check, health_routes
@@ -14,13 +14,12 @@ from services.projector.settings import Settings
 
 
 @asynccontextmanager
-async def served(settings: Settings, servers: Connections, checks: Mapping[str, Check]) -> AsyncIterator[None]:
+async def served(settings: Settings, servers: Deployment, checks: Mapping[str, Check]) -> AsyncIterator[None]:
     """Serve `/metrics`, `/livez` and `/readyz` while the context is open, if a port is set."""
     if settings.metrics_port == 0:
         yield
         return
-    place = servers.reader, servers.valkey, servers.store, servers.namespace, servers.votes
-    async with open_gauges(*place) as refresh_gauges:
+    async with open_gauges(servers) as refresh_gauges:
         routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
         async with serve_in_background(Starlette(routes=routes), settings, settings.host, settings.metrics_port):
             yield

@@ -3,28 +3,21 @@
 from collections.abc import Iterable, Mapping
 
 from libs.concurrency.tasks import first_success
-from libs.contracts.votes_log import VotesLog
-from libs.deployment.identity_guard import ServiceGuard
-from libs.kafka.writer import LogWriter
+from libs.deployment.deployment import Deployment
 from libs.projection.projector import Projector
 from libs.projection.votes_projector import VotesProjector
-from libs.views.votes.vote_views import VoteViews
 from libs.web.server.health import Check
 from services.projector.supervision import TaskSupervisor
 
 
 def readiness_checks(
-    guard: ServiceGuard,
-    writer: LogWriter,
-    views: VoteViews,
-    votes: VotesLog,
-    projectors: Iterable[Projector | VotesProjector],
-    supervisor: TaskSupervisor,
+    deployment: Deployment, projectors: Iterable[Projector | VotesProjector], supervisor: TaskSupervisor
 ) -> Mapping[str, Check]:
     """Return the checks by name: the servers, each projection's consumer, and each part of the process."""
 
     async def views_answer() -> None:
-        await first_success(map(views.live.any_mark, views.live.groups(votes.numbers)))
+        live = deployment.vote_views.live
+        await first_success(map(live.any_mark, live.groups(deployment.votes.numbers)))
 
-    servers = {"deployment": guard.check, "log": writer.check, "views": views_answer}
+    servers = {"deployment": deployment.guard.check, "log": deployment.writer.check, "views": views_answer}
     return {**servers, **{each.topic.name: each.check for each in projectors}, **supervisor.checks()}

@@ -1,6 +1,6 @@
 """`python -m services.query`: the query service as a process of its own."""
 
-from libs.deployment.connections import open_alone
+from libs.deployment.deployment import open_alone
 from libs.telemetry.environment_settings import read_settings
 from libs.web.server.http_service import run_alone
 from services.query.app import open_module

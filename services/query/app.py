@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
-from libs.contracts.topics import catalogue_topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.connections import Connections
+from libs.deployment.deployment import Deployment
+from libs.deployment.environment_catalogue import Environment
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.timeline import Timeline
 from libs.web.door.auth import Authenticator
@@ -56,22 +56,22 @@ class QueryEnvironment(NamedTuple):
 
 
 @asynccontextmanager
-async def open_module(settings: Settings, servers: Connections) -> AsyncIterator[HttpModule]:
+async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[HttpModule]:
     """Open the service's routes and their dependencies."""
     views, votes = servers.vote_views, servers.votes
     watch = PositionWatch(views)
     interval_s, wait_s = settings.count_build_interval_ms / 1000, settings.count_wait_ms / 1000
     proxies = settings.proxies()
 
-    async def environment(log: VotesLog, namespace: str, sessions: Sessions | None = None) -> QueryEnvironment:
-        catalogue, keys = servers.catalogue_views_of(namespace), await servers.keys_of(namespace)
-        snapshots = SnapshotCache(
-            views, watch, catalogue, catalogue_topic(namespace), votes=log, interval_s=interval_s
-        )
-        return QueryEnvironment(Authenticator(keys, proxies, sessions), catalogue, snapshots)
+    async def environment(name: Environment, log: VotesLog, sessions: Sessions | None = None) -> QueryEnvironment:
+        catalogue = servers.catalogue_of(name)
+        snapshots = SnapshotCache(views, watch, catalogue.views, catalogue.topic, votes=log, interval_s=interval_s)
+        auth = Authenticator(await servers.keys_of(name), proxies, sessions)
+        return QueryEnvironment(auth, catalogue.views, snapshots)
 
-    production = await environment(votes, servers.namespace, servers.sessions)
-    test = await environment(VotesLog(servers.test_namespace, NO_VOTES), servers.test_namespace)
+    production = await environment(Environment.PRODUCTION, votes, servers.sessions)
+    no_votes = VotesLog(Environment.TEST.namespace(servers.namespace), NO_VOTES)
+    test = await environment(Environment.TEST, no_votes)
     legacy = {"/legacy": LegacyReads(*production), "/legacy-test": LegacyReads(*test)}
     minutes = Timeline(views)
     reads = PastReads(settings.past_rows_per_s)
@@ -81,9 +81,9 @@ async def open_module(settings: Settings, servers: Connections) -> AsyncIterator
     timelines = ContestTimeline(production.auth, production.snapshots, TimelineCache(minutes, reads), positions)
     receipts = Receipts(servers.store)
     public = PublicResults(production.catalogue, production.snapshots, receipts)
-    changes = ChangeDetector(views, servers.catalogue_views, votes)
+    changes = ChangeDetector(views, production.catalogue, votes)
     meter = LagMeter(servers.reader, votes)
-    streams = StreamHub(production.auth, production.snapshots, changes, meter, servers.catalogue)
+    streams = StreamHub(production.auth, production.snapshots, changes, meter, servers.catalogue.topic)
 
     origin = settings.public_url
     figures = ParticipantCounts(production.snapshots)
@@ -92,7 +92,7 @@ async def open_module(settings: Settings, servers: Connections) -> AsyncIterator
     async def check_views() -> None:
         await first_success(map(views.live.any_mark, views.live.groups(votes.numbers)))
 
-    keys = await servers.keys_of(servers.namespace)
+    keys = await servers.keys_of(Environment.PRODUCTION)
     async with streams.running():
         yield HttpModule(
             rate_counts=servers.rate_counts,

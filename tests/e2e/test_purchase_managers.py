@@ -19,7 +19,7 @@ from libs.contracts.purchase_events import (
     purchases_codec,
 )
 from libs.contracts.topics import Topic
-from libs.deployment.connections import open_connections
+from libs.deployment.deployment import open_deployment
 from libs.deployment.settings import DeploymentSettings
 from libs.kafka.writer import LogWriter
 from libs.local_stack.supervisor import Supervisor
@@ -89,7 +89,7 @@ async def second(stack: Supervisor) -> AsyncIterator[Second]:
     async def folded(account: str) -> bool:
         return True
 
-    async with open_connections(settings) as servers:
+    async with open_deployment(settings) as servers:
         log = await servers.start_writer()
         steps = Steps(
             await create_voting_service(servers), AccountCiphers(partial(account_secret, servers.store)), folded

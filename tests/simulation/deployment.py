@@ -12,7 +12,7 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.connections import Connections
+from libs.deployment.deployment import Deployment as Servers
 from libs.projection.consumer import ConsumerSession, LogClients
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.service import PackageBounds, PurchaseService
@@ -72,20 +72,20 @@ class _Topics:
 class _Guard:
     def __init__(self, log: VotesLog) -> None:
         self.topics = _Topics(log)
-        self.votes = log
 
 
-class Clients(Connections):
+class Clients(Servers):
     """A process's clients of the simulated servers, in place of those of the real ones."""
 
     def __init__(self, deployment: "Deployment", process: SimulatedProcess) -> None:
-        world, votes = deployment, VotesLog(NAMESPACE, deployment.partitions)
+        world = deployment
+        super().__init__(world.settings.addresses)
         self.process = process
-        guard: Any = _Guard(votes)
-        reader: Any = SimulatedReader(process, world, votes.place)
-        writer: Any = SimulatedWriter(process, world, votes.place)
-        valkey = SimulatedValkey(process, world)
-        super().__init__(NAMESPACE, MemoryStore(world.objects), valkey, guard, reader, writer)
+        guard: Any = _Guard(self.votes)
+        reader: Any = SimulatedReader(process, world, self.votes.place)
+        writer: Any = SimulatedWriter(process, world, self.votes.place)
+        self.guard, self.reader, self.writer = guard, reader, writer
+        self.store, self.valkey = MemoryStore(world.objects), SimulatedValkey(process, world)
         self.connect = partial(_connect, world, self)
 
 
@@ -130,9 +130,9 @@ class Gateway(Service):
         self.voting = None
         self.voting = await create_voting_service(its)
         self.records = RecordService(
-            RESOURCES, its.catalogue_views, CommandWriter(its.catalogue, its.writer, its.catalogue_views)
+            RESOURCES, its.catalogue.views, CommandWriter(its.catalogue.topic, its.writer, its.catalogue.views)
         )
-        register = AccountCiphers(partial(account_secret, its.store)), PackageBounds(its.catalogue_views, False)
+        register = AccountCiphers(partial(account_secret, its.store)), PackageBounds(its.catalogue.views, False)
         self.purchases = PurchaseService(its.purchases, its.writer, its.purchase_views, *register)
         self.reopener = Reopener(self.records, its.vote_views, its.votes)
 

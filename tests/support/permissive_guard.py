@@ -4,9 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
 
-from libs.contracts.votes_log import VotesLog
-from libs.deployment.settings import DeploymentSettings
-from libs.deployment.votes_topics import VotesTopics
+from libs.deployment.identity_guard import DeploymentGuard
 
 
 class UnguardedLog:
@@ -22,12 +20,8 @@ class UnguardedLog:
         return None
 
 
-class Unguarded(UnguardedLog):
+class Unguarded(UnguardedLog, DeploymentGuard):
     """Behaves as `DeploymentGuard` after a successful check."""
-
-    def __init__(self, settings: DeploymentSettings) -> None:
-        self.votes = VotesLog(settings.namespace, settings.partitions)
-        self.topics = VotesTopics(settings, self.votes)
 
     def refusal(self) -> None:
         return None

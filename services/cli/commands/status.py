@@ -58,7 +58,7 @@ class FailedReading:
 
 async def read_status(deployment: Deployment) -> Status:
     """Read the status once. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
-    return await collector_of(deployment).collect(await read_parts(deployment.description))
+    return await StatusCollector(deployment).collect(await read_parts(deployment.description))
 
 
 async def read_present_status(addresses: DeploymentAddresses) -> Status:
@@ -71,7 +71,7 @@ async def read_present_status(addresses: DeploymentAddresses) -> Status:
         ]
         try:
             if servers.log_answers and servers.views_answer:
-                reading = collector_of(servers.deployment).collect()
+                reading = StatusCollector(servers.deployment).collect()
                 parts, status = await asyncio.gather(read_parts(addresses.description), reading)
                 return replace(status, parts=parts, away=[*away, *status.away])
         except TallyError as error:
@@ -82,17 +82,11 @@ async def read_present_status(addresses: DeploymentAddresses) -> Status:
         return Status(time.time_ns() // 1_000_000, [], parts, [], away)
 
 
-def collector_of(deployment: Deployment) -> StatusCollector:
-    return StatusCollector(
-        deployment.reader, deployment.valkey, deployment.store, deployment.namespace, deployment.votes
-    )
-
-
 async def readings(
     deployment: Deployment, description: Description, *, everything: bool = False
 ) -> AsyncGenerator[Reading | FailedReading, None]:
     """Yield a reading every second, without end."""
-    collector, last = collector_of(deployment), None
+    collector, last = StatusCollector(deployment), None
     while True:
         began = time.monotonic()
         try:

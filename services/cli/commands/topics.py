@@ -25,9 +25,7 @@ app = command_group("Kafka topics of the log.")
 async def create(deployment: Deployment) -> Result:
     """Create missing topics at once, write their first records, and load the Valkey functions; idempotent."""
     try:
-        await create_deployment(
-            deployment.kafka_settings, deployment.namespace, deployment.partitions, deployment.store
-        )
+        await create_deployment(deployment.kafka_settings, deployment.votes, deployment.store)
     except (WrongTopic, WrongStore, LogChanged) as error:
         error.message = f"{error.message}. `tally topics check` prints the remedy."
         raise

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import create_deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.security import connection
@@ -20,7 +21,7 @@ from tests.libs.backup.filled_deployment import PARTITIONS, Site
 async def a_deployment(servers: Servers, objects: Path) -> AsyncIterator[Site]:
     kafka, namespace = servers.addresses.kafka, f"t{uuid.uuid4().hex[:8]}"
     stack = DeploymentAddresses(kafka, servers.addresses.valkey, namespace, PARTITIONS, str(objects), {})
-    await create_deployment(stack.kafka_settings, namespace, PARTITIONS, open_store(stack.storage_url))
+    await create_deployment(stack.kafka_settings, VotesLog(namespace, PARTITIONS), open_store(stack.storage_url))
     async with AIOKafkaProducer(**connection(stack.kafka_settings), acks="all") as producer:
         yield Site(stack, producer)
 

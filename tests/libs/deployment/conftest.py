@@ -11,6 +11,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from libs.contracts.topics import Topic, topics_of, votes_topic
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import check_deployment, create_deployment
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.security import connection
@@ -39,15 +40,16 @@ class Place:
         return replace(self, partitions=partitions or self.partitions, store=store or self.store)
 
     def guard(self) -> DeploymentGuard:
-        return DeploymentGuard(
-            self.settings, self.namespace, self.partitions, self.store, self.valkey, check_s=0.2
-        )
+        return DeploymentGuard(self.settings, self._log(), self.store, self.valkey, check_s=0.2)
 
     async def create(self) -> None:
-        await create_deployment(self.settings, self.namespace, self.partitions, self.store)
+        await create_deployment(self.settings, self._log(), self.store)
 
     async def check(self) -> None:
-        await check_deployment(self.settings, self.namespace, self.partitions, self.store)
+        await check_deployment(self.settings, self._log(), self.store)
+
+    def _log(self) -> VotesLog:
+        return VotesLog(self.namespace, self.partitions)
 
     async def add_partitions(self, total: int) -> None:
         grown = [topic.name for topic in topics_of(self.namespace, self.partitions)[:2]]

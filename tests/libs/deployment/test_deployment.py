@@ -26,7 +26,7 @@ async def test_nothing_is_looked_for_until_it_is_used() -> None:
 async def test_what_was_opened_is_closed(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -> None:
     addresses = DeploymentAddresses(kafka, valkey_address, namespace, 2, str(tmp_path), {})
     async with Deployment(addresses) as deployment:
-        await create_deployment(deployment.kafka_settings, namespace, 2, deployment.store)
+        await create_deployment(deployment.kafka_settings, deployment.votes, deployment.store)
         log = await deployment.log()
         assert await deployment.log() is log
         ends = await deployment.reader.end_offsets(deployment.votes.name, [0, 1])

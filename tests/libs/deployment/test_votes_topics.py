@@ -31,7 +31,7 @@ def log_of(place: Place) -> VotesLog:
 
 
 async def found(place: Place, log: VotesLog) -> list[Topic]:
-    async with LogReader(place.settings, place=log.place) as reader:
+    async with LogReader(place.settings, log.place) as reader:
         return await find_topics(place.settings, reader, log)
 
 

@@ -1,24 +1,24 @@
 """Metrics of views and log: every outcome of a vote, and no value if it is unknown."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
-from libs.kafka.reader import LogReader
-from libs.kafka.settings import KafkaSettings
 from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionRow
-from libs.storage.object_store import open_store
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.telemetry.metrics import REGISTRY
 from libs.views.valkey import client
-from libs.views.valkey.function_loading import open_valkey
 from tests.support.builders import a_cast, a_removal, a_void
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
@@ -52,18 +52,19 @@ def on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gauges, "PATIENCE_S", 30)
 
 
+@asynccontextmanager
+async def opened(stack: DeploymentAddresses, **changes: Any) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """The gauges of a process of its own."""
+    async with (
+        Deployment(replace(stack, storage_url="memory://", **changes)) as deployment,
+        open_gauges(deployment) as refresh,
+    ):
+        yield refresh
+
+
 async def look(stack: DeploymentAddresses) -> None:
-    valkey = open_valkey(stack.valkey)
-    try:
-        store = open_store("memory://")
-        settings = KafkaSettings(kafka_bootstrap_servers=stack.kafka)
-        async with (
-            LogReader(settings) as reader,
-            open_gauges(reader, valkey, store, stack.namespace, stack.partitions) as refresh,
-        ):
-            await refresh()
-    finally:
-        await valkey.close()
+    async with opened(stack) as refresh:
+        await refresh()
 
 
 def of_topic(name: str, stack: DeploymentAddresses, partition: int | None = 0, **labels: str) -> float | None:
@@ -143,24 +144,15 @@ async def test_what_cannot_be_read_is_left_out_and_a_scrape_does_not_hang(
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    valkey = open_valkey(f"redis://127.0.0.1:{port}/0")
-    settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
-    where = log.stack.namespace, log.stack.partitions
-    async with (
-        LogReader(settings) as reader,
-        open_gauges(reader, valkey, open_store("memory://"), *where) as refresh,
-    ):
+    silent_valkey = f"redis://127.0.0.1:{port}/0"
+    async with opened(log.stack, valkey=silent_valkey) as refresh:
         with monkeypatch.context() as patient:
             patient.setattr(client, "TIMEOUT_S", 3600.0)
             async with asyncio.timeout(60):
                 await refresh()
     server.close()
     monkeypatch.setattr(gauges, "PATIENCE_S", 30)
-    gone = open_valkey(f"redis://127.0.0.1:{port}/0")
-    async with (
-        LogReader(settings) as reader,
-        open_gauges(reader, gone, open_store("memory://"), *where) as refresh,
-    ):
+    async with opened(log.stack, valkey=silent_valkey) as refresh:
         await refresh()
     assert REGISTRY.get_sample_value("tally_standing_up", up) == 0
     assert of_topic("tally_log_end", log.stack) is None
@@ -179,12 +171,7 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
         return await rows(collector, fold)
 
     monkeypatch.setattr(StatusCollector, "rows", counted)
-    settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
-    where = log.stack.namespace, log.stack.partitions
-    async with (
-        LogReader(settings) as reader,
-        open_gauges(reader, log.valkey, open_store("memory://"), *where) as refresh,
-    ):
+    async with opened(log.stack) as refresh:
         await asyncio.gather(refresh(), refresh(), refresh())
         await refresh()
     assert sorted(looked) == sorted(ProjectionName)
@@ -200,13 +187,8 @@ async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_
         await asyncio.sleep(0.05)
         raise ViewsUnavailable("Valkey is away")
 
-    settings = KafkaSettings(kafka_bootstrap_servers=log.stack.kafka)
-    where = log.stack.namespace, log.stack.partitions
     up = {"topic": f"{log.stack.namespace}.votes"}
-    async with (
-        LogReader(settings) as reader,
-        open_gauges(reader, log.valkey, open_store("memory://"), *where) as refresh,
-    ):
+    async with opened(log.stack) as refresh:
         monkeypatch.setattr(StatusCollector, "rows", away)
         await refresh()
         assert REGISTRY.get_sample_value("tally_standing_up", up) == 0

@@ -11,7 +11,7 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
 from libs.contracts.topics import legacy_test_namespace
-from libs.deployment.connections import open_connections
+from libs.deployment.deployment import open_deployment
 from libs.local_stack.servers import Addresses, Servers
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
@@ -89,7 +89,7 @@ async def open_place(addresses: Addresses, objects: Path, **given: Any) -> Async
         open_catalogue(addresses.kafka, addresses.valkey, legacy_test_namespace(namespace)) as test,
         production.folding(),
         test.folding(),
-        open_connections(settings, guard=Unguarded(settings)) as servers,
+        open_deployment(settings, guard=Unguarded) as servers,
         open_module(settings, servers) as http_module,
     ):
         front = HttpMiddleware(build_app("Tallykeeper: catalogue", [http_module]))

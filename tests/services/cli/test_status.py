@@ -19,12 +19,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
+from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionRow, Status, moment
 from libs.views.generations.generations import State
 from services.cli.__main__ import app
-from services.cli.commands.status import Reading, collector_of, duration, parts_of, readings, status_text
+from services.cli.commands.status import Reading, duration, parts_of, readings, status_text
 from services.cli.render import show
 from tests.support.builders import a_cast
 from tests.support.commands import environment, run, use_deployment
@@ -85,7 +86,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
     await log.append([a_cast(vote_id="more")])
     appended = time.time()
     async with Deployment(log.stack) as deployment:
-        collector = collector_of(deployment)
+        collector = StatusCollector(deployment)
 
         async def two_seconds_behind() -> tuple[float, PartitionRow, float] | None:
             asked = time.time()
@@ -120,7 +121,7 @@ async def test_a_view_that_stands_is_stalled_and_one_that_moves_is_not(
 
     await eventually(all_stand)
     async with Deployment(log.stack) as deployment:
-        collector = collector_of(deployment)
+        collector = StatusCollector(deployment)
         await collector.collect()
         await log.valkey.call("HSET", log.key("g1:position"), "offset", 4)
         moved, stands = votes(await collector.collect())
@@ -182,7 +183,7 @@ async def test_a_replays_progress_covers_all_its_partitions(log: FoldedLog) -> N
     for partition in (0, 1):
         await generations.open(partition, 2)
     async with Deployment(log.stack) as deployment:
-        collector = collector_of(deployment)
+        collector = StatusCollector(deployment)
         (begun,) = (await collector.collect()).beside
         assert (begun.projection, begun.generation, begun.partitions) == (ProjectionName.VOTES, 2, 2)
         assert (begun.state, begun.processed, begun.end) == (State.BUILDING, 0, 11)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.deployment.connections import open_connections
+from libs.deployment.deployment import open_deployment
 from libs.monitoring.health_problems import as_json
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.storage.object_store import open_store
@@ -60,7 +60,7 @@ async def served(log: FoldedLog, catalogue: Catalogue, **changes: Any) -> AsyncI
     }
     key = await catalogue.key(permissions=("operations",))
     settings = Settings(**(wanted | changes))
-    async with open_connections(settings) as servers, open_module(settings, servers) as http_module:
+    async with open_deployment(settings) as servers, open_module(settings, servers) as http_module:
         transport = httpx.ASGITransport(HttpMiddleware(build_app("dashboard", [http_module])))
         headers = {"authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import create_deployment
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.ports import free_ports
@@ -117,7 +118,9 @@ async def test_both_wait_for_servers_and_topics_and_say_for_what(tmp_path: Path)
                 await process.says("run `tally topics create`")
                 assert await process.is_alive_and_not_ready()
             settings = KafkaSettings(kafka_bootstrap_servers=addresses.kafka)
-            await create_deployment(settings, "waiting", PARTITIONS, open_store(str(tmp_path / "objects")))
+            await create_deployment(
+                settings, VotesLog("waiting", PARTITIONS), open_store(str(tmp_path / "objects"))
+            )
             for process in processes:
                 await eventually(process.is_ready)
                 assert "Traceback" not in process.said()

@@ -14,7 +14,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import Topic, source_log_key, topics_of, votes_topic
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.connections import open_connections
+from libs.deployment.deployment import open_deployment
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
@@ -186,7 +186,7 @@ async def open_environment(
     await new_topics(settings, topics_of(namespace, PARTITIONS))
     async with (
         open_catalogue(kafka, valkey_address, namespace) as catalogue,
-        open_connections(settings, guard=Unguarded(settings)) as servers,
+        open_deployment(settings, guard=Unguarded) as servers,
     ):
         await servers.start_writer()
         voting, topic = await create_voting_service(servers), votes_topic(namespace, PARTITIONS)

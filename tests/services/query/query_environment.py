@@ -36,7 +36,8 @@ from libs.contracts.catalogue_events import (
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, source_log_key, votes_topic
-from libs.deployment.connections import open_connections
+from libs.deployment import environment_catalogue
+from libs.deployment.deployment import open_deployment
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -292,7 +293,7 @@ async def open_environment(
         wanted: dict[str, Any] = {"partitions": PARTITIONS, "storage_url": storage} | settings
         given = Settings(valkey_url=valkey_address, namespace=namespace, **wanted)
         async with (
-            open_connections(given, guard=Unguarded(given)) as servers,
+            open_deployment(given, guard=Unguarded) as servers,
             open_module(given, servers) as http_module,
         ):
             app = build_app("query", [http_module, _catalogue(valkey, namespace, http_module)])
@@ -309,10 +310,13 @@ async def open_environment(
 def _catalogue(valkey: ValkeyClient, namespace: str, query: HttpModule) -> HttpModule:
     """Return the reads of contests and participants. Writes would need a log."""
 
+    async def no_log(check: bool) -> LogWriter:
+        raise NotImplementedError
+
     def router() -> APIRouter:
-        views = CatalogueViews(valkey, namespace)
-        writer, keys = LogWriter(CatalogueSettings()), ApiKeyCache(views)
-        catalogue = environment_of(namespace, views, writer, keys, Proxies())
+        records = environment_catalogue.Catalogue(namespace, valkey, no_log)
+        writer, keys = LogWriter(CatalogueSettings()), ApiKeyCache(records.views)
+        catalogue = environment_of(records, writer, keys, Proxies())
         table = Table(RESOURCES["contests"], PARTICIPANTS)
         record_service = RecordService(table, catalogue.views, catalogue.writer)
         return build_router(record_service, catalogue.auth, query.enrichers)

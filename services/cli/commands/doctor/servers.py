@@ -13,6 +13,7 @@ from libs.deployment.deployment import Deployment
 from libs.kafka.brokers import read_brokers
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.server_interface import AwayServer
+from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import problems_of
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.telemetry.redaction import redacted
@@ -21,7 +22,7 @@ from libs.web.server.tls import public_authorities
 from services.cli.commands.doctor.finding import Finding, fine, problem
 from services.cli.commands.doctor.functions import missing_libraries, other_versions
 from services.cli.commands.doctor.valkey_settings import check_valkey_settings
-from services.cli.commands.status import collector_of, parts_of
+from services.cli.commands.status import parts_of
 from services.cli.present_servers import PresentServers, open_present
 
 MOST_SKEW_S: Final = 1.0
@@ -199,7 +200,7 @@ async def _skew_s(server: Valkey) -> float:
 
 async def _views(servers: PresentServers) -> list[Finding]:
     """Report the problems of the views as `tally status` does; processes and servers were checked before."""
-    found = await collector_of(servers.deployment).collect()
+    found = await StatusCollector(servers.deployment).collect()
     wrong = [
         problem("views", f"{one.where}: {one.detail}", "see the servers above", away=True)
         if one.kind == "away"

@@ -21,7 +21,7 @@ from libs.tally.errors import NotFound, TallyError
 from libs.tally.time_conversion import timestamp
 from libs.views.votes.votes_apply_items import POISON, UNKNOWN, fold_item
 from services.cli.command_decorator import Execute, command, command_group
-from services.cli.commands.quarantine.records import DropInfo, Quarantined, QuarantineReader, open_quarantine
+from services.cli.commands.quarantine.records import DropInfo, Quarantined, QuarantineReader
 from services.cli.commands.replay import Accept, rebuilt_text, with_titles
 from services.cli.operator_actions import record_action
 from services.cli.render import Block, Rows, printable
@@ -270,8 +270,7 @@ async def list_(
 @command(text=record_text)
 async def show(deployment: Deployment, topic: Topic, partition: Partition, offset: Offset) -> WholeRecord:
     """Show a record of the log with its headers and the reason why it was not processed."""
-    async with open_quarantine(deployment) as reader:
-        return WholeRecord.of(await _find(reader, topic, partition, offset))
+    return WholeRecord.of(await _find(QuarantineReader(deployment), topic, partition, offset))
 
 
 @app.command()
@@ -289,8 +288,7 @@ async def drop(
     The decision applies to all replays. A record that this version can process is not dropped, since the next
     replay processes it; if a later version can process a dropped record, `retry` does not rebuild that partition.
     """
-    async with open_quarantine(deployment) as reader:
-        one = await _find(reader, topic, partition, offset)
+    one = await _find(QuarantineReader(deployment), topic, partition, offset)
     if one.drop is None and try_again(one).processable:
         raise CouldBeProcessed(
             f"This version can process {one.where()}, so the next replay will process it. "
@@ -330,10 +328,10 @@ async def retry(
 
 async def _read(deployment: Deployment, topic: ProjectionName | None) -> list[Quarantined]:
     deployment.progress.begin("Reading the log", None)
-    async with open_quarantine(deployment) as reader:
-        return [
-            one for projection in ([topic] if topic else ProjectionName) for one in await reader.all_of(projection)
-        ]
+    reader = QuarantineReader(deployment)
+    return [
+        one for projection in ([topic] if topic else ProjectionName) for one in await reader.all_of(projection)
+    ]
 
 
 async def _find(reader: QuarantineReader, projection: ProjectionName, partition: int, offset: int) -> Quarantined:

@@ -1,7 +1,5 @@
 """Reads quarantined records: the live views' quarantine, joined with the records in the log."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiokafka import ConsumerRecord
@@ -9,7 +7,6 @@ from aiokafka import ConsumerRecord
 from libs.contracts.log_records import Position
 from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
-from libs.kafka.reader import LogReader
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, dropped, reasons_of
 from libs.tally.time_conversion import timestamp
@@ -68,12 +65,12 @@ class QuarantineReader:
     Raises `LogUnavailable`, `ViewsUnavailable` and `StorageUnavailable`.
     """
 
-    def __init__(self, deployment: Deployment, reader: LogReader) -> None:
+    def __init__(self, deployment: Deployment) -> None:
         self.projections = projections_of(deployment.valkey, deployment.namespace, deployment.votes)
         self._valkey = deployment.valkey
         self._store = deployment.store
         self._progress = deployment.progress
-        self._reader = reader
+        self._reader = deployment.reader
 
     async def find(self, projection: ProjectionName, partition: int, offset: int) -> Quarantined | None:
         """Return the record, or None if it is not in quarantine."""
@@ -102,9 +99,3 @@ class QuarantineReader:
             found.append(Quarantined(projection, partition, live.position, reasons[offset], drop, record))
             self._progress.advance(1)
         return found
-
-
-@asynccontextmanager
-async def open_quarantine(deployment: Deployment) -> AsyncIterator[QuarantineReader]:
-    async with LogReader(deployment.kafka_settings, FETCH_BYTES, deployment.votes.place) as reader:
-        yield QuarantineReader(deployment, reader)
