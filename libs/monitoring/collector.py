@@ -15,10 +15,9 @@ from libs.monitoring.lag import AppendTimes, LagTracker, ProjectionName, TimeAt,
 from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import (
     Away,
-    Ledger,
     OpenPurchase,
     OtherGeneration,
-    PartitionRow,
+    PartitionStatus,
     ProcessStatus,
     Status,
 )
@@ -85,7 +84,7 @@ class StatusCollector:
                 self._listed = time.monotonic()
         return self._known_sealed
 
-    async def rows(self, projection: ProjectionName, lost: "list[_Lost] | None" = None) -> list[PartitionRow]:
+    async def rows(self, projection: ProjectionName, lost: "list[_Lost] | None" = None) -> list[PartitionStatus]:
         """Return the rows of a projection's partitions. Raises as `collect` for any that cannot be read.
 
         With `lost`, these are added to it instead, and a server that hangs is waited for `READ_S`.
@@ -119,7 +118,7 @@ class StatusCollector:
             view = View(projection, partition, of_one.live.number)
             lag = self._progress.observe(view, position, now, first)
             rows.append(
-                PartitionRow(
+                PartitionStatus(
                     projection=projection,
                     partition=partition,
                     generation=of_one.live.number,
@@ -133,9 +132,9 @@ class StatusCollector:
                     schema=of_one.live.schema,
                     code_schema=of_one.schema,
                     generations=self._others(projection, partition, of_one, now),
-                    ledger=ledger,
                     processed_per_s=lag.processed_per_s,
                     oldest_open=_oldest_open(todo, times, partition, now),
+                    **ledger,
                 )
             )
         return rows
@@ -144,7 +143,7 @@ class StatusCollector:
         """Read a partition of the views."""
         views = self._projections[projection]
         generations = await views.read(partition)
-        ledger, todo = None, None
+        ledger, todo = dict[str, Any](), None
         if projection is ProjectionName.VOTES:
             asked = time.time()
             state = await self._deployment.vote_views.state(partition)
@@ -178,7 +177,16 @@ class StatusCollector:
             rate = self._progress.observe(View(projection, partition, number), position, now).processed_per_s
             behind = _offset(generations) - position
             since = None if one.kept_since is None else one.kept_since * 1000
-            found.append(OtherGeneration(number, one.state, position, behind, rate, since))
+            found.append(
+                OtherGeneration(
+                    number=number,
+                    state=one.state,
+                    position=position,
+                    behind=behind,
+                    processed_per_s=rate,
+                    kept_since=since,
+                )
+            )
         return found
 
     async def _quarantine(
@@ -196,10 +204,10 @@ class StatusCollector:
 
 
 class _Stored(NamedTuple):
-    """A partition of the views; `quarantined`: the numbers of open and of dropped records."""
+    """A partition of the views; `ledger` as of `ledger_of`, `quarantined`: open and dropped records."""
 
     generations: PartitionGenerations
-    ledger: Ledger | None
+    ledger: dict[str, Any]
     todo: Todo | None
     quarantined: tuple[int, int]
 
@@ -253,20 +261,18 @@ def _numbers(partitions: Sequence[int], views: Generations) -> str:
     return "all" if len(partitions) == len(views.topic.numbers) else ", ".join(map(str, sorted(partitions)))
 
 
-def ledger_of(state: PartitionState, asked: float, answered: float) -> Ledger:
-    """`asked` and `answered` are this process's times (s since 1970) around the call; clocks in between match."""
+def ledger_of(state: PartitionState, asked: float, answered: float) -> dict[str, Any]:
+    """Return the members of a `PartitionStatus` that only the votes have.
+
+    `asked` and `answered` are this process's times (s since 1970) around the call; clocks in between match.
+    """
     oldest, now = state.oldest_pending, state.now / 1_000_000
-    return Ledger(
-        open=state.open,
-        incarnation=state.incarnation,
-        pending=state.pending,
-        oldest_pending_s=None if oldest is None else max(0, state.now - oldest) / 1_000_000,
-        fenced=state.fenced,
-        duplicates=state.duplicates,
-        overruled=state.overruled,
-        valkey_clock_off_s=now - min(max(now, asked), answered),
-        clock_ahead_s=max(0, state.clock - state.now) / 1_000_000,
-    )
+    same = "open", "incarnation", "pending", "fenced", "duplicates", "overruled"
+    return {name: getattr(state, name) for name in same} | {
+        "oldest_pending_s": None if oldest is None else max(0, state.now - oldest) / 1_000_000,
+        "valkey_clock_off_s": now - min(max(now, asked), answered),
+        "clock_ahead_s": max(0, state.clock - state.now) / 1_000_000,
+    }
 
 
 def _oldest_open(todo: Todo | None, times: Mapping[TimeAt, int], partition: int, now: int) -> OpenPurchase | None:

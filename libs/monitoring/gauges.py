@@ -10,7 +10,7 @@ from typing import Final
 from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.lag import ProjectionName, projections_of
-from libs.monitoring.status import PartitionRow
+from libs.monitoring.status import PartitionStatus
 from libs.tally.errors import TallyError
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry import metrics as table
@@ -113,7 +113,7 @@ class _TopicGauges:
             rest = min(max(SOONEST_S, REST * (clock() - began)), LATEST_S)
         self._next = clock() + rest
 
-    async def _show(self, rows: Sequence[PartitionRow]) -> None:
+    async def _show(self, rows: Sequence[PartitionStatus]) -> None:
         for row in rows:
             place = self._topic, row.partition
             table.LOG_END.labels(*place).set(row.end)
@@ -144,21 +144,22 @@ class _VoteGauges(_TopicGauges):
         super().__init__(collector, ProjectionName.VOTES, topic)
         self._views = views
 
-    async def _show(self, rows: Sequence[PartitionRow]) -> None:
+    async def _show(self, rows: Sequence[PartitionStatus]) -> None:
         ids = await asyncio.gather(*(self._views.ids(row.partition) for row in rows))
         await super()._show(rows)
         for row, by_status in zip(rows, ids, strict=True):
-            partition, ledger = row.partition, row.ledger
-            assert ledger is not None
-            table.GATE_OPEN.labels(partition).set(ledger.open)
-            table.VOTES_PENDING.labels(partition).set(ledger.pending)
-            table.VOTES_PENDING_OLDEST_SECONDS.labels(partition).set(ledger.oldest_pending_s or 0)
-            table.VALKEY_CLOCK_OFF_SECONDS.labels(partition).set(ledger.valkey_clock_off_s)
-            table.CLOCK_AHEAD_SECONDS.labels(partition).set(ledger.clock_ahead_s)
-            table.VOTES_FENCED.labels(partition).set(ledger.fenced)
-            table.FOLD_DUPLICATES.labels(partition).set(ledger.duplicates)
+            for gauge, value in (
+                (table.GATE_OPEN, row.open),
+                (table.VOTES_PENDING, row.pending),
+                (table.VOTES_PENDING_OLDEST_SECONDS, row.oldest_pending_s),
+                (table.VALKEY_CLOCK_OFF_SECONDS, row.valkey_clock_off_s),
+                (table.CLOCK_AHEAD_SECONDS, row.clock_ahead_s),
+                (table.VOTES_FENCED, row.fenced),
+                (table.FOLD_DUPLICATES, row.duplicates),
+            ):
+                gauge.labels(row.partition).set(value or 0)
             for status in VoteStatus:
-                table.VOTES.labels(partition, status.name.lower()).set(by_status[status])
+                table.VOTES.labels(row.partition, status.name.lower()).set(by_status[status])
 
     def _forget(self) -> None:
         super()._forget()

@@ -4,8 +4,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from pydantic import Field, TypeAdapter
+from pydantic.dataclasses import dataclass as documented
+
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import GenerationStatus, PartitionRow, Status, moment
+from libs.monitoring.status import (
+    DOCUMENTED,
+    GenerationStatus,
+    Moment,
+    PartitionStatus,
+    ProjectionTotals,
+    SealedContest,
+    Status,
+    moment,
+)
+from libs.tally.time_conversion import timestamp
 from libs.views.generations.generations import State
 
 BEHIND_S: Final = 1.0
@@ -18,14 +31,16 @@ OLDEST_PENDING_S: Final = 10.0
 """Maximum seconds to resolve a vote whose append is in doubt."""
 
 
-@dataclass(frozen=True, slots=True)
+@documented(frozen=True, slots=True, config=DOCUMENTED)
 class HealthProblem:
-    """A problem of `where` (a part, or a projection and its partitions), and its remedy."""
+    """A problem that needs an operator."""
 
-    kind: str
-    where: str
-    detail: str
-    remedy: str
+    kind: str = Field(
+        description="The kind of problem.", examples=["away", "stalled", "gate", "quarantine", "overruled"]
+    )
+    where: str = Field(description="The unavailable server, or a projection and its partitions.")
+    detail: str = Field(description="The problem, explained to people.")
+    remedy: str = Field(description="The remedy, with commands in backticks.")
 
     def __str__(self) -> str:
         return f"{self.where}: {self.detail}; {self.remedy}"
@@ -36,8 +51,8 @@ class _Check:
     """A check of one partition; `detail` describes the problem for all failing partitions of a projection."""
 
     kind: str
-    holds: Callable[[PartitionRow], bool]
-    detail: Callable[[Sequence[PartitionRow]], str]
+    holds: Callable[[PartitionStatus], bool]
+    detail: Callable[[Sequence[PartitionStatus]], str]
     remedy: str
 
 
@@ -48,9 +63,44 @@ def problems_of(status: Status) -> list[HealthProblem]:
     return [*away, *_parts(status), *_projections(status)]
 
 
+@documented(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
+class StatusReport:
+    """A status with its problems, as commands and the API show it."""
+
+    at: Moment | None = Field(description="Time that the status was read at; null before the first.")
+    projections: dict[ProjectionName, list[PartitionStatus]] = Field(description="Projections by partition.")
+    totals: dict[ProjectionName, ProjectionTotals] = Field(description="Projections over all partitions.")
+    generations: list[GenerationStatus] = Field(description="Generations other than the ones in use.")
+    sealed: list[SealedContest] = Field(description="Contests of the key's account that are sealed.")
+    problems: list[HealthProblem] = Field(description="Problems that need an operator.")
+    notes: list[str] = Field(description="Facts that cost resources but are no problems.")
+
+
+def members_of(status: Status) -> dict[str, Any]:
+    """Return the members of the status's report."""
+    sealed = [
+        SealedContest(one.contest, one.title, one.seal.seq, timestamp(one.seal.sealed_at) or "", one.seal.sha256)
+        for one in status.sealed
+    ]
+    return {
+        "at": status.at,
+        "projections": {projection: status.of(projection) for projection in ProjectionName},
+        "totals": {name: status.totals(name) for name in ProjectionName if status.of(name)},
+        "generations": status.beside,
+        "sealed": sealed,
+        "problems": problems_of(status),
+        "notes": notes_of(status),
+    }
+
+
+REPORT: Final = TypeAdapter(StatusReport)
+
+
 def as_json(status: Status) -> dict[str, Any]:
-    problems = [asdict(problem) for problem in problems_of(status)]
-    return status.as_json() | {"problems": problems, "notes": notes_of(status)}
+    """Return the report, and the processes of the local stack."""
+    parts = [asdict(part) | {"restarts_at": moment(part.restarts_at)} for part in status.parts]
+    shown: dict[str, Any] = REPORT.dump_python(StatusReport(**members_of(status)), mode="json")
+    return shown | {"parts": parts}
 
 
 def notes_of(status: Status) -> list[str]:
@@ -66,7 +116,7 @@ def _kept(one: GenerationStatus) -> str:
     )
 
 
-def is_noteworthy(row: PartitionRow) -> bool:
+def is_noteworthy(row: PartitionStatus) -> bool:
     """Return whether a row shows more than its projection's totals."""
     return row.lag_s > BEHIND_S or any(check.holds(row) for check in CHECKS)
 
@@ -97,40 +147,38 @@ def _projections(status: Status) -> Iterator[HealthProblem]:
                 yield HealthProblem(check.kind, f"{projection} {which}", check.detail(rows), check.remedy)
 
 
-def _stalled(rows: Sequence[PartitionRow]) -> str:
+def _stalled(rows: Sequence[PartitionStatus]) -> str:
     since = moment(min(row.stalled_since or 0 for row in rows))
     return f"stalled since {since}, {sum(row.lag for row in rows):,} records behind"
 
 
-def _pending_too_long(row: PartitionRow) -> bool:
-    return row.ledger is not None and (row.ledger.oldest_pending_s or 0) > OLDEST_PENDING_S
+def _pending_too_long(row: PartitionStatus) -> bool:
+    return (row.oldest_pending_s or 0) > OLDEST_PENDING_S
 
 
-def _oldest(rows: Sequence[PartitionRow]) -> str:
-    oldest = max(row.ledger.oldest_pending_s or 0 for row in rows if row.ledger is not None)
+def _oldest(rows: Sequence[PartitionStatus]) -> str:
+    oldest = max(row.oldest_pending_s or 0 for row in rows)
     return f"a vote is pending for {oldest:.0f} s"
 
 
-def _purchase_waits(row: PartitionRow) -> bool:
+def _purchase_waits(row: PartitionStatus) -> bool:
     oldest = row.oldest_open
     return oldest is not None and (bool(oldest.unreadable) or oldest.for_s > OPEN_PURCHASE_S)
 
 
-def _open_purchases(rows: Sequence[PartitionRow]) -> str:
+def _open_purchases(rows: Sequence[PartitionStatus]) -> str:
     oldest = max((row.oldest_open for row in rows if row.oldest_open is not None), key=lambda one: one.for_s)
     why = f", it cannot be read: {oldest.unreadable}" if oldest.unreadable else ""
     return f"a purchase at offset {oldest.offset} is neither cast nor refused for {oldest.for_s:,.0f} s{why}"
 
 
-def _clock_is_off(row: PartitionRow) -> bool:
-    ledger = row.ledger
-    return ledger is not None and max(abs(ledger.valkey_clock_off_s), ledger.clock_ahead_s) > CLOCK_OFF_S
+def _clock_is_off(row: PartitionStatus) -> bool:
+    return max(abs(row.valkey_clock_off_s or 0), row.clock_ahead_s or 0) > CLOCK_OFF_S
 
 
-def _clocks(rows: Sequence[PartitionRow]) -> str:
-    ledgers = [row.ledger for row in rows if row.ledger is not None]
-    off = max((ledger.valkey_clock_off_s for ledger in ledgers), key=abs)
-    ahead = max(ledger.clock_ahead_s for ledger in ledgers)
+def _clocks(rows: Sequence[PartitionStatus]) -> str:
+    off = max((row.valkey_clock_off_s or 0 for row in rows), key=abs)
+    ahead = max(row.clock_ahead_s or 0 for row in rows)
     texts = []
     if abs(off) > CLOCK_OFF_S:
         texts.append(f"Valkey's clock is {abs(off):,.0f} s {'ahead of' if off > 0 else 'behind'} this machine's")
@@ -139,7 +187,7 @@ def _clocks(rows: Sequence[PartitionRow]) -> str:
     return ", ".join(texts)
 
 
-def _broken(row: PartitionRow) -> list[int]:
+def _broken(row: PartitionStatus) -> list[int]:
     return [one.number for one in row.generations if one.state is State.BROKEN]
 
 
@@ -164,7 +212,7 @@ CHECKS: Final = (
     ),
     _Check(
         "gate",
-        lambda row: row.ledger is not None and not row.ledger.open,
+        lambda row: row.open is False,
         lambda _: "voting paused: no votes are accepted there",
         "a running projector resumes it within seconds; `tally serve projector` starts one",
     ),
@@ -188,10 +236,8 @@ CHECKS: Final = (
     ),
     _Check(
         "overruled",
-        lambda row: row.ledger is not None and row.ledger.overruled > 0,
-        lambda rows: (
-            f"accepted votes that do not count: {sum(row.ledger.overruled for row in rows if row.ledger):,}"
-        ),
+        lambda row: bool(row.overruled),
+        lambda rows: f"accepted votes that do not count: {sum(row.overruled or 0 for row in rows):,}",
         "this must never happen: `tally log` lists them",
     ),
     _Check(

@@ -1,133 +1,176 @@
-"""Status of a deployment at one time. Times are milliseconds since 1970 UTC."""
+"""Status of a deployment at one time, as it is collected and as the API documents it.
+
+Times are milliseconds since 1970 UTC, in JSON RFC 3339."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import ConfigDict, Field, PlainSerializer, computed_field
+from pydantic.dataclasses import dataclass as documented
 
 from libs.certificates.service import Sealed
 from libs.monitoring.lag import ProjectionName
 from libs.tally.time_conversion import timestamp
 from libs.views.generations.generations import State
 
-SUMMED: Final = ("lag", "quarantined", "dropped")
-SUMMED_OF_VOTES: Final = ("pending", "fenced", "duplicates", "overruled")
+SUMMED: Final = (
+    "position", "end", "lag", "quarantined", "dropped", "processed_per_s",
+    "pending", "fenced", "duplicates", "overruled",
+)  # fmt: skip
 FURTHEST_LAST: Final = (State.BROKEN, State.BUILDING, State.FOLLOWING, State.KEPT)
+DOCUMENTED: Final = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
 
-@dataclass(frozen=True, slots=True)
+def moment(milliseconds: int | None) -> str | None:
+    """Format a time as RFC 3339."""
+    return None if milliseconds is None else timestamp(milliseconds * 1000)
+
+
+Moment = Annotated[int, PlainSerializer(moment, return_type=str), Field(json_schema_extra={"format": "date-time"})]
+PerSecond = Annotated[
+    float | None, Field(description="Records per second since the previous status; null in the first one.")
+]
+Behind = Annotated[int, Field(description="Records that it lags behind the generation in use; negative if ahead.")]
+KeptSince = Annotated[
+    Moment | None, Field(description="Time since which it is kept for a return to it; null if it is not.")
+]
+LagSeconds = Annotated[float, Field(description="Age of the first record that is not processed yet, in seconds.")]
+LastEvent = Annotated[Moment | None, Field(description="Time that the last processed record was appended at.")]
+Quarantined = Annotated[int, Field(description="Records that could not be processed and were not dropped.")]
+Dropped = Annotated[int, Field(description="Records that operators dropped: they will never be processed.")]
+
+
+@documented(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
 class OtherGeneration:
-    """A generation other than the live one; `behind` is its lag in records (negative if ahead of the live one).
+    """A generation (stored copy) of one partition's view, other than the one in use."""
 
-    `processed_per_s` is None at the first observation. `kept_since` is the time of the swap.
-    """
-
-    number: int
-    state: State
-    position: int
-    behind: int
-    processed_per_s: float | None = None
-    kept_since: int | None = None
+    number: int = Field(description="Its number, as in commands.")
+    state: State = Field(description="Its purpose and progress.")
+    position: int = Field(description="The offset after the last record in it.")
+    behind: Behind
+    processed_per_s: PerSecond = None
+    kept_since: KeptSince = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """State of a votes partition only.
-
-    `valkey_clock_off_s` is the offset of Valkey's clock from this process's (positive: ahead), `clock_ahead_s`
-    that of the partition's clock, which stamps votes, from Valkey's.
-    """
-
-    open: bool
-    incarnation: int
-    pending: int
-    oldest_pending_s: float | None
-    fenced: int
-    duplicates: int
-    overruled: int
-    valkey_clock_off_s: float
-    clock_ahead_s: float
-
-
-@dataclass(frozen=True, slots=True)
+@documented(frozen=True, slots=True, config=DOCUMENTED)
 class OpenPurchase:
-    """A purchase whose votes are not yet cast or taken back, since the record at `offset`, for `for_s` seconds.
+    """A purchase whose votes are still to be cast or removed."""
 
-    `unreadable` is the reason why it cannot be read, "" if it can.
-    """
-
-    offset: int
-    for_s: float
-    unreadable: str
+    offset: int = Field(description="Offset of the record that opened it.")
+    for_s: float = Field(description="Age of that record, in seconds.")
+    unreadable: str = Field(description="The reason if it cannot be read, or empty.")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRow:
-    """One partition of a projection.
+@documented(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
+class OfVotes:
+    """Values of the votes projection only."""
 
-    `lag` is the number of records that the live view has not processed, `lag_s` the age of the first of them.
-    `last_event` is the append time of the last processed record. `stalled_since` is set if the view has not
-    advanced for long although the log has more: the time that the first of those was appended, or of its last
-    progress.
-    `quarantined` excludes `dropped` records. `processed_per_s` is None at the first observation. `schema` is the
-    stored layout, `code_schema` the one of this code. `oldest_open` is set for purchases only.
-    """
+    pending: int | None = Field(
+        default=None, description="Reserved votes whose events are neither processed nor abandoned."
+    )
+    oldest_pending_s: float | None = Field(default=None, description="Age of the oldest pending vote, in seconds.")
+    fenced: int | None = Field(
+        default=None,
+        description="Records that a fence in the log excludes: not counted, their vote ids still unused.",
+    )
+    duplicates: int | None = Field(default=None, description="Records whose vote id was processed before.")
+    overruled: int | None = Field(
+        default=None, description="Accepted votes that the projection did not count; expected to be 0."
+    )
 
-    projection: ProjectionName
-    partition: int
-    generation: int
-    position: int
-    end: int
-    lag_s: float
-    last_event: int | None
-    stalled_since: int | None
-    quarantined: int
-    dropped: int
-    schema: int
-    code_schema: int
-    generations: Sequence[OtherGeneration]
-    ledger: Ledger | None = None
-    processed_per_s: float | None = None
-    oldest_open: OpenPurchase | None = None
 
+@documented(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
+class PartitionStatus(OfVotes):
+    """The progress of one partition of a projection."""
+
+    projection: ProjectionName = Field(exclude=True)
+    partition: int = Field(description="Its number.")
+    generation: int = Field(description="The generation in use.")
+    position: int = Field(description="The offset after the last processed record.")
+    end: int = Field(description="The offset after the last record of the log.")
+    lag_s: LagSeconds
+    last_event: LastEvent
+    stalled_since: Moment | None = Field(
+        description="Time of the last progress, if records have been waiting for over 10 s without any."
+    )
+    quarantined: Quarantined
+    dropped: Dropped
+    schema: int = Field(description="Schema version of the stored view.")
+    code_schema: int = Field(description="Schema version that the code reads.")
+    generations: Sequence[OtherGeneration] = Field(description="Generations other than the one in use.")
+    processed_per_s: PerSecond = None
+    oldest_open: OpenPurchase | None = Field(
+        default=None, description="Only of purchases: the oldest unfinished one."
+    )
+    open: bool | None = Field(default=None, description="True if the partition accepts votes.")
+    incarnation: int | None = Field(
+        default=None,
+        description="Epoch of the votes accepted now; a fence in the log ends it and starts the next.",
+    )
+    valkey_clock_off_s: float | None = Field(
+        default=None, description="Seconds that Valkey's clock is ahead of this server's; negative: behind."
+    )
+    clock_ahead_s: float | None = Field(
+        default=None, description="Seconds that the timestamps of accepted votes are ahead of Valkey's clock."
+    )
+
+    @computed_field(description="Records in the log that are not processed yet.")  # type: ignore[prop-decorator]
     @property
     def lag(self) -> int:
         return self.end - self.position
 
-    def as_json(self) -> dict[str, Any]:
-        shown = asdict(self) | {
-            "generations": [asdict(one) | {"kept_since": moment(one.kept_since)} for one in self.generations],
-            "lag": self.lag,
-            "last_event": moment(self.last_event),
-            "stalled_since": moment(self.stalled_since),
-        }
-        del shown["projection"]
-        return shown | (shown.pop("ledger") or {})
+
+@documented(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
+class ProjectionTotals(OfVotes):
+    """Sums over the partitions of a projection; the worst of their times."""
+
+    position: int = Field(description="Processed records.")
+    end: int = Field(description="Records of the log.")
+    lag: int = Field(description="Records that are not processed yet.")
+    lag_s: LagSeconds
+    last_event: LastEvent
+    stalled: int = Field(description="Partitions without progress.")
+    shut: int | None = Field(default=None, description="Partitions that accept no votes.")
+    quarantined: Quarantined
+    dropped: Dropped
+    processed_per_s: PerSecond
 
 
-@dataclass(frozen=True, slots=True)
+@documented(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
 class GenerationStatus:
-    """A generation other than the live one over all its partitions; `state` is that of the least advanced one.
+    """A generation (stored copy) other than the ones in use, summed over its partitions."""
 
-    It has `processed` of the `end` records of their logs. `left_s` is the remaining time at the current rate: None
-    if it is not being built, or does not advance. `kept_since` is the earliest.
-    """
+    projection: ProjectionName = Field(description="The projection.")
+    generation: int = Field(description="Its number.")
+    state: State = Field(description="State of the partition with the least progress.")
+    partitions: int = Field(description="Number of partitions that have it.")
+    processed: int = Field(description="Records in it.")
+    end: int = Field(description="Records of these partitions' logs.")
+    behind: Behind
+    processed_per_s: PerSecond
+    kept_since: KeptSince = None
 
-    projection: ProjectionName
-    generation: int
-    state: State
-    partitions: int
-    processed: int
-    end: int
-    behind: int
-    processed_per_s: float | None
-    kept_since: int | None = None
-
+    @computed_field(  # type: ignore[prop-decorator]
+        description="Estimated seconds until it is complete; null if it is not being built or makes no progress."
+    )
     @property
     def left_s(self) -> float | None:
         if self.state is not State.BUILDING or not self.processed_per_s:
             return None
         return max(0, self.end - self.processed) / self.processed_per_s
+
+
+@documented(frozen=True, slots=True, config=DOCUMENTED)
+class SealedContest:
+    """A sealed contest of the key's account."""
+
+    contest: str = Field(description="Key of the contest.")
+    title: str = Field(description="Its title.")
+    closing: int = Field(description="Number of the sealed closing.")
+    sealed_at: str = Field(description="Time of sealing.", json_schema_extra={"format": "date-time"})
+    sha256: str = Field(description="SHA-256 of its certificate.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +203,12 @@ class Status:
     """
 
     at: int
-    rows: Sequence[PartitionRow]
+    rows: Sequence[PartitionStatus]
     parts: Sequence[ProcessStatus]
     sealed: Sequence[Sealed]
     away: Sequence[Away] = ()
 
-    def of(self, projection: ProjectionName) -> list[PartitionRow]:
+    def of(self, projection: ProjectionName) -> list[PartitionStatus]:
         """Return the projection's partitions in order."""
         return [row for row in self.rows if row.projection is projection]
 
@@ -184,52 +227,29 @@ class Status:
                 found.append(_summed(projection, number, list(pairs)))
         return found
 
-    def totals(self, projection: ProjectionName) -> dict[str, Any]:
+    def totals(self, projection: ProjectionName) -> ProjectionTotals:
         """Return sums over a projection's partitions; for times, the worst."""
         rows = self.of(projection)
-        found: dict[str, Any] = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
-        found |= {"position": sum(row.position for row in rows), "end": sum(row.end for row in rows)}
-        found["lag_s"] = max(row.lag_s for row in rows)
-        found["last_event"] = moment(max((row.last_event or 0 for row in rows), default=0) or None)
-        found["stalled"] = sum(row.stalled_since is not None for row in rows)
-        found["processed_per_s"] = _rate(rows)
-        ledgers = [row.ledger for row in rows if row.ledger is not None]
-        if ledgers:
-            found |= {name: sum(getattr(one, name) for one in ledgers) for name in SUMMED_OF_VOTES}
-            found["shut"] = sum(not one.open for one in ledgers)
-            found["oldest_pending_s"] = max(one.oldest_pending_s or 0 for one in ledgers) or None
-        return found
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "at": moment(self.at),
-            "projections": {
-                projection.value: [row.as_json() for row in self.of(projection)] for projection in ProjectionName
-            },
-            "totals": {
-                projection.value: self.totals(projection) for projection in ProjectionName if self.of(projection)
-            },
-            "generations": [
-                asdict(one) | {"left_s": one.left_s, "kept_since": moment(one.kept_since)} for one in self.beside
-            ],
-            "parts": [asdict(part) | {"restarts_at": moment(part.restarts_at)} for part in self.parts],
-            "sealed": [
-                {
-                    "contest": one.contest,
-                    "title": one.title,
-                    "closing": one.seal.seq,
-                    "sealed_at": timestamp(one.seal.sealed_at),
-                    "sha256": one.seal.sha256,
-                }
-                for one in self.sealed
-            ],
-        }
+        def total(name: str) -> Any:
+            values = [value for row in rows if (value := getattr(row, name)) is not None]
+            return sum(values) if values else None
+
+        return ProjectionTotals(
+            **{name: total(name) for name in SUMMED},
+            lag_s=max(row.lag_s for row in rows),
+            last_event=max((row.last_event for row in rows if row.last_event is not None), default=None),
+            stalled=sum(row.stalled_since is not None for row in rows),
+            shut=sum(not row.open for row in rows) if projection is ProjectionName.VOTES else None,
+            oldest_pending_s=max(row.oldest_pending_s or 0 for row in rows) or None,
+        )
 
 
 def _summed(
-    projection: ProjectionName, number: int, each: Sequence[tuple[OtherGeneration, PartitionRow]]
+    projection: ProjectionName, number: int, each: Sequence[tuple[OtherGeneration, PartitionStatus]]
 ) -> GenerationStatus:
     ones, rows = [one for one, _ in each], [row for _, row in each]
+    rates = [one.processed_per_s for one in ones if one.processed_per_s is not None]
     return GenerationStatus(
         projection=projection,
         generation=number,
@@ -238,16 +258,6 @@ def _summed(
         processed=sum(one.position for one in ones),
         end=sum(row.end for row in rows),
         behind=sum(one.behind for one in ones),
-        processed_per_s=_rate(ones),
+        processed_per_s=sum(rates) if rates else None,
         kept_since=min((one.kept_since for one in ones if one.kept_since is not None), default=None),
     )
-
-
-def _rate(each: Sequence[PartitionRow] | Sequence[OtherGeneration]) -> float | None:
-    rates = [one.processed_per_s for one in each if one.processed_per_s is not None]
-    return sum(rates) if rates else None
-
-
-def moment(milliseconds: int | None) -> str | None:
-    """Format a time as RFC 3339."""
-    return None if milliseconds is None else timestamp(milliseconds * 1000)

@@ -19,7 +19,15 @@ from libs.local_stack import stack_json
 from libs.monitoring.collector import StatusCollector, failing_tasks
 from libs.monitoring.health_problems import HealthProblem, as_json, is_noteworthy, notes_of, problems_of
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import Away, GenerationStatus, ProcessStatus, Status, moment
+from libs.monitoring.status import (
+    Away,
+    GenerationStatus,
+    PartitionStatus,
+    ProcessStatus,
+    ProjectionTotals,
+    Status,
+    moment,
+)
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
 from libs.telemetry.redaction import redacted
@@ -168,38 +176,37 @@ def _projection_cells(status: Status, *, everything: bool) -> list[Cells]:
     found = []
     for projection in filter(status.of, ProjectionName):
         totals = status.totals(projection)
-        gates = "" if "shut" not in totals else f"{totals['shut']} paused" if totals["shut"] else "open"
+        gates = "" if totals.shut is None else f"{totals.shut} paused" if totals.shut else "open"
         found.append(_cells(projection, "all", totals, gates))
     for row in status.rows:
         if everything or is_noteworthy(row):
-            gate = "" if row.ledger is None else "open" if row.ledger.open else "paused"
-            found.append(_cells(row.projection, str(row.partition), row.as_json(), gate))
+            gate = "" if row.open is None else "open" if row.open else "paused"
+            found.append(_cells(row.projection, str(row.partition), row, gate))
     return found
 
 
-def _cells(projection: str, partition: str, of: dict[str, Any], gate: str) -> Cells:
+def _cells(projection: str, partition: str, of: ProjectionTotals | PartitionStatus, gate: str) -> Cells:
     """Return the cells, the most important first: a narrow terminal omits the last ones."""
-    oldest = of.get("oldest_pending_s")
-    rate = of["processed_per_s"]
+    row = of if isinstance(of, PartitionStatus) else None
     return {
         "projection": projection,
         "partition": partition,
-        "position": of["position"],
-        "lag": of["lag"],
-        "behind": duration(of["lag_s"]),
+        "position": of.position,
+        "lag": of.lag,
+        "behind": duration(of.lag_s),
         "voting": gate,
-        "pending": of.get("pending"),
-        "quar": of["quarantined"],
-        "over": of.get("overruled"),
-        "last event": of["last_event"] or "-",
-        **({} if rate is None else {"rec/s": f"{rate:,.0f}"}),
-        "oldest": "" if oldest is None else duration(oldest),
-        "fenced": of.get("fenced"),
-        "dup": of.get("duplicates"),
-        "dropped": of["dropped"],
-        "end": of["end"],
-        "generation": of.get("generation"),
-        "stalled since": of.get("stalled_since") or "",
+        "pending": of.pending,
+        "quar": of.quarantined,
+        "over": of.overruled,
+        "last event": moment(of.last_event) or "-",
+        **({} if of.processed_per_s is None else {"rec/s": f"{of.processed_per_s:,.0f}"}),
+        "oldest": "" if of.oldest_pending_s is None else duration(of.oldest_pending_s),
+        "fenced": of.fenced,
+        "dup": of.duplicates,
+        "dropped": of.dropped,
+        "end": of.end,
+        "generation": row and row.generation,
+        "stalled since": (row and moment(row.stalled_since)) or "",
     }
 
 

@@ -8,20 +8,21 @@ from libs.contracts.log_records import Position
 from libs.monitoring.collector import ledger_of
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import PartitionRow, Status
+from libs.monitoring.status import Status
 from libs.views.votes.reply_types import PartitionState
+from tests.libs.monitoring.partition_rows import a_partition
 
 NOW_S = 1_790_000_000
 SECOND = 1_000_000
 STATE = PartitionState(Position("log", 1), True, 1, NOW_S * SECOND, 1, 0, None, 0, 0, 0, 0, NOW_S * SECOND)
-ROW = PartitionRow(ProjectionName.VOTES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
+ROW = a_partition(ProjectionName.VOTES)
 
 
 def problems(asked: float = 0, answered: float = 0, ahead_s: int = 0) -> list[str]:
     """With this process's clock around the call, as seconds after Valkey's."""
     state = replace(STATE, clock=STATE.now + ahead_s * SECOND)
     ledger = ledger_of(state, NOW_S + asked, NOW_S + answered)
-    status = Status(NOW_S * 1000, [replace(ROW, ledger=ledger)], (), ())
+    status = Status(NOW_S * 1000, [replace(ROW, **ledger)], (), ())
     return [problem.detail for problem in problems_of(status) if problem.kind == "clock"]
 
 

@@ -14,7 +14,7 @@ from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
 from libs.monitoring.lag import ProjectionName, projections_of
-from libs.monitoring.status import PartitionRow
+from libs.monitoring.status import PartitionStatus
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.telemetry.metrics import REGISTRY
@@ -166,7 +166,7 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
     looked: list[ProjectionName] = []
     rows = StatusCollector.rows
 
-    async def counted(collector: StatusCollector, fold: ProjectionName) -> list[PartitionRow]:
+    async def counted(collector: StatusCollector, fold: ProjectionName) -> list[PartitionStatus]:
         looked.append(fold)
         return await rows(collector, fold)
 
@@ -183,7 +183,7 @@ async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_
     monkeypatch.setattr(gauges, "REST", 1_000)
     rows = StatusCollector.rows
 
-    async def away(*_: object) -> list[PartitionRow]:
+    async def away(*_: object) -> list[PartitionStatus]:
         await asyncio.sleep(0.05)
         raise ViewsUnavailable("Valkey is away")
 

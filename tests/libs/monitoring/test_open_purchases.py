@@ -6,9 +6,10 @@ import pytest
 
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.lag import ProjectionName
-from libs.monitoring.status import OpenPurchase, PartitionRow, Status
+from libs.monitoring.status import OpenPurchase, Status
+from tests.libs.monitoring.partition_rows import a_partition
 
-ROW = PartitionRow(ProjectionName.PURCHASES, 0, 0, 1, 1, 0.0, None, None, 0, 0, 1, 1, [])
+ROW = a_partition(ProjectionName.PURCHASES)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ FOR_OPERATORS = (
 )
 """Packages whose errors only logs and commands show."""
 ANSWERS_OF_OPERATORS = re.compile(
-    "ProjectionName|ProjectionTotals|GenerationStatus|OperationsStatus|OtherGeneration|PartitionStatus|StandingProblem"
+    "ProjectionName|ProjectionTotals|GenerationStatus|OperationsStatus|OtherGeneration|PartitionStatus|HealthProblem"
 )
 
 

@@ -22,7 +22,7 @@ from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.lag import ProjectionName, projections_of
-from libs.monitoring.status import PartitionRow, Status, moment
+from libs.monitoring.status import PartitionStatus, Status, moment
 from libs.views.generations.generations import State
 from services.cli.__main__ import app
 from services.cli.commands.status import Reading, duration, parts_of, readings, status_text
@@ -45,7 +45,7 @@ async def log(kafka: str, valkey_address: str, namespace: str, tmp_path: Path) -
         yield log
 
 
-def votes(status: Status) -> list[PartitionRow]:
+def votes(status: Status) -> list[PartitionStatus]:
     return status.of(ProjectionName.VOTES)
 
 
@@ -68,13 +68,11 @@ async def test_lag_is_what_the_log_has_and_the_view_has_not(log: FoldedLog) -> N
     first, second = votes(status)
     assert (first.position, first.end, first.lag) == (5, 7, 2)
     assert (first.quarantined, first.dropped, first.generation) == (1, 0, 1)
-    assert first.ledger is not None
-    assert (first.ledger.fenced, first.ledger.duplicates, first.ledger.overruled) == (1, 1, 0)
-    assert not first.ledger.open
+    assert (first.fenced, first.duplicates, first.overruled, first.open) == (1, 1, 0, False)
     assert (second.position, second.end, second.lag) == (0, 1, 1)
     totals = status.totals(ProjectionName.VOTES)
-    assert (totals["lag"], totals["shut"], totals["quarantined"]) == (3, 2, 1)
-    assert [status.totals(fold)["lag"] for fold in ProjectionName] == [3, 2, 4, 4]
+    assert (totals.lag, totals.shut, totals.quarantined) == (3, 2, 1)
+    assert [status.totals(fold).lag for fold in ProjectionName] == [3, 2, 4, 4]
     assert {part.name: part.alive for part in status.parts} == {"gateway": True, "projector": False}
     assert problems(status) == {("part", "projector"), ("gate", "votes all"), ("quarantine", "votes 0")}
 
@@ -88,7 +86,7 @@ async def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_folded(
     async with Deployment(log.stack) as deployment:
         collector = StatusCollector(deployment)
 
-        async def two_seconds_behind() -> tuple[float, PartitionRow, float] | None:
+        async def two_seconds_behind() -> tuple[float, PartitionStatus, float] | None:
             asked = time.time()
             row = votes(await collector.collect())[0]
             answered = time.time()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 
 from libs.deployment.deployment import open_deployment
@@ -19,7 +20,7 @@ from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import build_app
 from services.dashboard.app import open_module
 from services.dashboard.settings import Settings
-from services.dashboard.status import OperationsStatus
+from services.dashboard.status import STATUS
 from tests.services.query.query_environment import PUBLISHED, Catalogue
 from tests.support.builders import a_cast
 from tests.support.deployments import read_status
@@ -71,7 +72,7 @@ async def status(client: httpx.AsyncClient) -> dict[str, Any]:
     answer = await client.get(PATH)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
-    OperationsStatus.model_validate(found)
+    jsonschema_rs.validate(STATUS.json_schema(mode="serialization"), found)
     return found
 
 

@@ -198,7 +198,7 @@ async def test_what_is_dropped_stays_dropped_when_the_view_is_folded_again(ward:
     assert len(await ward.listed("--all")) == len(ProjectionName)
     assert {kind for kind, _ in await problems(ward)} == {"gate"}
     status = await read_status(ward.stack)
-    assert [status.totals(fold)["dropped"] for fold in ProjectionName] == [1] * len(ProjectionName)
+    assert [status.totals(fold).dropped for fold in ProjectionName] == [1] * len(ProjectionName)
     again = await ward.run("drop", "votes", "0", "1", "--reason", "another", "--execute")
     assert again.stdout.splitlines()[-1].startswith("Dropped at 2")
     assert (await ward.printed("list", "--all"))["records"][0]["dropped"]["reason"] == "noise"
