@@ -6,18 +6,43 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, NoReturn, Protocol
 
 from libs.local_stack import reaper
 from libs.telemetry.environment_settings import OF_FILE
 
 POLL_S = 0.02
+WATCH_S = 0.05
 LOG_LIMIT_BYTES = 20 * 1024 * 1024
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
 STABLE_S = 5.0
 """Seconds after its start from which the end of a process is no failure to start."""
+
+
+class Watched(Protocol):
+    """A process that can be started again."""
+
+    @property
+    def pid(self) -> int | None:
+        """Process id; None while it does not run."""
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def kill(self) -> None: ...
+
+
+async def keep_running(start: Callable[[float], Awaitable[None]], is_down: Callable[[], bool]) -> NoReturn:
+    """Call `start` whenever the process is down, with the delay in seconds that it must wait for before."""
+    delay_s, born = 0.0, time.monotonic()
+    while True:
+        await asyncio.sleep(WATCH_S)
+        if is_down():
+            delay_s = restart_delay_s(time.monotonic() - born, delay_s)
+            await start(delay_s)
+            born = time.monotonic()
 
 
 def restart_delay_s(ran_s: float, last_delay_s: float) -> float:
@@ -72,16 +97,30 @@ class Reaper:
 
 
 class Process:
-    """Child process that logs to a file, in its own session, so that Ctrl-C reaches only the parent."""
+    """Child process in its own session, so that Ctrl-C reaches only the parent.
+
+    It logs to a file, or without `log` as the parent. `environment` is added to the parent's; its settings replace
+    those from files. `grace_s` is the time that it may take to end.
+    """
 
     def __init__(
-        self, name: str, command: Sequence[str], *, reaper: Reaper, log: Path, cwd: Path | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        reaper: Reaper,
+        log: Path | None = None,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        grace_s: float = 10.0,
     ) -> None:
         self.name = name
         self.command = list(command)
         self.log = log
         self._reaper = reaper
         self._cwd = cwd
+        self._own = dict(environment or {})
+        self._grace_s = grace_s
         self._child: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
@@ -95,40 +134,44 @@ class Process:
         """Exit code; None before the end; the negative number of the signal that ended it."""
         return None if self._child is None else self._child.poll()
 
-    def start(self, environment: Mapping[str, str] | None = None) -> int:
-        """Start the process and return its pid.
+    async def start(self) -> None:
+        """Start the process, without waiting until it is ready."""
+        self._spawn()
 
-        `environment` is added to this process's own; its settings replace those from files.
-        """
+    def _spawn(self) -> None:
         assert self.pid is None, f"{self.name} runs already"
-        own = dict(environment or {})
-        replaced = {name + OF_FILE for name in own}
+        replaced = {name + OF_FILE for name in self._own}
+        with self._output() as output:
+            self._child = subprocess.Popen(  # noqa: S603
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output and subprocess.STDOUT,
+                cwd=self._cwd,
+                env={name: value for name, value in os.environ.items() if name not in replaced} | self._own,
+                start_new_session=True,
+            )
+        self._reaper.watch(self._child.pid)
+
+    @contextmanager
+    def _output(self) -> Iterator[BinaryIO | None]:
+        if self.log is None:
+            yield None
+            return
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             if self.log.stat().st_size > LOG_LIMIT_BYTES:
                 self.log.replace(self.log.with_name(self.log.name + ".1"))
         with self.log.open("ab") as output:
             self._log_start = output.tell()
-            self._child = subprocess.Popen(  # noqa: S603
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=self._cwd,
-                env={name: value for name, value in os.environ.items() if name not in replaced} | own,
-                start_new_session=True,
-            )
-        self._reaper.watch(self._child.pid)
-        return self._child.pid
+            yield output
 
-    async def stop(self, grace_s: float = 10.0) -> bool:
-        """Send SIGTERM, and SIGKILL to the whole group after `grace_s`. Returns whether SIGTERM sufficed."""
-        if self.pid is None:
-            return True
-        self._signal(signal.SIGTERM)
-        in_time = await self._gone_within(grace_s)
-        await self._end()
-        return in_time
+    async def stop(self) -> None:
+        """Send SIGTERM, and SIGKILL to the whole group after `grace_s`."""
+        if self.pid is not None:
+            self._signal(signal.SIGTERM)
+            await self._gone_within(self._grace_s)
+            await self._end()
 
     async def kill(self) -> None:
         """Send SIGKILL to the whole group and wait for its end."""
@@ -136,7 +179,8 @@ class Process:
             await self._end()
 
     def log_since_start(self) -> str:
-        """Return the last 64 KiB of this run's output."""
+        """Return the last 64 KiB of this run's output in the log file."""
+        assert self.log is not None
         with suppress(FileNotFoundError), self.log.open("rb") as log:
             log.seek(max(self._log_start, self.log.stat().st_size - 64 * 1024))
             return log.read().decode(errors="replace")
@@ -154,10 +198,9 @@ class Process:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
 
-    async def _gone_within(self, seconds: float) -> bool:
+    async def _gone_within(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while self.pid is not None:
             if time.monotonic() > deadline:
-                return False
+                return
             await asyncio.sleep(POLL_S)
-        return True

@@ -25,9 +25,9 @@ from aiokafka.errors import (
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, java, ports
-from libs.local_stack.child_process import Process, Reaper
+from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.server_interface import AwayServer, start_and_wait
+from libs.local_stack.server_interface import AwayServer, NativeServer
 from libs.local_stack.startup_report import Report, Silence
 from libs.storage.private_files import remembered_secret, write_private
 
@@ -147,7 +147,7 @@ def address_with(password: str, endpoints: str) -> str:
     return f"{USER}:{password}@{endpoints}"
 
 
-class NativeKafka:
+class NativeKafka(NativeServer):
     """Kafka 4.3.0, broker and controller in one process; the storage gets its ids once per data directory.
 
     Both listeners require a password, random and in private files: another local user who could write to the log
@@ -170,24 +170,23 @@ class NativeKafka:
     ) -> None:
         """`membership`: of a cluster of several, with its `password`; by default it is alone, with one of its own,
         kept in `data_dir`."""
-        self.name = "kafka" if membership is None else f"kafka-{membership.node}"
         self._membership = membership or Membership(1, new_id(), {1: controller_port})
         self.endpoint = f"{LOOPBACK}:{port}"
         self._password = password or remembered_secret(data_dir / SECRET_FILE)
-        self.address = address_with(self._password, self.endpoint)
+        super().__init__(
+            "kafka" if membership is None else f"kafka-{membership.node}",
+            address_with(self._password, self.endpoint),
+            log,
+            reaper,
+            answers,
+            timeout_s=timeout_s,
+            grace_s=20.0,
+        )
         self._port = port
         self._controller_port = controller_port
         self._data_dir = data_dir
-        self._log = log
-        self._reaper = reaper
         self._report = report
         self._heap_mb = heap_mb
-        self._timeout_s = timeout_s
-        self._process: Process | None = None
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
 
     async def start(self) -> None:
         """Start the broker and wait for metadata responses. The first start on a machine downloads the jars."""
@@ -196,18 +195,9 @@ class NativeKafka:
             command = await asyncio.to_thread(self._prepare, cancelled)
         finally:
             cancelled.set()
-        self._process = Process(self.name, command, reaper=self._reaper, log=self._log)
         if not ports.is_free(self._controller_port):
             raise errors.port_in_use(self._controller_port)
-        await start_and_wait(self._process, self._port, lambda: answers(self.address), self._timeout_s)
-
-    async def stop(self) -> None:
-        if self._process:
-            await self._process.stop(grace_s=20.0)
-
-    async def kill(self) -> None:
-        if self._process:
-            await self._process.kill()
+        await self._run(command, self._port)
 
     def _prepare(self, cancelled: Event) -> list[str]:
         """Prepare all that a start needs; returns the broker's command line."""

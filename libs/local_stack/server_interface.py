@@ -4,10 +4,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from libs.local_stack import errors, ports
-from libs.local_stack.child_process import POLL_S, Process
+from libs.local_stack.child_process import POLL_S, Process, Reaper, Watched
 from libs.local_stack.errors import StackError
 
 
@@ -18,24 +19,14 @@ class AwayServer(NamedTuple):
     refusal: str = ""
 
 
-class Server(Protocol):
-    """Kafka or Valkey, wherever it runs. Data and address persist across stop, kill and start."""
+class Server(Watched, Protocol):
+    """Kafka or Valkey, wherever it runs. Data and address persist across stop, kill and start.
+
+    `start` returns when it responds, or raises `StackError`. `pid` is None also for one of another machine.
+    """
 
     name: str
     address: str
-
-    @property
-    def pid(self) -> int | None:
-        """Process id; None if not running, or not a process of this machine."""
-
-    async def start(self) -> None:
-        """Start the server and wait until it responds. Raises `StackError`."""
-
-    async def stop(self) -> None:
-        """Stop the server cleanly and wait for its end."""
-
-    async def kill(self) -> None:
-        """Kill the server as a crash would and wait for its end."""
 
 
 async def _nothing() -> None:
@@ -79,33 +70,68 @@ class External:
         )
 
 
-async def start_and_wait(
-    process: Process, port: int, answers: Callable[[], Awaitable[bool]], timeout_s: float
-) -> None:
-    """Start `process` and wait until it responds on `port`.
+class NativeServer:
+    """Server as a child process, which has started once it `answers` at its address."""
 
-    Raises `StackError` if it ends or takes longer than `timeout_s`; it is not running then.
-    """
-    if not ports.is_free(port):
-        raise errors.port_in_use(port)
-    try:
-        process.start()
-    except OSError as error:
-        raise errors.from_os_error(error, process.log) from error
-    deadline = time.monotonic() + timeout_s
-    while not await answers():
-        if process.exit_code is not None:
-            raise _startup_error(process, port)
-        if time.monotonic() > deadline:
-            await process.kill()
-            raise errors.start_failed(process.name, process.log, f"no answer in {timeout_s:g} s")
-        await asyncio.sleep(POLL_S)
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        log: Path,
+        reaper: Reaper,
+        answers: Callable[[str], Awaitable[bool]],
+        *,
+        timeout_s: float,
+        grace_s: float = 10.0,
+    ) -> None:
+        self.name = name
+        self.address = address
+        self._log = log
+        self._reaper = reaper
+        self._answers = answers
+        self._timeout_s = timeout_s
+        self._grace_s = grace_s
+        self._process: Process | None = None
 
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
 
-def _startup_error(process: Process, port: int) -> StackError:
-    output = process.log_since_start()
-    if "No space left on device" in output or "Disk quota exceeded" in output:
-        return errors.disk_full(process.log.parent)
-    if "Address already in use" in output:
-        return errors.port_in_use(port)
-    return errors.start_failed(process.name, process.log, f"ended with {process.exit_code}")
+    async def stop(self) -> None:
+        if self._process:
+            await self._process.stop()
+
+    async def kill(self) -> None:
+        if self._process:
+            await self._process.kill()
+
+    async def _run(self, command: Sequence[str], port: int, cwd: Path | None = None) -> None:
+        """Start a process, and wait until it answers.
+
+        Raises `StackError` if it ends or takes longer than `timeout_s`; it is not running then.
+        """
+        if not ports.is_free(port):
+            raise errors.port_in_use(port)
+        process = self._process = Process(
+            self.name, command, reaper=self._reaper, log=self._log, cwd=cwd, grace_s=self._grace_s
+        )
+        try:
+            await process.start()
+        except OSError as error:
+            raise errors.from_os_error(error, self._log) from error
+        deadline = time.monotonic() + self._timeout_s
+        while not await self._answers(self.address):
+            if process.exit_code is not None:
+                raise self._startup_error(process, port)
+            if time.monotonic() > deadline:
+                await process.kill()
+                raise errors.start_failed(self.name, self._log, f"no answer in {self._timeout_s:g} s")
+            await asyncio.sleep(POLL_S)
+
+    def _startup_error(self, process: Process, port: int) -> StackError:
+        output = process.log_since_start()
+        if "No space left on device" in output or "Disk quota exceeded" in output:
+            return errors.disk_full(self._log.parent)
+        if "Address already in use" in output:
+            return errors.port_in_use(port)
+        return errors.start_failed(self.name, self._log, f"ended with {process.exit_code}")

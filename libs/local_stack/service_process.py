@@ -1,12 +1,14 @@
-"""Services as child processes of the supervisor."""
+"""The services' processes of a stack, with their ports and their own environment variables."""
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from libs.local_stack.child_process import Process, Reaper
-from libs.web.settings import CLOSE_S, DRAIN_S
+from libs.local_stack import ports
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.stack_json import base_url
+from libs.web.settings import CLOSE_S, DRAIN_S, is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +35,63 @@ PARTS = (
 """Services in the order of their start; they stop in the reverse order."""
 
 
-class RunningService:
-    """Service that can be restarted, with its output in `<logs>/<name>.log`."""
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """Processes in the order of their start, each with its own settings, and addresses.
 
-    def __init__(self, part: ServiceProcess, environment: Mapping[str, str], logs: Path, reaper: Reaper) -> None:
-        self.name = part.name
-        self.log = logs / f"{part.name}.log"
-        self._drain_s = part.drain_s
-        self._environment = environment
-        self._process = Process(part.name, part.command, reaper=reaper, log=self.log)
+    Several gateways share one port and have an operations port each, which identifies them.
+    """
+
+    processes: Sequence[tuple[ServiceProcess, Mapping[str, str]]]
+    base_url: str
+    operations_urls: Sequence[str]
+    metrics_urls: Mapping[str, str]
 
     @property
-    def pid(self) -> int | None:
-        return self._process.pid
+    def gateway_urls(self) -> Sequence[str]:
+        """An address of each gateway."""
+        return self.operations_urls if len(self.operations_urls) > 1 else [self.base_url]
 
-    async def start(self) -> None:
-        """Start the service without waiting for its readiness."""
-        self._process.start(self._environment)
 
-    async def stop(self) -> None:
-        await self._process.stop(self._drain_s)
+def plan_services(
+    settings: StackSettings, parts: Sequence[ServiceProcess], data_dir: Path, port: int
+) -> ServicePlan:
+    """Plan `parts`, of which gateways and projectors run as often as `settings` say, behind `port`."""
+    host, front = settings.host, base_url(settings.host, port)
+    gateways, projectors = settings.gateways, settings.projectors
+    operations_ports, metrics_ports = _numbered("operations", gateways), _numbered("metrics", projectors)
+    remembered = ports.remembered(data_dir / "ports.json", [*operations_ports, *metrics_ports])
+    operations = [remembered[name] for name in operations_ports]
+    if settings.operations_port:
+        operations[0] = settings.operations_port
+    elif gateways == 1 and is_loopback(host):
+        operations[0] = 0
+    metrics = [remembered[name] for name in metrics_ports]
+    operations_urls = [base_url(host, own or port) for own in operations]
+    of_gateways = [f"{url}/metrics" for url in operations_urls]
+    projector_urls = [f"{base_url(host, own)}/metrics" for own in metrics]
+    common = {
+        "TALLY_HOST": host,
+        "TALLY_PORT": str(port),
+        "TALLY_REUSE_PORT": str(gateways > 1),
+        "TALLY_PROJECTOR_METRICS_URLS": ",".join(projector_urls),
+    }
+    processes = []
+    for part in parts:
+        copies = {"gateway": gateways, "projector": projectors}.get(part.name, 1)
+        for at, name in enumerate(_numbered(part.name, copies)):
+            own = {
+                "TALLY_OPERATIONS_PORT": str(operations[at if part.name == "gateway" else 0]),
+                "TALLY_METRICS_PORT": str(metrics[at if part.name == "projector" else 0]),
+            }
+            processes.append((replace(part, name=name), common | own))
+    metrics_urls = zip(
+        [*_numbered("gateway", gateways), *_numbered("projector", projectors)],
+        [*of_gateways, *projector_urls],
+        strict=True,
+    )
+    return ServicePlan(processes, front, operations_urls, dict(metrics_urls))
 
-    async def kill(self) -> None:
-        await self._process.kill()
+
+def _numbered(name: str, number: int) -> list[str]:
+    return [name] if number == 1 else [f"{name}-{at + 1}" for at in range(number)]

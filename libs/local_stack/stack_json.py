@@ -18,46 +18,6 @@ def base_url(host: str, port: int) -> str:
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
-def describe(
-    base: str,
-    *,
-    operations_url: str,
-    metrics_urls: Mapping[str, str],
-    kafka: str,
-    valkey: str,
-    pids: Mapping[str, int],
-    restarts: Mapping[str, int],
-    credentials: Mapping[str, str],
-    namespace: str,
-    partitions: int,
-    storage_url: str,
-    kafka_settings: Mapping[str, int],
-) -> dict[str, Any]:
-    """Return the description.
-
-    `kafka_settings` are those of this topology that commands need, too; `restarts` the times (ms since 1970 UTC)
-    at which processes are started again that ended within seconds of their start.
-    """
-    return {
-        "base_url": base,
-        "legacy_base_url": f"{base}/legacy",
-        "legacy_test_base_url": f"{base}/legacy-test",
-        "media_url": f"{base}/media",
-        "dashboard_url": f"{base}/dashboard",
-        "operations_url": operations_url,
-        "metrics_urls": dict(metrics_urls),
-        "kafka": kafka,
-        "valkey": valkey,
-        "namespace": namespace,
-        "partitions": partitions,
-        "storage_url": storage_url,
-        "kafka_settings": dict(kafka_settings),
-        "pids": dict(pids),
-        "restarts": dict(restarts),
-        **credentials,
-    }
-
-
 def write(data_dir: Path, stack: Mapping[str, Any]) -> None:
     """Replace the file; it holds keys, so only its owner can read it."""
     write_private(data_dir / FILE, json.dumps(stack, indent=2) + "\n")

@@ -10,21 +10,19 @@ from typing import Any, Protocol, Self
 
 import httpx
 
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import errors, ports, stack_json
-from libs.local_stack.child_process import restart_delay_s
+from libs.local_stack.child_process import WATCH_S, Process, Watched, keep_running
 from libs.local_stack.kafka_cluster import client_settings
-from libs.local_stack.liveness import PROBE_S, watch_liveness
 from libs.local_stack.server_interface import Server
 from libs.local_stack.servers import Addresses, Servers
-from libs.local_stack.service_plan import plan_services
-from libs.local_stack.service_process import PARTS, RunningService, ServiceProcess
+from libs.local_stack.service_process import PARTS, ServiceProcess, plan_services
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.storage.private_files import own_directory
 from libs.telemetry.redaction import revealed
 from libs.web.server.tls import public_authorities
 
-WATCH_S = 0.05
 ENDS_BEFORE_READY = 3
 READY_S = 60.0
 
@@ -32,44 +30,18 @@ READY_S = 60.0
 class Preparation(Protocol):
     """Prepares the servers before the services start, and provides API keys (`services.cli.bootstrap`)."""
 
-    async def prepare(
-        self,
-        kafka: str,
-        valkey: str,
-        namespace: str,
-        partitions: int,
-        storage_url: str,
-        kafka_settings: Mapping[str, int],
-    ) -> object:
-        """Create topics and load functions; idempotent. `kafka_settings` differ from the environment's."""
+    async def prepare(self, addresses: DeploymentAddresses, /) -> object:
+        """Create topics and load functions; idempotent."""
 
-    async def development_credentials(
-        self,
-        kafka: str,
-        valkey: str,
-        namespace: str,
-        partitions: int,
-        storage_url: str,
-        kafka_settings: Mapping[str, int],
-    ) -> dict[str, str]:
+    async def development_credentials(self, addresses: DeploymentAddresses, /) -> dict[str, str]:
         """Return the account and keys for development, the same in each run."""
-
-
-class Watched(Protocol):
-    """Supervised server or service."""
-
-    @property
-    def pid(self) -> int | None: ...
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    async def kill(self) -> None: ...
 
 
 class Supervisor:
     """Starts all processes in order, restarts those that end, maintains `stack.json`, and stops all in reverse.
 
-    Services that do not answer `/livez` are restarted, too. Used by `tally up`, `tally demo` and tests. `parts`
-    are the services to run.
+    A service whose event loop hangs ends by itself. Used by `tally up`, `tally demo` and tests. `parts` are the
+    services to run.
     """
 
     def __init__(
@@ -82,10 +54,8 @@ class Supervisor:
         fresh: bool = False,
         parts: Sequence[ServiceProcess] = PARTS,
         report: Report | None = None,
-        probe_s: float = PROBE_S,
     ) -> None:
         self._settings = settings
-        self._probe_s = probe_s
         self._preparation = preparation
         self._wished_port, self._any_port = port, any_port
         self._parts = parts
@@ -130,22 +100,31 @@ class Supervisor:
 
     @property
     def stack(self) -> dict[str, Any]:
-        """Contents of `stack.json`; a process that is down keeps its last pid there."""
+        """Contents of `stack.json`; a process that is down keeps its last pid there.
+
+        `kafka_settings` are those of this topology that commands need, too; `restarts` the times (ms since 1970
+        UTC) at which processes are started again that ended within seconds of their start.
+        """
         self._last_pids |= self.pids
-        return stack_json.describe(
-            self.base_url,
-            operations_url=self.operations_url,
-            metrics_urls=self.metrics_urls,
-            kafka=self.addresses.kafka,
-            valkey=self.addresses.valkey,
-            pids=self._last_pids,
-            restarts=self._restarts,
-            credentials=self.credentials,
-            namespace=self._settings.namespace,
-            partitions=self._settings.partitions,
-            storage_url=self._storage_url,
-            kafka_settings=client_settings(self._servers.topology),
-        )
+        place = self._place
+        return {
+            "base_url": self.base_url,
+            "legacy_base_url": f"{self.base_url}/legacy",
+            "legacy_test_base_url": f"{self.base_url}/legacy-test",
+            "media_url": f"{self.base_url}/media",
+            "dashboard_url": f"{self.base_url}/dashboard",
+            "operations_url": self.operations_url,
+            "metrics_urls": dict(self.metrics_urls),
+            "kafka": place.kafka,
+            "valkey": place.valkey,
+            "namespace": place.namespace,
+            "partitions": place.partitions,
+            "storage_url": place.storage_url,
+            **place.description,
+            "pids": dict(self._last_pids),
+            "restarts": dict(self._restarts),
+            **self.credentials,
+        }
 
     async def start(self) -> dict[str, Any]:
         """Start all, wait for `/readyz` and the development credentials, and return `stack`.
@@ -192,38 +171,39 @@ class Supervisor:
         await self._servers.start()
         stack_json.remove(self.data_dir)
         given = self._settings.storage_url
-        self._storage_url = self._local_storage() if given is None else revealed(given)
-        kafka_settings = client_settings(self._servers.topology)
-        place: dict[str, Any] = {
-            "kafka": self.addresses.kafka,
-            "valkey": self.addresses.valkey,
-            "namespace": self._settings.namespace,
-            "storage_url": self._storage_url,
-            "kafka_settings": kafka_settings,
-        }
-        partitions = self._settings.partitions
-        await self._preparation.prepare(partitions=partitions, **place)
+        self._place = DeploymentAddresses(
+            self.addresses.kafka,
+            self.addresses.valkey,
+            self._settings.namespace,
+            self._settings.partitions,
+            self._local_storage() if given is None else revealed(given),
+            {"kafka_settings": client_settings(self._servers.topology)},
+        )
+        await self._preparation.prepare(self._place)
         # only now: another process could take a free one while the servers start
         port = self._choose_port()
         plan = plan_services(self._settings, self._parts, self.data_dir, port)
         self.base_url, self.metrics_urls = plan.base_url, plan.metrics_urls
         self.operations_url = plan.operations_urls[0]
-        environment = self._environment(kafka_settings)
-        logs = self.data_dir / "logs"
+        environment, reaper = self._environment(), self._servers.reaper
         self._watched = dict(self._servers.running)
         for part, own in plan.processes:
-            running = RunningService(part, {**environment, **own}, logs, self._servers.reaper)
-            self._watched[part.name] = running
+            running = self._watched[part.name] = Process(
+                part.name,
+                part.command,
+                reaper=reaper,
+                log=self.data_dir / "logs" / f"{part.name}.log",
+                environment={**environment, **own},
+                grace_s=part.drain_s,
+            )
             self._services.append(part.name)
             await running.start()
         for name, watched in self._watched.items():
             self._locks[name] = asyncio.Lock()
             if watched.pid is not None:
                 self._watches.append(asyncio.create_task(self._watch(name), name=f"watch {name}"))
-        for name, metrics_url in self.metrics_urls.items():
-            self._watches.append(asyncio.create_task(self._watch_liveness(name, metrics_url)))
         await asyncio.gather(*map(self._until_ready, plan.gateway_urls))
-        self.credentials = await self._preparation.development_credentials(partitions=partitions, **place)
+        self.credentials = await self._preparation.development_credentials(self._place)
         stack_json.write(self.data_dir, self.stack)
 
     def _choose_port(self) -> int:
@@ -239,18 +219,19 @@ class Supervisor:
         with own_directory(objects):
             return objects.as_uri()
 
-    def _environment(self, kafka_settings: Mapping[str, int]) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
+        place = self._place
         return {
-            "TALLY_KAFKA_BOOTSTRAP_SERVERS": self.addresses.kafka,
-            "TALLY_VALKEY_URL": self.addresses.valkey,
-            "TALLY_NAMESPACE": self._settings.namespace,
-            "TALLY_PARTITIONS": str(self._settings.partitions),
-            "TALLY_STORAGE_URL": self._storage_url,
+            "TALLY_KAFKA_BOOTSTRAP_SERVERS": place.kafka,
+            "TALLY_VALKEY_URL": place.valkey,
+            "TALLY_NAMESPACE": place.namespace,
+            "TALLY_PARTITIONS": str(place.partitions),
+            "TALLY_STORAGE_URL": place.storage_url,
             "TALLY_DRAIN_DELAY_S": "0",
             "TALLY_DATA_DIR": str(self.data_dir),
             "TALLY_COMMAND_OPTIONS": f"--data-dir {shlex.quote(str(self.data_dir.absolute()))}",
             "PYTHONUNBUFFERED": "1",
-            **{f"TALLY_{name.upper()}": str(value) for name, value in kafka_settings.items()},
+            **{f"TALLY_{name.upper()}": str(value) for name, value in place.description["kafka_settings"].items()},
         }
 
     async def _until_ready(self, base_url: str) -> None:
@@ -271,13 +252,11 @@ class Supervisor:
 
     async def _watch(self, name: str) -> None:
         """Restart the process whenever it ends: at once, unless that was within seconds of its start."""
-        delay_s = 0.0
-        born = time.monotonic()
-        while True:
-            await asyncio.sleep(WATCH_S)
-            if name in self._held or self._watched[name].pid is not None:
-                continue
-            delay_s = restart_delay_s(time.monotonic() - born, delay_s)
+
+        def is_down() -> bool:
+            return name not in self._held and self._watched[name].pid is None
+
+        async def start(delay_s: float) -> None:
             self._ends[name] = self._ends.get(name, 0) + 1
             self._report.line(f"{name} has ended; starting it again in {delay_s:g} s")
             if delay_s:
@@ -285,21 +264,11 @@ class Supervisor:
                 self._announce()
                 await asyncio.sleep(delay_s)
             async with self._locks[name]:
-                if name not in self._held and self._watched[name].pid is None:
+                if is_down():
                     with suppress(errors.StackError, OSError):
                         await self._start_again(name)
-            born = time.monotonic()
 
-    async def _watch_liveness(self, name: str, metrics_url: str) -> None:
-        """Kill the service whenever it hangs: `_watch` starts it again."""
-
-        async def restart() -> None:
-            if name not in self._held:
-                self._report.line(f"{name} does not answer; ending it")
-                await self._watched[name].kill()
-
-        url = metrics_url.removesuffix("/metrics") + "/livez"
-        await watch_liveness(self._watched[name], url, restart, self._probe_s)
+        await keep_running(start, is_down)
 
     async def _start_again(self, name: str) -> None:
         try:

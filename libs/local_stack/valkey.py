@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from redis.exceptions import AuthenticationError, RedisError
 
 from libs.local_stack import errors
-from libs.local_stack.child_process import Process, Reaper
+from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.server_interface import AwayServer, start_and_wait
+from libs.local_stack.server_interface import AwayServer, NativeServer
 from libs.storage.private_files import remembered_secret, write_private
 from libs.views.valkey.client import connect
 from libs.views.valkey.settings import ValkeySettings, server_urls
@@ -73,7 +73,7 @@ async def _away(url: str, timeout_s: float) -> AwayServer | None:
     return None
 
 
-class NativeValkey:
+class NativeValkey(NativeServer):
     """Valkey with an append-only file and without eviction, so that acknowledged writes survive a restart.
 
     The password is random and in private files: another local user who could write to the views could issue API
@@ -95,11 +95,10 @@ class NativeValkey:
     ) -> None:
         """`password`: by default one of its own, kept in `data_dir`; `further`: options of its configuration."""
         password = password or remembered_secret(data_dir / SECRET_FILE)
-        self.name = name
+        address = f"redis://default:{password}@{LOOPBACK}:{port}/0"
+        super().__init__(name, address, log, reaper, answers, timeout_s=timeout_s)
         self.port = port
-        self.address = f"redis://default:{password}@{LOOPBACK}:{port}/0"
         self._data_dir = data_dir
-        self._timeout_s = timeout_s
         options = {
             "bind": LOOPBACK,
             "port": port,
@@ -114,21 +113,10 @@ class NativeValkey:
             **(further or {}),
         }
         self._config = "".join(f"{option} {json.dumps(str(value))}\n" for option, value in options.items())
-        command = [str(find()), str(data_dir / CONFIG)]
-        self._process = Process(self.name, command, reaper=reaper, log=log, cwd=data_dir)
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
+        self._command = [str(find()), str(data_dir / CONFIG)]
 
     async def start(self) -> None:
         """Start the server and wait until its data is loaded."""
         self._data_dir.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(write_private, self._data_dir / CONFIG, self._config)
-        await start_and_wait(self._process, self.port, lambda: answers(self.address), self._timeout_s)
-
-    async def stop(self) -> None:
-        await self._process.stop()
-
-    async def kill(self) -> None:
-        await self._process.kill()
+        await self._run(self._command, self.port, self._data_dir)

@@ -1,10 +1,8 @@
 """Prepares a deployment before its services start, and creates API keys for development."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import orjson
@@ -23,7 +21,6 @@ from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.views.valkey.function_loading import load_functions
 
 ACCOUNT: Final = "dev"
-NO_SETTINGS: Final[Mapping[str, int]] = MappingProxyType({})
 KEY_NAME: Final = "Development key of tally up"
 UNLIMITED = 0
 """Rate limit of the development key."""
@@ -33,20 +30,11 @@ READABLE_S: Final = 30.0
 POLL_S: Final = 0.05
 
 
-async def prepare(
-    kafka: str,
-    valkey: str,
-    namespace: str,
-    partitions: int,
-    storage_url: str,
-    kafka_settings: Mapping[str, int] = NO_SETTINGS,
-) -> None:
+async def prepare(addresses: DeploymentAddresses) -> None:
     """Create the topics, write their first records and load the Valkey functions; idempotent.
 
     Repeats for up to `PREPARED_S` while servers that have just started do not respond.
     """
-    described = {"kafka_settings": kafka_settings}
-    addresses = DeploymentAddresses(kafka, valkey, namespace, partitions, storage_url, described)
     deadline = asyncio.get_running_loop().time() + PREPARED_S
     while True:
         try:
@@ -57,59 +45,14 @@ async def prepare(
             await asyncio.sleep(error.retry_after_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Restoration:
-    """Imports a complete export before a deployment's services start for the first time."""
-
-    export: Path
-
-    async def prepare(
-        self,
-        kafka: str,
-        valkey: str,
-        namespace: str,
-        partitions: int,
-        storage_url: str,
-        kafka_settings: Mapping[str, int] = NO_SETTINGS,
-    ) -> None:
-        """Raises `StackError` if the export is not whole, or the deployment has other records already."""
-        place = kafka, valkey, namespace, partitions, storage_url
-        try:
-            async with Deployment(DeploymentAddresses(*place, {"kafka_settings": kafka_settings})) as deployment:
-                await import_logs(deployment, self.export, execute=True)
-        except ImportRefused as error:
-            raise StackError(error.code, error.message, Exit.BAD_USAGE) from None
-        await prepare(*place, kafka_settings)
-
-    @staticmethod
-    async def development_credentials(
-        kafka: str,
-        valkey: str,
-        namespace: str,
-        partitions: int,
-        storage_url: str,
-        kafka_settings: Mapping[str, int] = NO_SETTINGS,
-    ) -> dict[str, str]:
-        return await development_credentials(kafka, valkey, namespace, partitions, storage_url, kafka_settings)
-
-
 async def _prepare(addresses: DeploymentAddresses) -> None:
     async with Deployment(addresses) as deployment:
         await create_deployment(deployment.kafka_settings, deployment.votes, deployment.store)
         await load_functions(deployment.valkey)
 
 
-async def development_credentials(
-    kafka: str,
-    valkey: str,
-    namespace: str,
-    partitions: int,
-    storage_url: str,
-    kafka_settings: Mapping[str, int] = NO_SETTINGS,
-) -> dict[str, str]:
+async def development_credentials(addresses: DeploymentAddresses) -> dict[str, str]:
     """Return a key with all permissions for each environment; created once, then kept in the object store."""
-    described = {"kafka_settings": kafka_settings}
-    addresses = DeploymentAddresses(kafka, valkey, namespace, partitions, storage_url, described)
     async with Deployment(addresses) as deployment:
         account, key = await _credentials(deployment, Environment.PRODUCTION)
         test_account, test_key = await _credentials(deployment, Environment.TEST)
@@ -121,6 +64,24 @@ async def development_credentials(
         "test_service_brand": test_account,
         "test_service_key": test_key,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """Imports a complete export before a deployment's services start for the first time."""
+
+    export: Path
+
+    async def prepare(self, addresses: DeploymentAddresses) -> None:
+        """Raises `StackError` if the export is not whole, or the deployment has other records already."""
+        try:
+            async with Deployment(addresses) as deployment:
+                await import_logs(deployment, self.export, execute=True)
+        except ImportRefused as error:
+            raise StackError(error.code, error.message, Exit.BAD_USAGE) from None
+        await prepare(addresses)
+
+    development_credentials = staticmethod(development_credentials)
 
 
 async def _credentials(deployment: Deployment, environment: Environment) -> tuple[str, str]:

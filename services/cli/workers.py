@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
-from libs.local_stack.child_process import Reaper, restart_delay_s
+from libs.local_stack.child_process import Process, Reaper, keep_running
+
+DRAIN_S = 3600.0
+"""Seconds that a worker may take to drain: whoever sends the signal decides when it has taken too long."""
 
 logger = logging.getLogger(__name__)
 
@@ -24,55 +24,26 @@ async def run_workers(command: Sequence[str], environments: Sequence[Mapping[str
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     reaper = Reaper()
     try:
-        workers = [_Worker(at + 1, command, own, reaper, stopping) for at, own in enumerate(environments)]
-        return max(await asyncio.gather(*(worker.run() for worker in workers)))
+        workers = [
+            Process(f"worker {at}", command, reaper=reaper, environment=own, grace_s=DRAIN_S)
+            for at, own in enumerate(environments, 1)
+        ]
+        for worker in workers:
+            await worker.start()
+        watches = [asyncio.create_task(_watch(worker)) for worker in workers]
+        await stopping.wait()
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*(worker.stop() for worker in workers))
+        return max(abs(worker.exit_code or 0) for worker in workers)
     finally:
         await asyncio.to_thread(reaper.close)
 
 
-class _Worker:
-    def __init__(
-        self,
-        number: int,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        reaper: Reaper,
-        stopping: asyncio.Event,
-    ) -> None:
-        self._number = number
-        self._command = command
-        self._environment = {**os.environ, **environment}
-        self._reaper = reaper
-        self._stopping = stopping
+async def _watch(worker: Process) -> None:
+    async def start(delay_s: float) -> None:
+        logger.error("%s has ended with %d; it starts again in %g s", worker.name, worker.exit_code, delay_s)
+        await asyncio.sleep(delay_s)
+        await worker.start()
 
-    async def run(self) -> int:
-        """Keep one process running until the stop; return the exit code of the last."""
-        code, delay_s = 0, 0.0
-        while not self._stopping.is_set():
-            born = time.monotonic()
-            code = await self._run_once()
-            if self._stopping.is_set():
-                break
-            delay_s = restart_delay_s(time.monotonic() - born, delay_s)
-            logger.error("worker %d has ended with %d; it starts again in %g s", self._number, code, delay_s)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), delay_s)
-        return code
-
-    async def _run_once(self) -> int:
-        """Start a process and wait for its end; at the stop, send SIGTERM to it."""
-        # a session of its own: Ctrl-C reaches this process only
-        process = await asyncio.create_subprocess_exec(
-            *self._command, env=self._environment, start_new_session=True
-        )
-        self._reaper.watch(process.pid)
-        stop = asyncio.create_task(self._stopping.wait())
-        end = asyncio.create_task(process.wait())
-        await asyncio.wait((stop, end), return_when=asyncio.FIRST_COMPLETED)
-        if not end.done():
-            with suppress(ProcessLookupError):
-                process.terminate()
-        stop.cancel()
-        code = await end
-        self._reaper.forget(process.pid)
-        return abs(code)
+    await keep_running(start, lambda: worker.pid is None)

@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from pydantic import ValidationError
 
 from libs.contracts.topics import CATALOGUE_PARTITIONS
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -40,7 +41,9 @@ async def prepared(servers: Secured, tmp_path_factory: pytest.TempPathFactory) -
     """Topics and functions, made by the operator. The tests marked `secured` run all services on such servers."""
     with environment(servers.environment("operator")):
         storage_url = tmp_path_factory.mktemp("objects").as_uri()
-        await bootstrap.prepare(servers.kafka, servers.valkey, NAMESPACE, FEW_PARTITIONS, storage_url)
+        await bootstrap.prepare(
+            DeploymentAddresses(servers.kafka, servers.valkey, NAMESPACE, FEW_PARTITIONS, storage_url, {})
+        )
 
 
 def kafka_of(servers: Secured, part: str, **changes: str) -> KafkaSettings:

@@ -74,7 +74,7 @@ class Newer:
     async def restart(self, name: str, hard: bool) -> None:
         process = self.processes[name]
         await (process.kill() if hard else process.stop())
-        process.start(self.environment)
+        await process.start()
 
     async def tally(self, *arguments: str) -> str:
         command = sys.executable, "-m", "tests.support.run_version", str(self.sources), "services.cli"
@@ -103,8 +103,10 @@ async def newer_version(stack: Supervisor, sources: Path) -> AsyncIterator[Newer
     for name in ("projector", "gateway"):
         command = sys.executable, "-m", "tests.support.run_version", str(sources), f"services.{name}"
         log = stack.data_dir / "logs" / f"newer {name}.log"
-        processes[name] = Process(f"newer {name}", command, reaper=reaper, log=log, cwd=ROOT)
-        processes[name].start(environment)
+        processes[name] = Process(
+            f"newer {name}", command, reaper=reaper, log=log, cwd=ROOT, environment=environment
+        )
+        await processes[name].start()
     try:
         yield Newer(sources, f"http://127.0.0.1:{port}", processes, environment)
     finally:
@@ -186,6 +188,7 @@ async def test_views_of_another_layout_are_built_while_the_former_version_serves
     async with newer_version(stack, sources) as newer, voting(stack, newer) as voters:
         assert not await is_ready(newer.base_url)
         log = newer.processes["projector"].log
+        assert log is not None
         await eventually(lambda: f"have layout {LAYOUT}, this version has 99" in log.read_text())
         where = "--data-dir", str(stack.data_dir)
         assert " 99 " in await newer.tally("replay", "plan", "--outdated", *where)

@@ -1,8 +1,8 @@
 """Minimal stand-ins for the service's processes, for tests of the supervisor."""
 
 import sys
-from typing import Any
 
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.service_process import ServiceProcess
 
 _GATEWAY = """
@@ -55,12 +55,12 @@ class RecordingPreparation:
     """Records its calls."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, dict[str, object]]] = []
+        self.addresses: list[DeploymentAddresses] = []
 
-    async def prepare(self, *args: Any, **place: Any) -> None:
-        self.calls.append(("prepare", place))
+    async def prepare(self, addresses: DeploymentAddresses) -> None:
+        self.addresses.append(addresses)
 
-    async def development_credentials(self, *args: Any, **place: Any) -> dict[str, str]:
-        self.calls.append(("development_credentials", place))
+    async def development_credentials(self, addresses: DeploymentAddresses) -> dict[str, str]:
+        self.addresses.append(addresses)
         names = ("account", "api_key", "service_brand", "service_key", "test_service_brand", "test_service_key")
         return {name: f"the {name}" for name in names}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import foreground
 from libs.local_stack.errors import Exit
 from libs.local_stack.startup_report import Report
@@ -38,5 +39,5 @@ async def test_a_preparation_is_repeated_until_its_servers_respond(monkeypatch: 
             raise LogUnavailable("Kafka did not respond.", retry_after_s=0)
 
     monkeypatch.setattr(bootstrap, "_prepare", second_time)
-    await bootstrap.prepare("kafka", "valkey", "namespace", 1, "storage")
+    await bootstrap.prepare(DeploymentAddresses("kafka", "valkey", "namespace", 1, "storage", {}))
     assert len(calls) == 2

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from libs.local_stack.service_plan import ServicePlan, plan_services
-from libs.local_stack.service_process import PARTS
+from libs.local_stack.service_process import PARTS, ServicePlan, plan_services
 from libs.local_stack.settings import StackSettings
 
 PORT = 8080

@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.child_process import LONGEST_DELAY_S, restart_delay_s
 from libs.local_stack.errors import Exit, StackError
-from libs.local_stack.liveness import UNANSWERED
 from libs.local_stack.ports import is_free
 from libs.local_stack.reaper import start_time
 from libs.local_stack.servers import Servers
@@ -21,7 +20,6 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.frozen_process import stopped
 from tests.support.http_clients import http_client
 from tests.support.stand_in_services import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
 
@@ -100,26 +98,19 @@ async def test_preparation_comes_first_and_credentials_last(
     order: list[str] = []
 
     class Watching(RecordingPreparation):
-        async def prepare(self, **place: object) -> None:
-            await super().prepare(**place)
+        async def prepare(self, addresses: DeploymentAddresses) -> None:
+            await super().prepare(addresses)
             order.append(f"prepare {sorted(started.pids)}")
 
-        async def development_credentials(self, **place: object) -> dict[str, str]:
+        async def development_credentials(self, addresses: DeploymentAddresses) -> dict[str, str]:
             order.append(f"credentials {sorted(started.pids)}")
-            return await super().development_credentials(**place)
+            return await super().development_credentials(addresses)
 
     watching = Watching()
     async with (started := supervisor(servers, tmp_path, namespace, preparation=watching)):
         assert order == ["prepare []", "credentials ['gateway', 'projector']"]
-        assert watching.calls[0][1] == watching.calls[1][1]
-        assert watching.calls[0][1] == {
-            "kafka": servers.addresses.kafka,
-            "valkey": servers.addresses.valkey,
-            "namespace": namespace,
-            "partitions": 16,
-            "storage_url": (tmp_path / "objects").as_uri(),
-            "kafka_settings": {},
-        }
+        where = servers.addresses.kafka, servers.addresses.valkey, namespace, 16, (tmp_path / "objects").as_uri()
+        assert watching.addresses == [DeploymentAddresses(*where, {"kafka_settings": {}})] * 2
 
 
 async def test_a_part_that_dies_is_started_again_and_stack_json_says_so(running: Supervisor) -> None:
@@ -154,27 +145,6 @@ async def test_stack_json_says_until_when_a_part_waits_to_be_started_again(runni
     assert until_ms is not None
     assert before < until_ms / 1000 < time.time() + LONGEST_DELAY_S
     await eventually(lambda: "projector" in running.pids and not stack_file(running)["restarts"])
-
-
-async def test_a_part_that_hangs_is_started_again_and_one_that_answers_is_not(
-    servers: Servers, tmp_path: Path, namespace: str
-) -> None:
-    async with supervisor(servers, tmp_path, namespace, probe_s=0.2) as running:
-        before, log = running.pids, tmp_path / "logs" / "gateway.log"
-        await eventually(lambda: log.read_text().count("GET /livez") > 2 * UNANSWERED)
-        assert running.pids == before
-        with stopped(before["gateway"]):
-            await eventually(lambda: running.pids.get("gateway") not in (None, before["gateway"]))
-        async with http_client(base_url=running.base_url) as client:
-            await eventually(lambda: answers(client))
-        assert running.pids["projector"] == before["projector"], "it has no port"
-
-
-async def answers(client: httpx.AsyncClient) -> bool:
-    try:
-        return (await client.get("/livez")).is_success
-    except httpx.HTTPError:
-        return False
 
 
 async def test_a_part_can_be_kept_down(running: Supervisor) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import create_deployment
+from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.ports import free_ports
 from libs.local_stack.servers import Addresses, Servers
@@ -125,6 +126,8 @@ async def test_both_wait_for_servers_and_topics_and_say_for_what(tmp_path: Path)
                 await eventually(process.is_ready)
                 assert "Traceback" not in process.said()
             issued = await bootstrap.development_credentials(
-                addresses.kafka, addresses.valkey, "waiting", PARTITIONS, str(tmp_path / "objects")
+                DeploymentAddresses(
+                    addresses.kafka, addresses.valkey, "waiting", PARTITIONS, str(tmp_path / "objects"), {}
+                )
             )
             assert issued["api_key"].startswith("tk_")
