@@ -30,6 +30,8 @@ READ_RECORDS = 4_000
 """Maximum records per poll: they block the event loop for about 10 ms."""
 RETRY_PAUSE_MS = 20
 """Backoff before a retry. The first request about a topic is always retried: its leaders are still unknown."""
+NEVER = 2**63
+"""The end of a range that is followed."""
 SILENCE_S = 10.0
 """Seconds that a broker may return no records of a range that it reported."""
 
@@ -169,13 +171,39 @@ class LogReader:
             return await self._single.read(TopicPartition(*self._place(topic, partition)), offset, wait_s)
 
     async def records(
-        self, topic: str, ranges: dict[int, Extent], *, fetch_bytes: int = FETCH_BYTES
+        self, topic: str, ranges: Mapping[int, Extent], *, fetch_bytes: int = FETCH_BYTES
     ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
         """Yield all records of each range, ascending, in batches of one partition; partitions are interleaved.
 
         Raises `LogChanged` at an offset gap. Use `aclosing` when leaving early.
         """
-        tps = self._places(topic, [each for each, extent in ranges.items() if extent.beginning < extent.end])
+        filled = {partition: extent for partition, extent in ranges.items() if extent.beginning < extent.end}
+        async with aclosing(self._batches(topic, filled, fetch_bytes)) as batches:
+            async for batch in batches:
+                if batch is None:
+                    cause = f"no records of {topic} for {SILENCE_S:.0f} s"
+                    raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=cause)
+                yield batch
+
+    async def follow(
+        self, topic: str, starts: Mapping[int, int]
+    ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
+        """Yield all records from `starts` on, in batches of one partition, for ever.
+
+        Waits while Kafka is silent. Raises `LogChanged` at an offset gap. Use `aclosing` when leaving.
+        """
+        ranges = {partition: Extent(start, NEVER) for partition, start in starts.items()}
+        async with aclosing(self._batches(topic, ranges, FETCH_BYTES)) as batches:
+            async for batch in batches:
+                if batch is not None:
+                    yield batch
+        await asyncio.Event().wait()  # of no partitions
+
+    async def _batches(
+        self, topic: str, ranges: Mapping[int, Extent], fetch_bytes: int
+    ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]] | None, None]:
+        """Yield batches until the ranges are read, and None whenever there were no records for `SILENCE_S`."""
+        tps = self._places(topic, ranges)
         wanted = {tp: ranges[partition] for tp, partition in tps.items()}
         if not wanted:
             return
@@ -192,9 +220,7 @@ class LogReader:
                         consumer.getmany(timeout_ms=int(SILENCE_S * 1000), max_records=READ_RECORDS)
                     )
                 if not fetched:
-                    raise LogUnavailable(
-                        NO_ANSWER, retry_after_s=1, cause=f"no records of {topic} for {SILENCE_S:.0f} s"
-                    )
+                    yield None
                 for tp, raw in fetched.items():
                     if tp not in wanted:
                         continue
@@ -206,34 +232,6 @@ class LogReader:
                     else:
                         consumer.pause(tp)
                     yield tps[tp], [as_record(one) for one in raw if one.offset < extent.end]
-        finally:
-            await stop(consumer)
-
-    async def follow(
-        self, topic: str, starts: Mapping[int, int]
-    ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
-        """Yield all records from `starts` on, in batches of one partition, for ever.
-
-        Waits while Kafka is silent. Raises `LogChanged` at an offset gap. Use `aclosing` when leaving.
-        """
-        tps = self._places(topic, starts)
-        wanted = {tp: starts[partition] for tp, partition in tps.items()}
-        if not wanted:
-            await asyncio.Event().wait()
-        consumer = self._new_consumer(FETCH_BYTES)
-        try:
-            with _as_log_unavailable():
-                await call(consumer.start())
-            consumer.assign(list(wanted))
-            for tp, start in wanted.items():
-                consumer.seek(tp, start)
-            while True:
-                with _as_log_unavailable():
-                    fetched = await call(consumer.getmany(timeout_ms=int(SILENCE_S * 1000)))
-                for tp, raw in fetched.items():
-                    check_contiguous(f"{topic}/{tp.partition}", raw, wanted[tp])
-                    wanted[tp] = raw[-1].offset + 1
-                    yield tps[tp], [as_record(one) for one in raw]
         finally:
             await stop(consumer)
 
