@@ -1,19 +1,28 @@
 """Replay of the votes log against the live fold of the same log: `python -m tests.benchmarks.bench_replay`.
 
 Votes come in by batches over HTTP; then `tally replay run` folds them into a new generation, verifies and swaps
-it, and the projector's own loop folds them into views of its own. `replay_under_load` kills a replay under load.
+it, and the projector's own loop folds them into views of its own.
 """
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+import orjson
 
 from libs.contracts.topics import votes_topic
 from libs.local_stack.supervisor import Supervisor
 from tests.benchmarks.alone import alone
 from tests.benchmarks.bench_projector import fold_all
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale
-from tests.benchmarks.replay_under_load import fill, printed, tally
 from tests.benchmarks.stack import whole_service
-from tests.support.voting import running
+from tests.support.voting import Contest, new_id, running
 
 LIVE = "live fold"
+BATCH = 1_000
+CLIENTS = 4
 
 
 async def measure(scale: Scale) -> list[Measurement]:
@@ -36,6 +45,38 @@ async def replayed(votes: int) -> tuple[Measurement, float]:
     name = f"replay of {votes:,} votes"
     measurement = Measurement(name, "events/s", "higher", rates, [peer], goals=[Goal(1.0, LIVE)])
     return measurement, rebuilt["events"] / rate
+
+
+async def fill(contest: Contest, votes: int) -> float:
+    """Votes accepted a second, by batches of new voters."""
+    base = new_id()
+
+    async def post(firsts: range) -> None:
+        for first in firsts:
+            body = [
+                {"participant_key": contest.participants[n % 10], "voter_id": f"{base}-{n}"}
+                for n in range(first, first + BATCH)
+            ]
+            content, headers = orjson.dumps({"votes": body}), {"content-type": "application/json"}
+            answer = await contest.client.post(f"{contest.path}/votes/batch", content=content, headers=headers)
+            assert answer.content.count(b'"status":201') == BATCH, answer.text[:300]
+
+    begun = time.perf_counter()
+    firsts = range(0, votes, BATCH)
+    await asyncio.gather(*(post(firsts[client::CLIENTS]) for client in range(CLIENTS)))
+    return votes / (time.perf_counter() - begun)
+
+
+async def tally(supervisor: Supervisor, *arguments: str) -> asyncio.subprocess.Process:
+    command = [sys.executable, "-m", "services.cli", *arguments, "--json"]
+    where = ["--data-dir", str(supervisor.data_dir)]
+    return await asyncio.create_subprocess_exec(*command, *where, stdout=asyncio.subprocess.PIPE)
+
+
+async def printed(process: asyncio.subprocess.Process) -> dict[str, Any]:
+    out, _ = await process.communicate()
+    found: dict[str, Any] = json.loads(out)
+    return found
 
 
 async def live_fold(supervisor: Supervisor) -> Run:

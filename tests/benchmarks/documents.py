@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.benchmarks import capacity_page, plot, readme, summary
+from tests.benchmarks import capacity_page, readme, summary
 from tests.benchmarks.figures import NotMeasured
 from tests.benchmarks.machine import ROOT
 from tests.benchmarks.results import HERE, Results
@@ -16,7 +16,7 @@ def render(results: Results, folder: Path = HERE) -> dict[Path, str]:
 
     Those outside the benchmarks' folder belong to the kept results only, and need all their figures.
     """
-    found = {folder / "README.md": readme.render(results), folder / "results.html": plot.page(results)}
+    found = {folder / "README.md": readme.render(results)}
     if folder == HERE:
         try:
             found[CAPACITY] = capacity_page.render(results)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).parents[2]
-WRITTEN = "README.md", "deploy/CAPACITY.md", "tests/benchmarks/README.md", "tests/benchmarks/results.*"
+WRITTEN = "README.md", "deploy/CAPACITY.md", "tests/benchmarks/README.md", "tests/benchmarks/results.json"
 """Files that a run writes."""
 
 

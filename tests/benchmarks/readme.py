@@ -19,7 +19,7 @@ INTRODUCTION = """\
     uv run python -m tests.benchmarks --list
     uv run python -m tests.benchmarks.bench_votes        # one alone
 
-This page is written by the first command, and so are `results.json`, the plot `results.html`, the figures in the
+This page is written by the first command, and so are `results.json`, the figures in the
 project's README and [deploy/CAPACITY.md](../../deploy/CAPACITY.md). Each path is written as soon as it ends, with
 its date, machine and commit.
 

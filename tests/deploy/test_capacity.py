@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.benchmarks import capacity_page, results, summary
+from tests.benchmarks import capacity_page, documents, results, summary
 from tests.benchmarks.capacity import ASSUMED, QUANTITIES, SIZES, Known, Size, measured, sized, walls_of
 from tests.benchmarks.figures import Figures, NotMeasured
+from tests.benchmarks.limits import NOT_PROFILED, limit_of
 from tests.benchmarks.machine import ROOT
 
 MEASURED = (
@@ -64,6 +65,23 @@ def test_the_page_shows_every_formula_and_every_number_that_it_uses() -> None:
         assert f"| `{quantity.name}` | `{quantity.formula}` |" in page
     for known in (*ASSUMED, *measured(Figures(results.load()))):
         assert f"| `{known.name}` | " in page
+
+
+def test_the_documents_are_rendered_from_the_kept_results() -> None:
+    rendered = documents.render(results.load())
+    assert documents.CAPACITY in rendered
+    assert [file for file, text in rendered.items() if file.read_text() != text] == []
+
+
+def test_every_missed_goal_of_the_kept_results_has_a_reason() -> None:
+    missed = [
+        (section.path, measurement.name, verdict.goal.against)
+        for section in results.load().sections
+        for measurement in section.measurements
+        for verdict in measurement.verdicts()
+        if not verdict.is_met
+    ]
+    assert [each for each in missed if limit_of(*each) == NOT_PROFILED] == []
 
 
 def test_pages_need_all_their_figures() -> None:
