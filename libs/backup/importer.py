@@ -1,18 +1,24 @@
-"""Imports an export into an empty namespace; every record keeps its offset."""
+"""Imports an export into an empty namespace; every record keeps its offset.
 
+The target is checked first: it must be empty, or hold an interrupted import of the same export.
+"""
+
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any, Final
 
 from libs.backup import objects, secrets
-from libs.backup.integrity import open_export, records_of
-from libs.backup.manifest import ImportRefused, Manifest, logs_by_kind
+from libs.backup.manifest import ExportedPartition, ImportRefused, Manifest, logs_by_kind, open_export, records_of
 from libs.backup.raw_append import open_appender
-from libs.backup.target_check import check_views, find_present
 from libs.contracts.topics import Log, Topic
 from libs.deployment.deployment import Deployment
+from libs.kafka.reader import Extent
 from libs.kafka.topics import create_unbegun, find_topics, take_append_times
 from libs.views.valkey.function_loading import load_functions
+
+ELSEWHERE: Final = "Import into another namespace (--namespace)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +57,10 @@ async def import_logs(deployment: Deployment, directory: Path, execute: bool) ->
             "copy them there first; without them votes cannot be attributed to voters."
         )
     deployment.progress.begin("Importing" if execute else "Checking", manifest.records)
-    present = await find_present(deployment, topics, directory, manifest)
+    present = await _find_present(deployment, topics, directory, manifest)
     if sum(present.values()) < manifest.records:
         await load_functions(deployment.valkey)
-        await check_views(deployment, topics, manifest)
+        await _check_views(deployment, topics, manifest)
     files = await objects.missing_objects(store, deployment.namespace, manifest.objects)
     if execute:
         await secrets.put_secrets(store, exported)
@@ -86,3 +92,74 @@ async def _append(
     found = await find_topics(settings, all_topics)
     await take_append_times(settings, [topic for topic in all_topics if found[topic.name].takes_given_times])
     await deployment.check()
+
+
+async def _find_present(
+    deployment: Deployment, topics: dict[str, Log], directory: Path, manifest: Manifest
+) -> dict[str, int]:
+    """Count the records of each file that their log already has.
+
+    Raises `ImportRefused` if a log has other records, or is incomplete and not created by an import.
+    """
+    if manifest.partitions != deployment.partitions:
+        raise ImportRefused(
+            f"The export has {manifest.partitions} partitions of votes, the target is set to "
+            f"{deployment.partitions}: set TALLY_PARTITIONS={manifest.partitions}."
+        )
+    listed = {(part.kind, part.partition) for part in manifest.parts}
+    if listed != {(kind, number) for kind, log in topics.items() for number in log.numbers}:
+        raise ImportRefused("The export has other partitions than its manifest's topics.")
+    if {topic.first: topic.partitions for topic in deployment.votes.later} != manifest.later:
+        raise ImportRefused(f"{deployment.votes.name} has grown otherwise than the exported log. {ELSEWHERE}")
+    all_topics = [topic for log in topics.values() for topic in log.topics]
+    found = await find_topics(deployment.kafka_settings, all_topics)
+    present: dict[str, int] = {}
+    for part in manifest.parts:
+        log = topics[part.kind]
+        topic = log.topic_at(part.partition)
+        present[part.file] = 0
+        if topic.name not in found:
+            continue
+        if found[topic.name].partitions != topic.partitions:
+            raise ImportRefused(f"{topic.name} exists, with another number of partitions. {ELSEWHERE}")
+        extents = await deployment.reader.extents(log.name, [part.partition])
+        await _compare(deployment, log, directory, part, extents[part.partition])
+        present[part.file] = extents[part.partition].end
+        if present[part.file] < part.end and not found[topic.name].takes_given_times:
+            raise ImportRefused(f"{topic.name} exists, and was not created by an import. {ELSEWHERE}")
+    return present
+
+
+async def _compare(
+    deployment: Deployment, topic: Log, directory: Path, part: ExportedPartition, extent: Extent
+) -> None:
+    name = f"{topic.name}/{part.partition}"
+    if extent.beginning > 0 or extent.end > part.end:
+        raise ImportRefused(f"{name} has records that are not in the export. {ELSEWHERE}")
+    exported = records_of(directory, part)
+    async with aclosing(deployment.reader.records(topic.name, {part.partition: extent})) as batches:
+        async for _, records in batches:
+            for record, wanted in zip(records, islice(exported, len(records)), strict=True):
+                if record != wanted:
+                    raise ImportRefused(f"{name} has another record at offset {record.offset}. {ELSEWHERE}")
+            deployment.progress.advance(len(records))
+
+
+async def _check_views(deployment: Deployment, topics: dict[str, Log], manifest: Manifest) -> None:
+    """Raise `ImportRefused` if a view has folded records that are not in the export: it would skip imported ones.
+
+    A view that is behind, as after the loss of Kafka alone, continues from its position.
+    """
+    views: dict[str, Any] = {
+        "votes": deployment.vote_views,
+        "purchases": deployment.purchase_views,
+        "catalogue": deployment.catalogue.views,
+        "test-catalogue": deployment.test_catalogue.views,
+    }
+    for part in manifest.parts:
+        position = await views[part.kind].position(part.partition)
+        if position is not None and (position.log_id != part.log_id or position.offset > part.end):
+            raise ImportRefused(
+                f"Valkey holds a view of {topics[part.kind].name}/{part.partition} that was folded from another "
+                f"log, or further than the export goes. {ELSEWHERE} Or empty that Valkey first."
+            )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from libs.backup.exporter import export_directory
-from libs.backup.integrity import open_export
+from libs.backup.manifest import open_export
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line, to_line
