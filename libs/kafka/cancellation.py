@@ -7,8 +7,8 @@ So each call runs in its own task.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
@@ -39,6 +39,43 @@ async def call(coroutine: Coroutine[Any, Any, T], within_s: float | None = None)
     if task.cancelled():
         raise KafkaError("the client cancelled the call")
     return task.result()
+
+
+class Startable(Protocol):
+    """One of aiokafka's clients."""
+
+    async def start(self) -> None: ...
+
+
+C = TypeVar("C", bound=Startable)
+
+
+class StartedOnce(Generic[C]):
+    """A client that its first user starts, and after `drop` another one."""
+
+    def __init__(self, make: Callable[[], C], end: Callable[[C], Awaitable[None]]) -> None:
+        self._make = make
+        self._end = end
+        self._client: C | None = None
+        self._starting = asyncio.Lock()
+
+    async def get(self) -> C:
+        """Return the started client. Raises the client's errors."""
+        async with self._starting:
+            if self._client is None:
+                client = self._make()
+                try:
+                    await client.start()
+                except BaseException:
+                    await self._end(client)
+                    raise
+                self._client = client
+            return self._client
+
+    async def drop(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await self._end(client)
 
 
 async def stop(consumer: AIOKafkaConsumer) -> None:

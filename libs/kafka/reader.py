@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import Placement, in_topic
-from libs.kafka.cancellation import call, stop
+from libs.kafka.cancellation import StartedOnce, call, stop
 from libs.kafka.errors import NO_ANSWER, LogChanged
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -63,9 +63,8 @@ class LogReader:
         """`place` maps the partitions of a log that has several topics."""
         self._settings = settings
         self._place = place
-        self._consumer: AIOKafkaConsumer | None = None
-        self._starting = asyncio.Lock()
-        self._single = SingleRecords(lambda: self._new_consumer(SINGLE_RECORD_BYTES), SILENCE_S)
+        self._consumer = StartedOnce(self._new_consumer, stop)
+        self._single = SingleRecords(self._new_consumer, SILENCE_S)
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,13 +75,8 @@ class LogReader:
         await self.close()
 
     async def close(self) -> None:
-        await self._give_up()
+        await self._consumer.drop()
         await self._single.close()
-
-    async def _give_up(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await stop(consumer)
 
     async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
         """Return the beginning and end of each partition; the end is the high watermark."""
@@ -249,30 +243,18 @@ class LogReader:
         async def run() -> T:
             while True:
                 try:
-                    return await query(await self._started())
+                    return await query(await self._consumer.get())
                 except KafkaTimeoutError:
-                    await self._give_up()
+                    await self._consumer.drop()
 
         try:
             with _as_log_unavailable():
                 return await call(run(), SILENCE_S)
         except LogUnavailable:
-            await self._give_up()
+            await self._consumer.drop()
             raise
 
-    async def _started(self) -> AIOKafkaConsumer:
-        async with self._starting:
-            if self._consumer is None:
-                consumer = self._new_consumer(SINGLE_RECORD_BYTES)
-                try:
-                    await consumer.start()
-                except BaseException:
-                    await stop(consumer)
-                    raise
-                self._consumer = consumer
-            return self._consumer
-
-    def _new_consumer(self, fetch_bytes: int) -> AIOKafkaConsumer:
+    def _new_consumer(self, fetch_bytes: int = SINGLE_RECORD_BYTES) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
             **connection(self._settings),
             group_id=None,

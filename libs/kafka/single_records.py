@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from libs.kafka.cancellation import call, stop
+from libs.kafka.cancellation import StartedOnce, call, stop
 
 
 class SingleRecords:
@@ -17,10 +17,13 @@ class SingleRecords:
 
     def __init__(self, new_consumer: Callable[[], AIOKafkaConsumer], silence_s: float) -> None:
         """A consumer without any success for `silence_s` is replaced at its next failure."""
-        self._new_consumer = new_consumer
+
+        def make() -> AIOKafkaConsumer:
+            self._answered_at = asyncio.get_running_loop().time()
+            return new_consumer()
+
+        self._consumer = StartedOnce(make, stop)
         self._silence_s = silence_s
-        self._consumer: AIOKafkaConsumer | None = None
-        self._starting = asyncio.Lock()
         self._turns: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reading: dict[TopicPartition, int] = {}
         self._answered_at = 0.0
@@ -37,26 +40,11 @@ class SingleRecords:
         return record
 
     async def close(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await stop(consumer)
+        await self._consumer.drop()
 
     async def _read(self, tp: TopicPartition, offset: int) -> ConsumerRecord[bytes, bytes]:
         async with self._turns[tp]:
-            return await self._fetch(await self._started(), tp, offset)
-
-    async def _started(self) -> AIOKafkaConsumer:
-        async with self._starting:
-            if self._consumer is None:
-                consumer = self._new_consumer()
-                try:
-                    await consumer.start()
-                except BaseException:
-                    await stop(consumer)
-                    raise
-                self._consumer = consumer
-                self._answered_at = asyncio.get_running_loop().time()
-            return self._consumer
+            return await self._fetch(await self._consumer.get(), tp, offset)
 
     async def _fetch(
         self, consumer: AIOKafkaConsumer, tp: TopicPartition, offset: int

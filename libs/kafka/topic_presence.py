@@ -1,13 +1,12 @@
 """Checks which of some topics exist, over one connection."""
 
-import asyncio
 from collections.abc import Collection
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 
-from libs.kafka.cancellation import call
+from libs.kafka.cancellation import StartedOnce, call
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
@@ -26,9 +25,7 @@ class TopicPresence:
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-        self._admin: AIOKafkaAdminClient | None = None
-        self._starting = asyncio.Lock()
+        self._admin = StartedOnce(lambda: AIOKafkaAdminClient(**connection(settings)), AIOKafkaAdminClient.close)
 
     async def existing(self, names: Collection[str]) -> set[str]:
         """Return those of the topics that exist. Raises `LogUnavailable`."""
@@ -39,24 +36,10 @@ class TopicPresence:
             raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
 
     async def close(self) -> None:
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            await admin.close()
-
-    async def _started(self) -> AIOKafkaAdminClient:
-        async with self._starting:
-            if self._admin is None:
-                admin = AIOKafkaAdminClient(**connection(self._settings))
-                try:
-                    await admin.start()
-                except BaseException:
-                    await admin.close()
-                    raise
-                self._admin = admin
-            return self._admin
+        await self._admin.drop()
 
     async def _existing(self, names: Collection[str]) -> set[str]:
-        admin = await self._started()
+        admin = await self._admin.get()
         wanted = [ConfigResource(ConfigResourceType.TOPIC, name, {ANY_SETTING: None}) for name in names]
         found = set()
         for answer in await admin.describe_configs(wanted):
