@@ -1,9 +1,9 @@
-"""Native Kafka of several brokers, and the settings that its clients need."""
+"""Native Kafka of one broker or several, and the settings that its clients need."""
 
 import asyncio
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from libs.kafka.brokers import ELECTION_MS
 from libs.kafka.settings import KafkaSettings
@@ -18,7 +18,7 @@ from libs.local_stack.kafka import (
     answers,
     new_id,
 )
-from libs.local_stack.server_interface import ServerGroup
+from libs.local_stack.server_interface import ServerGroup, alone
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.topology import Topology
@@ -35,6 +35,15 @@ def native_brokers(
 ) -> ServerGroup:
     """Return the brokers, each of them controller too, not started yet."""
     directory = data_dir / "kafka"
+    options: dict[str, Any] = {
+        "report": report,
+        "heap_mb": settings.kafka_heap_mb,
+        "timeout_s": settings.stack_start_timeout_s,
+    }
+    if topology.brokers == 1:
+        own = ports.remembered(data_dir / "ports.json", ("kafka", "kafka_controller"))
+        log = data_dir / "logs" / "kafka.log"
+        return alone(NativeKafka(own["kafka"], own["kafka_controller"], directory, log, reaper, **options))
     names = {number + 1: f"kafka-{number + 1}" for number in range(topology.brokers)}
     port = ports.remembered(
         data_dir / "ports.json", [*names.values(), *(f"{name}-controller" for name in names.values())]
@@ -49,11 +58,9 @@ def native_brokers(
             directory / name,
             data_dir / "logs" / f"{name}.log",
             reaper,
-            report=report,
-            heap_mb=settings.kafka_heap_mb,
-            timeout_s=settings.stack_start_timeout_s,
             membership=Membership(node, cluster_id, controllers),
             password=password,
+            **options,
         )
         for node, name in names.items()
     ]

