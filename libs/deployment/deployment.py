@@ -26,6 +26,7 @@ from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.request_counters import RateCounters, RequestKeys
+from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.vote_views import VoteViews
 from libs.web.door.sessions import Sessions
 
@@ -126,7 +127,7 @@ class Deployment:
     def guard(self) -> DeploymentGuard:
         """The guard of a service."""
         assert self._guard is not None
-        return self._guard(self.kafka_settings, self.votes, self.store, self.valkey)
+        return self._guard(self.kafka_settings, self.reader, self.votes, self.store, self.valkey)
 
     @cached_property
     def writer(self) -> LogWriter:
@@ -153,6 +154,10 @@ class Deployment:
     @cached_property
     def vote_views(self) -> VoteViews:
         return VoteViews(self.valkey, self.namespace, self.votes)
+
+    @cached_property
+    def address_counters(self) -> AddressCounters:
+        return AddressCounters(self.valkey, self.namespace)
 
     @cached_property
     def purchase_views(self) -> PurchaseViews:

@@ -11,6 +11,7 @@ from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import examine_deployment
 from libs.deployment.votes_topics import VotesTopics
 from libs.kafka.errors import LogChanged, TopicMissing
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Examination, Sample, wrong_partitions
 from libs.storage.object_store import StorageUnavailable, Store
@@ -44,6 +45,7 @@ class DeploymentGuard:
     def __init__(
         self,
         settings: KafkaSettings,
+        reader: LogReader,
         votes: VotesLog,
         store: Store,
         valkey: Valkey,
@@ -59,7 +61,7 @@ class DeploymentGuard:
         self._store = store
         namespace = votes.namespace
         self._topics = {topic.name: topic for topic in topics_of(namespace, votes.begun_with)}
-        self.topics = VotesTopics(settings, votes)
+        self.topics = VotesTopics(settings, votes, reader)
         self._live: list[tuple[Log, PartitionReads]] = [
             (votes, VoteViews(valkey, namespace, votes).live),
             (catalogue_topic(namespace), CatalogueViews(valkey, namespace).live),

@@ -76,13 +76,17 @@ class VotesTopics:
     """Extends `log` by the topics found."""
 
     def __init__(
-        self, settings: KafkaSettings, log: VotesLog, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: KafkaSettings,
+        log: VotesLog,
+        reader: LogReader,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.log = log
         self._settings = settings
         self._clock = clock
         self._settle_s = settings.votes_topic_settle_s
-        self._reader = LogReader(settings)
+        self._reader = reader
         self._presence = TopicPresence(settings)
         self._is_new = True
         self._read_at = float("-inf")
@@ -135,5 +139,4 @@ class VotesTopics:
         await every(POLL * self._settle_s, lambda: (log,), lambda _: self.refresh(), what, logging.DEBUG)
 
     async def close(self) -> None:
-        await self._reader.close()
         await self._presence.close()

@@ -135,7 +135,7 @@ async def open_module(
     test_keys = await servers.keys_of(Environment.TEST)
     test = environment_of(servers.test_catalogue, log, test_keys, proxies)
     scanner = Clamd(settings.scanner, settings.scan_timeout_ms / 1000) if settings.scanner else None
-    urls = UploadUrls(store, production.views, settings.public_url)
+    urls = UploadUrls(servers.ring("upload addresses"), production.views, settings.public_url)
     account_keys = AccountKeys(
         production.writer, production.views, servers.catalogue.key_uses, settings.rate_per_key
     )

@@ -175,8 +175,8 @@ WRITE = "content:write"
 class UploadUrls:
     """Signs and checks upload addresses; a `Complete` for files. `public_url` is their origin, if set."""
 
-    def __init__(self, store: Store, views: CatalogueViews, public_url: str) -> None:
-        self._secrets = SecretRing(store, "upload addresses")
+    def __init__(self, secrets: SecretRing, views: CatalogueViews, public_url: str) -> None:
+        self._secrets = secrets
         self._views = views
         self._public_url = public_url
 

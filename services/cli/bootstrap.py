@@ -90,7 +90,7 @@ async def _credentials(deployment: Deployment, environment: Environment) -> tupl
     stored = await store.get(name)
     if stored is not None:
         credentials = orjson.loads(stored)
-        if await _exists_when_readable(ApiKeyCache(catalogue.views), credentials["api_key"]):
+        if await _exists_when_readable(await deployment.keys_of(environment), credentials["api_key"]):
             return credentials["account"], credentials["api_key"]
         await store.delete(name)
     writer = await catalogue.writer(check=False)

@@ -26,7 +26,6 @@ from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.telemetry.tracing import Tracing
 from libs.views.valkey.function_loading import load_functions
-from libs.views.votes.address_counters import AddressCounters
 from libs.voting.service_factory import create_voting_service
 from services.projector.catalogue_progress import CatalogueProgress
 from services.projector.closing_manager import ClosingManager
@@ -87,10 +86,9 @@ def open_projectors(
         return Projector(projection, settings, settings, pace, connect=connect, tracing=tracing)
 
     test = servers.test_catalogue
-    addresses = AddressCounters(servers.valkey, settings.namespace)
 
     def of_votes(topic: Topic) -> Projector:
-        return projector(VotesProjection(topic, servers.vote_views, addresses), VOTES)
+        return projector(VotesProjection(topic, servers.vote_views, servers.address_counters), VOTES)
 
     async def votes_partitions() -> Iterable[int]:
         await servers.guard.topics.refresh_before_raise()

@@ -79,7 +79,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
     positions = PositionTokens(servers.ring("positions"))
     counts = VoteUpdates(production.auth, production.snapshots, past, votes, wait_s, positions)
     timelines = ContestTimeline(production.auth, production.snapshots, TimelineCache(minutes, reads), positions)
-    receipts = Receipts(servers.store)
+    receipts = Receipts(servers.ring("receipts"))
     public = PublicResults(production.catalogue, production.snapshots, receipts)
     changes = ChangeDetector(views, production.catalogue, votes)
     meter = LagMeter(servers.reader, votes)

@@ -10,7 +10,6 @@ from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.pseudonyms import is_receipt_of
 from libs.results.contest_results import places, rank_keys
-from libs.storage.object_store import Store
 from libs.storage.secret_rings import SecretRing
 from libs.tally.contest import MILLION, Contest, Phase
 from libs.tally.errors import NotFound
@@ -28,8 +27,8 @@ from services.query.vote_updates import last_update
 class Receipts:
     """Verifies receipts without reading votes: the receipt of a removed vote stays valid."""
 
-    def __init__(self, store: Store) -> None:
-        self._secrets = SecretRing(store, "receipts")
+    def __init__(self, secrets: SecretRing) -> None:
+        self._secrets = secrets
 
     async def admits(self, contest: str, receipt: str) -> bool:
         """Return whether the receipt is for a vote in `contest`. Raises `StorageUnavailable`."""

@@ -36,7 +36,7 @@ class Signed(NamedTuple):
 
 def uploads(store: Store) -> UploadUrls:
     views: Any = Files()
-    return UploadUrls(store, views, "")
+    return UploadUrls(SecretRing(store, "upload addresses"), views, "")
 
 
 async def sessions(store: Store) -> Sessions:
@@ -76,7 +76,7 @@ async def test_signatures_of_all_secrets_of_a_ring_hold_after_an_import(
     await growing.export(tmp_path / "out")
     imported = await target.tally("import", "--from", tmp_path / "out", "--execute")
     assert imported.exit_code == 0, imported.output
-    there, admits = await sessions(target.store), Receipts(target.store).admits
+    there, admits = await sessions(target.store), Receipts(await receipts(target.store)).admits
     for each in signed:
         assert there.key_id(f"{COOKIE}={each.session}") == "k"
         assert await admits("final", each.receipt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from libs.contracts.topics import Topic, topics_of, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.identity import check_deployment, create_deployment
 from libs.deployment.identity_guard import DeploymentGuard
+from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.storage.object_store import Store, open_store
@@ -30,6 +31,12 @@ class Place:
     partitions: int
     store: Store
     valkey: Valkey
+    readers: list[LogReader] = field(default_factory=list)
+    """Opened by guards, and closed at the end."""
+
+    def reader(self) -> LogReader:
+        self.readers.append(LogReader(self.settings))
+        return self.readers[-1]
 
     @property
     def votes(self) -> Topic:
@@ -40,7 +47,7 @@ class Place:
         return replace(self, partitions=partitions or self.partitions, store=store or self.store)
 
     def guard(self) -> DeploymentGuard:
-        return DeploymentGuard(self.settings, self._log(), self.store, self.valkey, check_s=0.2)
+        return DeploymentGuard(self.settings, self.reader(), self._log(), self.store, self.valkey, check_s=0.2)
 
     async def create(self) -> None:
         await create_deployment(self.settings, self._log(), self.store)
@@ -76,5 +83,8 @@ async def place(kafka: str, valkey_address: str, namespace: str, tmp_path: Path)
     settings = KafkaSettings(kafka_bootstrap_servers=kafka, kafka_request_timeout_ms=2_000)
     valkey = open_valkey(valkey_address)
     await load_functions(valkey)
-    yield Place(settings, namespace, 2, open_store(str(tmp_path / "objects")), valkey)
+    place = Place(settings, namespace, 2, open_store(str(tmp_path / "objects")), valkey)
+    yield place
+    for reader in place.readers:
+        await reader.close()
     await valkey.close()

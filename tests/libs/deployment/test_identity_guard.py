@@ -1,6 +1,7 @@
 """A process serves only on the log and the object store of its deployment, from its start to its end."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 
@@ -50,7 +51,7 @@ async def test_another_number_of_partitions_is_refused_at_the_start(place: Place
 
 async def test_while_kafka_is_away_at_the_start_nothing_is_appended_and_nothing_is_wrong(place: Place) -> None:
     away = place.settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:1"})
-    async with Place(away, place.namespace, 2, place.store, place.valkey).guard().watching() as guard:
+    async with replace(place, settings=away).guard().watching() as guard:
         with pytest.raises(LogUnavailable):
             await guard.check()
         assert guard.refusal() is None

@@ -81,7 +81,7 @@ async def test_a_topic_that_was_given_more_partitions_is_refused(place: Place) -
 async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_find_it(place: Place) -> None:
     await place.create()
     now = 0.0
-    topics = VotesTopics(place.settings, log_of(place), clock=lambda: now)
+    topics = VotesTopics(place.settings, log_of(place), place.reader(), clock=lambda: now)
     first = topics.for_new_contests()
     assert first.first == 0
     second = await grown(place, log_of(place), 1)
@@ -90,7 +90,7 @@ async def test_new_contests_get_a_topic_only_after_all_processes_had_time_to_fin
     assert topics.for_new_contests() == first
     now = place.settings.votes_topic_settle_s
     assert topics.for_new_contests() == second
-    restarted = VotesTopics(place.settings, log_of(place), clock=lambda: now)
+    restarted = VotesTopics(place.settings, log_of(place), place.reader(), clock=lambda: now)
     third = await grown(place, topics.log, 1)
     await restarted.refresh()
     assert restarted.for_new_contests() == second
@@ -110,7 +110,7 @@ async def test_a_started_process_uses_a_topic_at_once_that_the_brokers_have_had_
         for partition in range(2):
             first = vote_codec.encode(LogCreated(f"{partition}", partitions=2))
             await producer.send_and_wait(topic.name, first, partition=partition, timestamp_ms=long_ago)
-    started = VotesTopics(place.settings, log_of(place))
+    started = VotesTopics(place.settings, log_of(place), place.reader())
     await started.refresh()
     assert started.for_new_contests() == topic
     await started.close()
@@ -121,7 +121,7 @@ async def test_a_running_process_finds_several_growths_without_the_list_of_all_t
 ) -> None:
     await place.create()
     log = log_of(place)
-    topics = VotesTopics(place.settings, log_of(place))
+    topics = VotesTopics(place.settings, log_of(place), place.reader())
     await topics.refresh()
     assert topics.log.topics == log.topics
     monkeypatch.setattr(LogReader, "topics", _refused)

@@ -13,6 +13,7 @@ from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.object_store import StorageUnavailable, Store, environment_files, open_store
+from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.client_address import Proxies
@@ -175,7 +176,7 @@ async def test_a_read_that_is_overtaken_begins_again(catalogue: Catalogue, store
     files = Overtaken(catalogue.namespace, catalogue.record_service, store)
     key = (await catalogue.create("files", "a", BODY)).key
     await files.put("a", key, chunks("old"))
-    urls = UploadUrls(store, catalogue.views, "http://files")
+    urls = UploadUrls(SecretRing(store, "upload addresses"), catalogue.views, "http://files")
     shown: dict[str, Any] = {"key": key}
     await urls(KEY, "", [shown])
     router = file_content_router(

@@ -9,6 +9,7 @@ from hypothesis import given
 
 from libs.contracts.catalogue_events import Stored
 from libs.storage.object_store import environment_files, open_store
+from libs.storage.secret_rings import SecretRing
 from services.catalogue.files import UploadUrls, _signature
 from tests.services.catalogue.conftest import Place
 from tests.support.hostile import mutated
@@ -100,7 +101,7 @@ async def test_an_upload_that_a_renewal_overtakes_is_refused_and_leaves_nothing(
 
 @given(mutated(b"1wOnBjYJOOPR3pbdBxQb6ejtyZs3bKHQhGq3hbWpTBU").map(lambda shown: shown.decode(errors="replace")))
 async def test_no_other_text_is_a_file_s_signature(shown: str) -> None:
-    urls = UploadUrls(open_store("memory://"), None, "")  # type: ignore[arg-type]
+    urls = UploadUrls(SecretRing(open_store("memory://"), "upload addresses"), None, "")  # type: ignore[arg-type]
     file = Stored("f", 1, 1, 1, 0, "", "{}")
     [secret] = await urls._secrets()
     signature = _signature(secret, "account", file)

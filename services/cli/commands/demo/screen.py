@@ -15,7 +15,6 @@ from rich.text import Text
 
 from libs.contracts.position_token import PositionTokens
 from libs.deployment.deployment import Deployment
-from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import TallyError
 from libs.views.votes.reply_types import PartitionState
 from services.cli.commands.demo.sample_contest import TITLE, Sample
@@ -84,7 +83,7 @@ class LiveMetrics:
     async def has_final_counts(self) -> bool:
         """Read the counts at the measured positions: `min_position` prevents an older, cached response."""
         positions = {partition: state.position.offset for partition, state in self._measured.states.items()}
-        tokens = PositionTokens(SecretRing(self._deployment.store, "positions"))
+        tokens = PositionTokens(self._deployment.ring("positions"))
         await tokens.load()
         with suppress(httpx.HTTPError):
             await self.read_counts(min_position=tokens.encode(positions))
