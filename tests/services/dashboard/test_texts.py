@@ -37,7 +37,7 @@ class Texts(HTMLParser):
 
 def used() -> set[str]:
     found: set[str] = set()
-    for path in HERE.glob("assets/*.js"):
+    for path in HERE.glob("assets/**/*.js"):
         text = path.read_text()
         found |= set(USED.findall(text)) | {each for pair in CHOSEN.findall(text) for each in pair}
     for path in HERE.glob("html/*.html"):

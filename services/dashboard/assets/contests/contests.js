@@ -1,10 +1,10 @@
 // The account's contests, newest first, with their totals; searched and filtered in this page.
 
-import { element } from "./page-elements.js";
-import { get, open, Refused } from "./session.js";
-import { start } from "./shell.js";
-import { t } from "./texts.js";
-import * as words from "./formatting.js";
+import { element } from "../page-elements.js";
+import { get, open, Refused } from "../session.js";
+import { start } from "../shell.js";
+import { t } from "../texts.js";
+import * as words from "../formatting.js";
 
 const REFRESH_MS = 10_000;
 const TYPES = { voteonly: "Vote only", participation: "Participation", rating: "Rating", ordering: "Ordering" };

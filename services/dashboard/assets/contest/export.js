@@ -1,8 +1,8 @@
 // The shown result as a table (CSV) and as a picture (PNG).
 
-import { save } from "./page-elements.js";
-import { t } from "./texts.js";
-import * as words from "./formatting.js";
+import { save } from "../page-elements.js";
+import { t } from "../texts.js";
+import * as words from "../formatting.js";
 
 const WIDTH = 1600;
 const ROW = 90;

@@ -1,6 +1,6 @@
 // Places of a contest's participants: their order, ranks and numbers, and recent changes of rank.
 
-import * as words from "./formatting.js";
+import * as words from "../formatting.js";
 
 const SHOWN_MS = 30_000;
 

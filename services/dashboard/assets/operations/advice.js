@@ -1,7 +1,7 @@
 // Advice with commands that can be copied.
 
-import { make, setText } from "./keyed-elements.js";
-import { t } from "./texts.js";
+import { make, setText } from "../keyed-elements.js";
+import { t } from "../texts.js";
 
 const SAID_MS = 2_000;
 

@@ -1,25 +1,25 @@
 // The live page of a contest: the stream's events update `state`, and `render` shows it.
 
-import { Announcements } from "./announcements.js";
+import { Announcements } from "./screen-reader.js";
 import { Board } from "./hold-and-reveal.js";
 import { startCall } from "./call-to-vote.js";
 import { saveCsv, savePng } from "./export.js";
 import { isLate, isSecret, secretUntil, showLink, showTime, showTitle } from "./headline.js";
 import { History } from "./history.js";
-import { element, write } from "./page-elements.js";
+import { element, write } from "../page-elements.js";
 import { Participants } from "./participants.js";
 import { ahead, figures, Movement, placesOf } from "./participant-ranks.js";
 import { ChartPanel } from "./chart-panel.js";
 import { Ranking } from "./ranking-list.js";
 import { Rate } from "./rate.js";
-import { Refused } from "./session.js";
-import { start } from "./shell.js";
+import { Refused } from "../session.js";
+import { start } from "../shell.js";
 import { Sources } from "./sources.js";
 import { listen } from "./stream.js";
 import { startShow } from "./presenter-controls.js";
-import { t } from "./texts.js";
+import { t } from "../texts.js";
 import { Wall } from "./wall-view.js";
-import * as words from "./formatting.js";
+import * as words from "../formatting.js";
 import { colourOf } from "./palette.js";
 
 const KEY = decodeURIComponent(location.pathname.split("/")[3]);

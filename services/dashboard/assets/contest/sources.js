@@ -1,7 +1,7 @@
 // Votes by source, of all participants or of one.
 
-import { mark, t } from "./texts.js";
-import { number, share } from "./formatting.js";
+import { mark, t } from "../texts.js";
+import { number, share } from "../formatting.js";
 
 const INTERNAL = { "c-free": mark("Free votes"), "c-paid": mark("Paid votes") };
 

@@ -1,7 +1,7 @@
 // The presenter's controls: hold and reveal, layout, link to this view, and exports; by buttons, keys or a remote control.
 
-import { element, parameter, setParameter } from "./page-elements.js";
-import { t } from "./texts.js";
+import { element, parameter, setParameter } from "../page-elements.js";
+import { t } from "../texts.js";
 import { isCommand } from "./wall-view.js";
 
 const SAID_MS = 2_000;

@@ -1,10 +1,10 @@
 // The chart beside the ranking: the leaders or the picked participants, in total or per step.
 
 import { Chart } from "./chart.js";
-import { element, write } from "./page-elements.js";
+import { element, write } from "../page-elements.js";
 import { colourOf } from "./palette.js";
-import { mark, t } from "./texts.js";
-import * as words from "./formatting.js";
+import { mark, t } from "../texts.js";
+import * as words from "../formatting.js";
 
 const LEADERS = 5;
 const MOST = 8;

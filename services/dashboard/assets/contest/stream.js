@@ -1,8 +1,8 @@
 // Server-sent events over fetch: unlike EventSource it distinguishes a lost session from a lost connection, and detects
 // dead connections by missing pings.
 
-import { open, Refused } from "./session.js";
-import { t } from "./texts.js";
+import { open, Refused } from "../session.js";
+import { t } from "../texts.js";
 
 const SILENCE_MS = 22_000; // pings come every 15 s
 const LONGEST_WAIT_MS = 5_000;

@@ -1,6 +1,6 @@
 // The counts over time, from the timeline, with the present count as the last point.
 
-import { get, Refused } from "./session.js";
+import { get, Refused } from "../session.js";
 
 const REFRESH_MS = 10_000;
 

@@ -1,8 +1,8 @@
 // The top of a contest's page: title, phase, problems, and the age of the data.
 
-import { element, write } from "./page-elements.js";
-import { t } from "./texts.js";
-import * as words from "./formatting.js";
+import { element, write } from "../page-elements.js";
+import { t } from "../texts.js";
+import * as words from "../formatting.js";
 
 /** Returns whether votes wait to be counted for longer than usual. */
 export const isLate = ({ link, standing }) => link === "live" && standing?.lag?.seconds > 0;

@@ -1,10 +1,10 @@
 // The operator's page: reads the status every two seconds while the page is visible.
 
-import { setText } from "./keyed-elements.js";
-import { duration, show } from "./operations-status.js";
-import { Refused, open } from "./session.js";
-import { element, start } from "./shell.js";
-import { t } from "./texts.js";
+import { setText } from "../keyed-elements.js";
+import { duration, show } from "./status-tables.js";
+import { Refused, open } from "../session.js";
+import { element, start } from "../shell.js";
+import { t } from "../texts.js";
 
 const EVERY_MS = 2_000;
 const PATIENCE_MS = 8_000;

@@ -1,7 +1,7 @@
 // Wall view: the page on one screen, larger, without controls; by `?view=wall`, the key f or a button.
 
-import { element, parameter, setParameter } from "./page-elements.js";
-import { t } from "./texts.js";
+import { element, parameter, setParameter } from "../page-elements.js";
+import { t } from "../texts.js";
 
 const TURN_MS = 10_000;
 const ROW_EM = 4; // least height of a row

@@ -1,10 +1,10 @@
 // Renders a status on the operator's page.
 
 import { setCommandOptions, showAdvice } from "./advice.js";
-import { follow, make, setText } from "./keyed-elements.js";
-import { element } from "./shell.js";
-import { date, decimal, number, plural, share, span, time } from "./formatting.js";
-import { mark, t } from "./texts.js";
+import { follow, make, setText } from "../keyed-elements.js";
+import { element } from "../shell.js";
+import { date, decimal, number, plural, share, span, time } from "../formatting.js";
+import { mark, t } from "../texts.js";
 
 const BEHIND_S = 1;
 const OLDEST_PENDING_S = 10;

@@ -1,10 +1,10 @@
 // The account's API keys: create, list and revoke.
 
-import { make } from "./keyed-elements.js";
-import { get, open, Refused } from "./session.js";
-import { element, start } from "./shell.js";
-import { mark, t } from "./texts.js";
-import * as words from "./formatting.js";
+import { make } from "../keyed-elements.js";
+import { get, open, Refused } from "../session.js";
+import { element, start } from "../shell.js";
+import { mark, t } from "../texts.js";
+import * as words from "../formatting.js";
 
 const MANAGE = "keys:manage";
 const RATE = { one: mark("{n} request a second"), many: mark("{n} requests a second") };

@@ -1,6 +1,6 @@
 // The call to vote: a text, and an address as a QR code; both are part of the page's address.
 
-import { element, parameter, setParameter, write } from "./page-elements.js";
+import { element, parameter, setParameter, write } from "../page-elements.js";
 
 export function startCall() {
   const [text, address, dialog] = [element("call-new-text"), element("call-new-address"), element("ask-call")];

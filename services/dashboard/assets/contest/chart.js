@@ -1,7 +1,7 @@
 // Time series chart, drawn by uPlot (a global of its script), with the same data as an accessible table.
 
-import { language, t } from "./texts.js";
-import { compact, date, number, time } from "./formatting.js";
+import { language, t } from "../texts.js";
+import { compact, date, number, time } from "../formatting.js";
 
 const ROWS_OF_TABLE = 30;
 
