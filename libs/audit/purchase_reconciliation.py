@@ -17,7 +17,7 @@ from libs.contracts.purchase_events import (
     purchases_codec,
 )
 from libs.contracts.topics import Log, Topic
-from libs.deployment.deployment import Deployment
+from libs.deployment.deployment import Deployment, Progress
 from libs.kafka.reader import Extent, LogReader
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.fold import PurchaseFold, paid_vote
@@ -27,7 +27,6 @@ from libs.tally.errors import SecretErased
 from libs.tally.events import Choices, LogCreated
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-from libs.telemetry.progress import Progress
 
 
 class PaidVoteName(NamedTuple):

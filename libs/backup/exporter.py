@@ -13,11 +13,10 @@ from libs.backup.manifest import ExportedPartition, ExportRefused, Manifest, Req
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line, to_line
 from libs.contracts.topics import Log
-from libs.deployment.deployment import Deployment
+from libs.deployment.deployment import Deployment, Progress
 from libs.kafka.reader import Extent, LogReader
 from libs.storage.private_files import flush, open_for_writing, own_directory
 from libs.tally.time_conversion import timestamp
-from libs.telemetry.progress import Progress
 
 OBJECTS_A_MANIFEST: Final = 1_000
 """Objects after which the manifest lists them as written, for a call that resumes."""

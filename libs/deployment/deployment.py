@@ -20,7 +20,6 @@ from libs.kafka.writer import STOP_S, LogWriter
 from libs.storage.object_store import Store, open_store
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.telemetry.progress import Progress
 from libs.telemetry.tracing import Tracing
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.client import ValkeyClient
@@ -32,6 +31,21 @@ from libs.web.door.sessions import Sessions
 
 S = TypeVar("S", bound=DeploymentSettings)
 M = TypeVar("M")
+
+
+class Progress:
+    """Receives progress reports of long operations; this base class ignores them. `quiet`: they are not shown."""
+
+    quiet = True
+
+    def begin(self, title: str, total: int | None) -> None:
+        """Start an operation of about `total` steps (None: unknown), rarely a few more; ends the one before."""
+
+    def advance(self, steps: int) -> None:
+        """Add `steps` completed steps."""
+
+    def note(self, line: str) -> None:
+        """Report an intermediate result, or a fact about the output."""
 
 
 class Deployment:

@@ -16,10 +16,10 @@ from libs.contracts.catalogue_events import (
     RecordsWritten,
     catalogue_codec,
 )
+from libs.deployment.deployment import Progress
 from libs.deployment.environment_catalogue import Catalogue
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.telemetry.progress import Progress
 
 T = TypeVar("T")
 

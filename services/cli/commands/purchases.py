@@ -13,14 +13,13 @@ import typer
 from libs.audit.purchase_reconciliation import PurchaseOrphan, Reconciliation, VoteOrphan, reconcile_logs
 from libs.catalogue.api_keys import list_keys
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.deployment.deployment import Deployment
+from libs.deployment.deployment import Deployment, Progress
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.requests import PurchaseForm, parse_purchase
 from libs.purchases.responses import PurchaseShown, show_all
 from libs.purchases.service import PackageBounds, PurchaseService, PurchaseSettings, Recorded
 from libs.storage.secrets import account_secret
 from libs.tally.errors import IdempotencyKeyReused, TallyError
-from libs.telemetry.progress import Progress
 from libs.views.purchases.purchase_views import Listed, Unreadable
 from libs.web.door.request_parsing import parse_object
 from libs.web.errors import MalformedJson

@@ -14,7 +14,7 @@ from platformdirs import user_cache_path
 
 from libs.local_stack import java
 from libs.local_stack.errors import StackError
-from libs.local_stack.jar_pins import pins
+from libs.local_stack.java import pins
 from libs.local_stack.startup_report import Silence
 
 HERE = Path(__file__).parent

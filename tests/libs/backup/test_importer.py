@@ -14,14 +14,13 @@ from libs.catalogue.api_keys import list_keys
 from libs.contracts.codec import vote_codec
 from libs.contracts.ndjson_codec import json_form
 from libs.contracts.votes_log import VotesLog
-from libs.deployment.deployment import Deployment
+from libs.deployment.deployment import Deployment, Progress
 from libs.kafka.topics import find_topics
 from libs.storage.object_store import Store, find_store_id
 from libs.storage.secret_rings import read_ring
 from libs.storage.secrets import contest_secret
 from libs.tally.events import ContestClosed, Event, Fence
 from libs.tally.voter_ledger import VoteStatus
-from libs.telemetry.progress import Progress
 from tests.libs.backup.filled_deployment import PARTITIONS, Site, complaint
 from tests.libs.views.random_logs import POISON, UNFOLDABLE, a_log
 from tests.simulation.comparison import Table, described_view

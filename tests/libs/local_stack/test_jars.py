@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from libs.local_stack.errors import StackError
-from libs.local_stack.jar_pins import Pin, pins
 from libs.local_stack.jars import JarStore, mirror
+from libs.local_stack.java import Pin, pins
 from libs.local_stack.startup_report import Silence
 
 JAR = b"the bytes of a jar"

@@ -16,7 +16,7 @@ from libs.deployment.deployment import Deployment
 from libs.kafka.brokers import Brokers
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack import stack_json
-from libs.local_stack.jar_pins import pins
+from libs.local_stack.java import pins
 from libs.local_stack.settings import StackSettings
 from libs.monitoring.lag import ProjectionName
 from libs.views.valkey.client import ValkeyClient

@@ -14,7 +14,7 @@ from platformdirs import user_cache_path
 
 from libs.local_stack import java, ports, valkey
 from libs.local_stack.errors import StackError
-from libs.local_stack.jar_pins import pins
+from libs.local_stack.java import pins
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.stack_json import base_url
 from services.cli.commands.doctor.finding import Finding, fine, problem
