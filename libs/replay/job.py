@@ -1,15 +1,15 @@
 """Runs or resumes a replay: folds, verifies and swaps."""
 
 import asyncio
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from libs.audit.log_fold import without_gc
 from libs.contracts.log_records import Position
-from libs.deployment.deployment import Deployment
+from libs.deployment.deployment import Deployment, Progress
 from libs.kafka.reader import Extent
 from libs.replay.generation_fold import Replay
-from libs.replay.progress_bars import Bars
 from libs.replay.swap import SWAP_S, NotReached, swap, try_swap
 from libs.replay.targets import Rebuildable, ReplayTarget, next_number, unfinished
 from libs.replay.verification import VerificationResult, verify_generation
@@ -29,6 +29,28 @@ class Rebuilt:
     events_per_s: float
     verified: VerificationResult
     swapped: bool
+
+
+class FoldedEvents:
+    """Counts the events of a replay, with offsets by partition from `starts` on, and measures their rate."""
+
+    def __init__(self, starts: Mapping[int, int], progress: Progress) -> None:
+        self._at = dict(starts)
+        self._began = time.monotonic()
+        self._progress = progress
+        self.events = 0
+        self.seconds = 0.0
+
+    def update(self, partition: int, offset: int) -> None:
+        steps = offset - self._at[partition]
+        self._at[partition] = offset
+        self.events += steps
+        self.seconds = time.monotonic() - self._began
+        self._progress.advance(steps)
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / max(self.seconds, 1e-6)
 
 
 class Job:
@@ -52,13 +74,13 @@ class Job:
         await load_functions(self._deployment.valkey)
         number, resumed, left = await self._open()
         with without_gc():
-            bars = await self._fold(number)
+            folded = await self._fold(number)
             verification = await verify_generation(self._deployment, self._target, number, left)
         swapped = verification.allows_swap(accept=accept)
         if swapped:
             await self._swap(number, left, accept)
             await self._generations.sweep()
-        done = bars.events, bars.seconds, bars.events_per_s
+        done = folded.events, folded.seconds, folded.events_per_s
         return Rebuilt(self._target.projection, number, resumed, *done, verification, swapped)
 
     async def _open(self) -> tuple[int, bool, list[int]]:
@@ -105,12 +127,14 @@ class Job:
         projection = self._target.row.into(self._deployment, number)
         return Replay(projection, self._generations, self._deployment.reader, number, self._parallel)
 
-    async def _fold(self, number: int) -> Bars:
+    async def _fold(self, number: int) -> FoldedEvents:
         topic = self._generations.topic.name
         ends = await self._deployment.reader.end_offsets(topic, self._partitions)
         found = await self._generations.read_all()
         starts = {partition: found[partition].offset_of(number) for partition in self._partitions}
-        with Bars(self._target.projection, starts, ends, self._deployment.progress) as bars:
-            left = [partition for partition in self._partitions if found[partition].live.number != number]
-            await self._replay(number).follow(left, bars.update)
-        return bars
+        progress = self._deployment.progress
+        progress.begin(f"Folding {self._target.projection}", sum(ends.values()) - sum(starts.values()))
+        folded = FoldedEvents(starts, progress)
+        left = [partition for partition in self._partitions if found[partition].live.number != number]
+        await self._replay(number).follow(left, folded.update)
+        return folded
