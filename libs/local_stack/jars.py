@@ -63,16 +63,20 @@ class JarStore:
         missing = [pin for pin in wanted if not self._holds(pin)]
         if missing:
             total = sum(pin.size for pin in missing)
-            with report.progress("Fetching Kafka 4.3.0 (once)", total) as advance:
+            report.line(f"Fetching Kafka 4.3.0 (once): {total / 1e6:.0f} MB")
+            report.begin("Bytes", total)
 
-                def fetch(pin: Pin) -> None:
-                    if cancelled.is_set():
-                        raise errors.fetch_failed(pin.coordinate, "cancelled")
-                    self._fetch(pin)
-                    advance(pin.size)
+            def fetch(pin: Pin) -> None:
+                if cancelled.is_set():
+                    raise errors.fetch_failed(pin.coordinate, "cancelled")
+                self._fetch(pin)
+                report.advance(pin.size)
 
+            try:
                 with ThreadPoolExecutor(PARALLEL) as pool:
                     list(pool.map(fetch, missing))
+            finally:
+                report.end()
             self._checked_file.write_text(json.dumps(self._checked))
         return [self._path(pin) for pin in wanted]
 

@@ -1,55 +1,68 @@
-"""Prints the stack's messages and progress: bars on a terminal, otherwise plain lines."""
+"""Messages and progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
+from libs.deployment.deployment import Progress
 from libs.telemetry.redaction import redacted
 
+LINE_S: Final = 5.0
+COLUMNS: Final = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
-class Report:
-    """Lines and progress bars on standard error, so that standard output stays for results."""
 
-    def __init__(self, console: Console | None = None) -> None:
+class Report(Progress):
+    """Lines and progress on standard error, so that standard output stays for results; `quiet`: nothing.
+
+    Several threads may call `advance`.
+    """
+
+    def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
+        self.quiet = quiet
         self.console = console or Console(stderr=True, highlight=False)
+        self._bar: Bar | None = None
+        self._lock = threading.Lock()
+        self._title, self._total, self._done = "", "", 0
+        self._began = self._printed = 0.0
 
-    def line(self, text: str) -> None:
-        self.console.print(redacted(text), markup=False, soft_wrap=True)
+    def line(self, text: str, style: str = "") -> None:
+        if not self.quiet:
+            self.console.print(redacted(text), style=style, markup=False, soft_wrap=True)
 
-    @contextmanager
-    def progress(self, title: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-        """Yield a thread-safe function that adds a number of bytes to the progress."""
-        if self.console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-            with Progress(*columns, console=self.console) as bar:
-                task = bar.add_task(title, total=total_bytes)
-                yield lambda done: bar.advance(task, done)
-        else:
-            with self._quarters(title, total_bytes) as advance:
-                yield advance
+    def note(self, line: str) -> None:
+        self.line(line, "dim")
 
-    @contextmanager
-    def _quarters(self, title: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-        lock, done, printed = threading.Lock(), 0, 0
+    def begin(self, title: str, total: int | None) -> None:
+        self.end()
+        self._title, self._total, self._done = title, "" if total is None else f" of {total:,}", 0
+        self._began = self._printed = time.monotonic()
+        if self.console.is_terminal and not self.quiet:
+            self._bar = Bar(*COLUMNS, console=self.console, transient=True)
+            self._bar.add_task(title, total=total)
+            self._bar.start()
 
-        def advance(more: int) -> None:
-            nonlocal done, printed
-            with lock:
-                done += more
-                quarter = 4 * done // max(1, total_bytes)
-                if quarter > printed:
-                    printed = quarter
-                    self.line(f"{title}: {25 * quarter} %")
+    def advance(self, steps: int) -> None:
+        with self._lock:
+            self._done += steps
+            if self._bar is not None:
+                self._bar.advance(self._bar.task_ids[0], steps)
+            elif (now := time.monotonic()) - self._printed > LINE_S:
+                self._printed, rate = now, self._done / (now - self._began)
+                self.note(f"{self._title}: {self._done:,}{self._total}, {rate:,.0f} per second")
 
-        self.line(f"{title}: {total_bytes / 1e6:.0f} MB")
-        yield advance
+    def end(self) -> None:
+        """Remove the bar."""
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.stop()
 
 
 class Silence(Report):
     """Report that prints nothing."""
 
     def __init__(self) -> None:
-        super().__init__(Console(quiet=True))
+        super().__init__(quiet=True)
