@@ -6,7 +6,6 @@ import pytest
 
 from libs.tally.errors import LimitReached, NotAppended
 from libs.tally.events import VoteCast
-from libs.voting import protocol_driver
 from libs.voting.protocol.outcomes import Accepted, Outcome
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
@@ -62,26 +61,6 @@ async def test_votes_of_one_call_share_the_limit(service: VotingService) -> None
     }
 
 
-async def test_a_limit_is_of_one_participant_and_address(service: VotingService) -> None:
-    for number in range(LIMIT):
-        await cast(service, f"v{number}")
-    assert isinstance(await cast(service, "other participant", participant="b"), Accepted)
-    assert isinstance(await cast(service, "other address", address="elsewhere"), Accepted)
-    assert isinstance(await cast(service, "same"), LimitReached)
-
-
-async def test_a_vote_that_its_voter_may_not_cast_gives_its_use_back(service: VotingService) -> None:
-    await cast(service, "first")
-    assert isinstance(await cast(service, "first", vote_id="again"), LimitReached)
-    assert isinstance(await cast(service, "second"), Accepted)
-
-
-async def test_a_vote_that_is_sent_again_uses_the_limit_once(service: VotingService) -> None:
-    for _ in range(2 * LIMIT):
-        assert isinstance(await cast(service, "first"), Accepted)
-    assert isinstance(await cast(service, "second"), Accepted)
-
-
 async def test_a_refused_append_leaves_the_use_to_the_attempt_that_joined(
     service: VotingService, log: Log
 ) -> None:
@@ -134,12 +113,3 @@ async def test_nothing_is_used_while_the_gate_is_closed(
     await partition.fold(fence)
     outcomes = await asyncio.gather(*casting)
     assert sum(isinstance(outcome, Accepted) for outcome in outcomes) == LIMIT
-
-
-async def test_a_reservation_that_does_not_come_in_time_ends_the_vote(
-    service: VotingService, valkey: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol_driver, "SETTLE_WAIT_S", 0.0)
-    outcome = await cast(service, "first")
-    assert not isinstance(outcome, Accepted)
-    assert valkey.calls["votes_reserve"] == 0

@@ -109,19 +109,6 @@ async def test_all_that_queue_are_answered_by_their_own_deadlines(
     assert frozen.calls == [CALL_REQUESTS] * CALLS + [1]
 
 
-async def test_what_is_granted_too_late_is_given_back(
-    partition: Partition, frozen: Frozen, reservations: ReservationBatcher
-) -> None:
-    """Else it would hold its voter's allowance until a fence, and shut the partition for that."""
-    late = reserved(reservations, ["late"], 0.5)
-    awaited = reserved(reservations, ["awaited"], 30)
-    await outcomes(late)
-    assert (await partition.views.state(0)).pending == 2
-    frozen.thawed.set()
-    assert [type(answer) for answer in await outcomes(awaited)] == [Granted]
-    await eventually(lambda: pending_is(partition, 1))
-
-
 async def test_what_is_granted_too_late_gives_its_use_of_an_address_limit_back(
     partition: Partition, frozen: Frozen, reservations: ReservationBatcher
 ) -> None:
@@ -216,33 +203,6 @@ async def test_partitions_of_one_server_share_calls_and_each_has_its_own_answer(
     last = CALL_PARTITIONS
     alone = [[partition] for partition in range(CALL_PARTITIONS + 1)]
     assert sorted(views.calls) == (alone if is_cluster else [[*range(last)], [last]])
-
-
-async def test_a_call_takes_all_requests_of_a_partition_before_the_next_ones() -> None:
-    """A partition costs a call as much as some requests."""
-    calls: list[list[tuple[int, list[str]]]] = []
-
-    class Noting:
-        def call_group(self, partition: int) -> int:
-            return 0
-
-        async def reserve_together(self, requests: Requests) -> list[list[Reserved] | ViewsUnavailable]:
-            calls.append([(partition, [each.vote_id for each in its]) for partition, its in requests])
-            return [[GateClosed() for _ in its] for _, its in requests]
-
-    reservations, loop = ReservationBatcher(Noting()), asyncio.get_running_loop()  # type: ignore[arg-type]
-    partitions = [0] * 3 + [1, 2] * CALL_REQUESTS + [0] * 3
-    answers = [loop.create_future() for _ in partitions]
-    for number, (partition, answer) in enumerate(zip(partitions, answers, strict=True)):
-        vote = request("voter")._replace(vote_id=str(number))
-        reservations.reserve(partition, vote, loop.time() + 60, answer.set_result)
-    await asyncio.wait_for(asyncio.gather(*answers), 60)
-    first = [str(number) for number, partition in enumerate(partitions) if partition == 0]
-    second = [str(number) for number, partition in enumerate(partitions) if partition == 1]
-    assert calls[0] == [(0, first), (1, second[: CALL_REQUESTS - len(first)])]
-    assert [partition for partition, _ in calls[1]] == [2]
-    assert [vote for call in calls for partition, its in call if partition == 1 for vote in its] == second
-    assert len(calls) == -(-len(partitions) // CALL_REQUESTS)
 
 
 @pytest.mark.parametrize("is_cluster", [False, True])

@@ -1,24 +1,19 @@
 """Votes through the service: at a closed gate, and with unknown appends, on a real ledger."""
 
 import asyncio
-import gc
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from libs.contracts.log_records import Appended
-from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, LedgerCatchingUp, ViewsUnavailable
+from libs.tally.errors import AppendUnknown, LedgerCatchingUp
 from libs.tally.events import Fence, VoteCast
 from libs.voting import batching, protocol_driver
 from libs.voting.batching import CALL_REQUESTS, LEAST_GROUP
 from libs.voting.protocol.outcomes import Accepted
-from libs.voting.protocol_driver import Run
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
-from tests.support.builders import a_contest, a_vote, content_hash
+from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
 
 WAITING = 200
@@ -122,45 +117,6 @@ async def test_many_in_doubt_are_decided_by_the_fold_and_the_rest_reserved_again
     assert again == {event.voter for event in appended[1::2]}
 
 
-async def test_an_acknowledged_record_that_a_fence_overtook_is_reserved_again(
-    partition: Partition, service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await service.cast("account", [a_vote(voter="first")])  # puts the configuration in force
-    confirm = partition.views.confirm_together
-
-    async def behind_a_fence(gates: Sequence[tuple[int, int]]) -> list[bool | ViewsUnavailable]:
-        if len(log.events) == 2:
-            await partition.fence()
-        return await confirm(gates)
-
-    monkeypatch.setattr(partition.views, "confirm_together", behind_a_fence)
-    [outcome] = await service.cast("account", [a_vote()])
-    assert isinstance(outcome, Accepted)
-    epochs = [event.incarnation for event in log.events if isinstance(event, VoteCast)]
-    assert len(epochs) == 3
-    assert epochs[0] == epochs[1] < epochs[2]
-
-
-async def test_an_id_that_another_request_took_meanwhile_is_refused(
-    partition: Partition, service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken, lookups = asyncio.Event(), partition.views.lookups
-
-    async def after_it_was_taken(*of: Any) -> Any:
-        await taken.wait()
-        return await lookups(*of)
-
-    monkeypatch.setattr(partition.views, "lookups", after_it_was_taken)
-    log.answers = unknown
-    casting = asyncio.ensure_future(service.cast("account", [a_vote()]))
-    await eventually(lambda: log.events)
-    await partition.fence()
-    await partition.cast(replace(a_vote(), content=content_hash("other")))
-    taken.set()
-    [outcome] = await casting
-    assert isinstance(outcome, IdempotencyKeyReused)
-
-
 async def test_what_nothing_decides_is_unknown_at_its_deadline(
     service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,23 +146,6 @@ async def test_past_the_deadline_one_look_is_taken(
     log.answers = lambda _: Appended(0, partition.end, True)
     [outcome] = await service.cast("account", [a_vote()])
     assert isinstance(outcome, Accepted)
-
-
-async def test_votes_of_one_voter_are_decided_in_their_order(service: VotingService) -> None:
-    votes = [a_vote("abc"[n % 3], vote_id=f"id{n}") for n in range(6)]
-    outcomes = await service.cast("account", votes)
-    assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * 3 + [False] * 3
-
-
-async def test_a_vote_that_has_its_answer_leaves_nothing_to_the_garbage_collector(service: VotingService) -> None:
-    """The collector would traverse all votes in flight to find the garbage."""
-    gc.collect()
-    gc.disable()
-    try:
-        await service.cast("account", [a_vote(voter=f"v{number}") for number in range(5)])
-        await eventually(lambda: not any(isinstance(found, Run) for found in gc.get_objects()))
-    finally:
-        gc.enable()
 
 
 async def test_a_defect_fails_its_request_alone(service: VotingService, log: Log) -> None:

@@ -141,15 +141,6 @@ async def test_voters_of_a_deleted_contest_are_named_no_more(catalogue: Catalogu
         await secret(known)
 
 
-async def test_what_is_known_for_long_is_looked_at_no_more_often_than_need_be(
-    catalogue: Catalogue, known: ContestCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contest_cache, "RECENT_S", 60.0)
-    for _ in range(9):
-        await secret(known)
-    assert catalogue.looks == 0
-
-
 async def test_stale_answers_share_the_load_under_way_and_one_behind_it(
     catalogue: Catalogue, known: ContestCache
 ) -> None:
@@ -189,20 +180,6 @@ async def test_where_nothing_is_in_force_only_what_was_read_after_the_answer_is_
     catalogue.gate.set()
     assert ((await under_way).version, (await later).version) == (1, 2)
     assert ledger.raised == [(0, 2, 7), (1, 2, 7)]
-
-
-async def test_a_load_under_way_that_read_too_early_is_followed_by_another(
-    catalogue: Catalogue, known: ContestCache
-) -> None:
-    before = await known.get("account", "contest")
-    catalogue.gate.clear()
-    under_way = asyncio.create_task(known.reload("account", "contest"))
-    await eventually(lambda: catalogue.loads == 2)
-    catalogue.change()
-    later = asyncio.create_task(refreshed(known, before, Ledger(), 2))
-    await asyncio.sleep(0)
-    catalogue.gate.set()
-    assert ((await under_way).version, (await later).version) == (1, 2)
 
 
 async def test_a_secret_that_went_out_of_memory_is_no_destroyed_one(

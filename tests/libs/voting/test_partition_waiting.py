@@ -132,22 +132,6 @@ async def test_a_vote_that_was_seen_undecided_is_looked_up_again_only_with_progr
     assert await waiting is not None
 
 
-async def test_nobody_asks_once_nobody_waits(
-    partition: Partition, watch: PartitionWaiting, valkey: Counted
-) -> None:
-    incarnation = (await progress_of(partition)).incarnation
-    waiting = watch.wait_for_vote(0, undecided("v"), soon())
-    await eventually(lambda: valkey.calls["votes"] == 1)
-    waiting.cancel()
-    await eventually(lambda: watch._partitions[0]._task is None)
-    assert not watch._partitions[0]._waiters
-    valkey.calls.clear()
-    await partition.fold(a_cast(voter="v", incarnation=incarnation))
-    again = await watch.wait_for_vote(0, undecided("v"), soon())
-    assert again is not None
-    assert valkey.calls["votes"] == 1
-
-
 class Away(VoteViews):
     """A Valkey that refuses, then one that is silent."""
 

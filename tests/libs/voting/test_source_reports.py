@@ -188,13 +188,3 @@ async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_w
     context.config = replace(at_the_close, sources=(stored("contest~sms", retired=True),))
     with pytest.raises(NotFound):
         await send(context, replace(REPORT, report_id="three"))
-
-
-async def test_a_delta_adds_to_what_is_held_as_well(context: Desk) -> None:
-    await send(context, SourceReport("nine", None, (("A", 9, 0, 0),)))
-    await send(context, SourceReport("four", None, (("A", 4, 0, 0),)))
-    context.config = replace(CONFIG, sources=(stored("contest~sms", mapping={"A": "p"}, mode="delta"),))
-    await send(context, SourceReport("two more", None, (("A", 2, 0, 0),)))
-    assert await context.figures() == {"A": VoteSums(11)}
-    await send(context, SourceReport("permission", None, (), allow_decrease=True))
-    assert await context.figures() == {"A": VoteSums(6)}

@@ -283,6 +283,14 @@ class QueryEnvironment:
         return await self.client.get(path, headers={"service-brand": brand, "service-key": key})
 
 
+async def song(env: QueryEnvironment, participants: str = "ab", **config: Any) -> str:
+    """A running contest with approved participants; a key that may do everything."""
+    await env.production.create("contests", "song", contest(**config))
+    for participant in participants:
+        await env.production.enter("song", participant)
+    return await env.production.key()
+
+
 @asynccontextmanager
 async def open_environment(
     valkey_address: str, namespace: str, **settings: Any

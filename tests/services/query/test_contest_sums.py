@@ -74,14 +74,3 @@ async def test_what_a_reader_waits_for_is_read_though_no_change_was_noted(
     await folded_without_a_note(views, sums, 1)
     assert not await sums.refresh()
     assert await sums.refresh({1: 1})
-
-
-async def test_one_change_that_was_not_noted_makes_all_be_read(views: VoteViews, sums: ContestSums) -> None:
-    await folded_without_a_note(views, sums, 1, 2)
-    assert await sums.refresh({1: 1})
-    its = sums._watched._watched[ALL]
-    await folded_without_a_note(views, sums, 3)
-    its.turn_at = its.until[3] = 0.0
-    assert await sums.refresh()
-    assert await sums.refresh()
-    assert [part.changed for part in sums.parts] == [-1, 0, 0, 0]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from libs.tally.events import ContestClosed, ContestReopened
+from tests.services.query import query_environment
 from tests.services.query.query_environment import PARTITIONS, QueryEnvironment, closed_contest, contest
 
 COUNTED = ("count", "unique_voter_count", "anonymous_voter_count")
@@ -11,11 +12,9 @@ MAPPING = {"A": "a", "A2": "a", "B": "b"}
 
 async def song(env: QueryEnvironment, **registration: Any) -> str:
     """Two participants; text messages that name them by letters, `a` by two of them."""
-    await env.production.create("contests", "song", contest())
-    for participant in "ab":
-        await env.production.enter("song", participant)
+    key = await query_environment.song(env)
     await env.production.register("song", "sms", **({"title": "Text messages", "mapping": MAPPING} | registration))
-    return await env.production.key()
+    return key
 
 
 def figures(counted: dict[str, Any]) -> tuple[int, int, int]:
@@ -54,29 +53,6 @@ async def test_external_figures_are_added_to_those_of_the_participants_they_are_
     assert (sms["title"], sms["is_in_total"], sms["is_internal"]) == ("Text messages", True, False)
 
 
-async def test_before_a_report_all_is_zero_and_updated_is_the_registration(env: QueryEnvironment) -> None:
-    key = await song(env)
-    found = await env.counts(key)
-    assert sources(found["participants"]["b"])["sms", "B"] == (0, 0, 0)
-    sms = found["total_vote_sources"][2]
-    assert (sms["updated"], figures(sms)) == ("2026-09-21T14:13:24.000000Z", (0, 0, 0))
-    position = await env.report("sms", ("A", 1, 1, 0))
-    await env.vote("a")
-    sms = (await env.counts(key, position=position))["total_vote_sources"][2]
-    assert sms["updated"] == "2026-09-21T14:13:20.000000Z"
-
-
-async def test_a_source_outside_the_total_is_shown_and_not_added(env: QueryEnvironment) -> None:
-    key = await song(env, is_in_total=False)
-    await env.vote("a", 2)
-    await env.report("sms", ("A", 10, 7, 3))
-    found = await env.counts(key)
-    assert figures(found) == figures(found["participants"]["a"]) == (2, 1, 0)
-    assert sources(found["participants"]["a"])["sms", "A"] == (10, 7, 3)
-    assert totals(found)["sms"] == (10, 7, 3)
-    assert found["total_vote_sources"][2]["is_in_total"] is False
-
-
 async def test_a_retired_source_stays_with_what_it_counted(env: QueryEnvironment) -> None:
     key = await song(env)
     await env.production.register("song", "tv", mapping={"1": "a"})
@@ -89,18 +65,6 @@ async def test_a_retired_source_stays_with_what_it_counted(env: QueryEnvironment
     assert (found["count"], totals(found)["sms"]) == (10, (10, 7, 3))
     assert sources(found["participants"]["a"])["sms", "A"] == (10, 7, 3)
     assert "tv" not in totals(found)
-
-
-async def test_a_rejected_participants_external_votes_are_in_no_result_until_it_is_approved(
-    env: QueryEnvironment,
-) -> None:
-    key = await song(env)
-    await env.report("sms", ("A", 10, 7, 3), ("B", 4, 4, 1))
-    for status, expected in (("rejected", (10, 7, 3)), ("approved", (14, 11, 4))):
-        await env.production.change("participants", "b", {"status": status}, "song")
-        found = await env.counts(key)
-        assert figures(found) == totals(found)["sms"] == expected
-        assert ("b" in found["participants"]) is (status == "approved")
 
 
 async def test_legacy_and_current_reads_and_the_public_see_the_same_numbers(env: QueryEnvironment) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
-from libs.tally.events import Rating
 from libs.tally.time_conversion import timestamp
 from libs.views.votes.reply_types import ContestCounts, SourceCounts
 from libs.views.votes.timeline import MINUTE_MS, Timeline
@@ -77,18 +76,6 @@ async def test_every_minute_is_answered_as_at_its_end(env: QueryEnvironment) -> 
     assert positions == [then[0].headers["tally-position"], (await env.get(PATH, key)).headers["tally-position"]]
 
 
-async def test_ratings_are_those_of_then(env: QueryEnvironment) -> None:
-    key = await song(env, contest_type="rating")
-    then = []
-    for minute in range(4):
-        env.clock_ms = START_MS + minute * MINUTE_MS
-        rated = Rating(minute * 500_000, (("voice", minute * 1_000_000),))
-        position = await env.vote("a", form="rating", rating=rated, max_participant=1)
-        then.append(await env.counts(key, position=position))
-    assert [record["rating"]["average"] for record in then] == [0.0, 0.5, 1.0, 1.5]
-    assert [(await at(env, key, minute)).json() for minute in range(4)] == then
-
-
 async def test_before_the_contest_all_is_zero_and_the_future_is_now(env: QueryEnvironment) -> None:
     key = await song(env)
     await voted(env, 0, 5)
@@ -100,20 +87,6 @@ async def test_before_the_contest_all_is_zero_and_the_future_is_now(env: QueryEn
         assert set(record["participants"]) == {"a", "b"}
     for moment in ("2026-09-21T14:18:00Z", "9999-12-31T23:59:59Z", "2026-09-21T16:18:59%2B02:00"):
         assert (await env.get(f"{PATH}&at={moment}", key)).json() == now
-
-
-async def test_who_takes_part_and_what_ids_mean_is_as_of_now(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await voted(env, 0)
-    await env.report("sms", ("A", 10, 1, 0))
-    await voted(env, 3)
-    assert await count_at(env, key, 1) == 11
-    await env.production.change("vote_sources", "song~sms", {"title": "Sms", "mapping": {"A": "b"}}, "song")
-    found = (await at(env, key, 1)).json()
-    assert [found["participants"][name]["count"] for name in "ab"] == [1, 10]
-    await env.production.change("participants", "b", {"status": "rejected"}, "song")
-    assert await count_at(env, key, 1) == 1
-    assert set((await at(env, key, 1)).json()["participants"]) == {"a"}
 
 
 async def test_a_reader_may_wait_for_a_position_first(env: QueryEnvironment) -> None:

@@ -135,11 +135,6 @@ async def test_contests_in_setup_and_of_the_test_environment_are_not_found(env: 
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_it_is_cached_like_the_results(env: QueryEnvironment) -> None:
-    await song(env)
-    assert (await env.client.get(PATH)).headers["cache-control"] == "public, max-age=1, s-maxage=2"
-
-
 async def test_pages_of_every_origin_read_it_and_its_errors(env: QueryEnvironment) -> None:
     await song(env)
     for path in (PATH, f"{PATH}/", f"{PATH}/results", "/public/contests/none", "/public/nothing"):

@@ -10,7 +10,6 @@ from libs.results.contest_results import rating
 from libs.tally.counts import RatingSums
 from libs.tally.events import Rating
 from tests.services.query.query_environment import PUBLISHED, QueryEnvironment, contest
-from tests.support.builders import pseudonym
 
 MILLION = 1_000_000
 SCALE = {
@@ -93,35 +92,6 @@ async def test_public_results_rank_by_average_and_limit_by_it(env: QueryEnvironm
     assert [entry["participant_key"] for entry in await shown()] == ["b"]
 
 
-async def test_before_any_rating_sums_are_zero_and_averages_null(env: QueryEnvironment) -> None:
-    key = await song(env)
-    found = await env.counts(key)
-    none = {"sum": 0, "average": None}
-    expected = none | {"distribution": {}, "sub_ratings": {"voice": none, "show": none}}
-    assert found["rating"] == found["participants"]["a"]["rating"] == expected
-
-
-async def test_the_ratings_of_a_rejected_participant_are_in_no_result(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await rate(env, "a", 4, "ann")
-    await rate(env, "b", 10, "ann")
-    await env.production.change("participants", "b", {"status": "rejected"}, "song")
-    assert (await env.counts(key))["rating"]["sum"] == 4
-    await env.production.change("participants", "b", {"status": "approved"}, "song")
-    assert (await env.counts(key))["rating"]["sum"] == 14
-
-
-async def test_ratings_are_summed_over_partitions(env: QueryEnvironment) -> None:
-    key = await song(env)
-    voters = [f"v{number}" for number in range(20)]
-    assert len({pseudonym(voter)[0] for voter in voters}) > 1
-    for voter in voters:
-        await rate(env, "a", 0.1, voter, voice=0.000001)
-    found = (await env.counts(key))["rating"]
-    assert (found["sum"], found["average"]) == (2, 0.1)
-    assert found["sub_ratings"]["voice"] == {"sum": 0.00002, "average": 0.000001}
-
-
 async def test_a_sub_rating_that_is_no_more_on_the_scale_shows_what_it_was_given(env: QueryEnvironment) -> None:
     key = await song(env)
     await rate(env, "a", 4, "ann", voice=2)
@@ -137,16 +107,6 @@ async def test_other_contests_show_no_ratings(env: QueryEnvironment, kind: str) 
     found = await env.counts(await env.production.key())
     assert "rating" not in found
     assert "rating" not in found["participants"]["a"]
-
-
-async def test_rater_count_is_the_number_of_distinct_raters(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await rate(env, "a", 4, "ann")
-    await rate(env, "a", 5, "ann")
-    await rate(env, "a", 5, "bob")
-    shape = (await env.legacy("/legacy/participants/a", key)).json()
-    record = (await env.get("/participants/a", key)).json()
-    assert (shape["vote_count"], shape["rater_count"]) == (record["vote_count"], record["rater_count"]) == (2, 2)
 
 
 @given(st.lists(st.integers(0, 10 * MILLION), max_size=50))

@@ -151,10 +151,3 @@ def test_the_tag_changes_when_the_same_counts_become_final() -> None:
     before, after = (count_answer(a_snapshot(Counts(closed=closed), closed=1)) for closed in (0, 1))
     assert before.body == after.body
     assert before.tag != after.tag
-
-
-def test_a_source_whose_mark_is_behind_a_report_is_final_too() -> None:
-    counts = Counts(closed=1, sources={"sms": SourceCounts(1, 5, {"1": VoteSums(3, 2, 1)}, {})})
-    source = SourceConfig("Text messages", True, "cumulative", {"1": "a"}, False, NOW)
-    found = results_of(a_contest(closed=1), {"sms": source}, counts)
-    assert (found.final, found.totals[""].count) == (True, 3)

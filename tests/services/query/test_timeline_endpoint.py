@@ -1,12 +1,10 @@
 """The timeline: changes per interval, which add up to vote_updates."""
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from itertools import accumulate
 from typing import Any
 
-import httpx
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -234,14 +232,6 @@ class Counting(Timeline):
             yield page
 
 
-async def test_a_span_that_lies_too_far_from_the_others_is_kept_instead_of_them(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await voted(env, 0, 10_000, 20_000)
-    for number in (0, 10_000, 0, 20_000):
-        record = await read(env, key, **{"from": minute(number), "to": minute(number + 1), "interval": "60"})
-        assert record["count"] == [1]
-
-
 async def test_the_pages_of_a_timeline_hold_all_of_it(env: QueryEnvironment) -> None:
     key = await song(env)
     extra = [f"p{number}" for number in range(150)]
@@ -252,27 +242,6 @@ async def test_the_pages_of_a_timeline_hold_all_of_it(env: QueryEnvironment) -> 
     record = await read(env, key, to=minute(700))
     assert record["count"] == [151] + [1] * 699
     assert [sum(each["count"]) for each in record["participants"]] == [700, 0] + [1] * 150
-
-
-async def test_what_is_kept_of_answers_is_bounded_by_all_that_they_are_made_of(env: QueryEnvironment) -> None:
-    await song(env)
-    await voted(env, 0)
-    snapshots = SnapshotCache(
-        env.views,
-        PositionWatch(env.views),
-        env.production.views,
-        catalogue_topic(env.settings.namespace),
-        VotesLog("any", PARTITIONS),
-        interval_s=0.01,
-    )
-    present = await snapshots.get("acme", "song", await env.tokens.decode(env.head()))
-    series = await TimelineCache(Timeline(env.views), PastReads(0)).series(present, START, START + 1_000, 1)
-    span = TimeSpan(60, range(START, START + 1_000))
-    whole, one, none = (TimelinePage(present, series, span, only) for only in (None, {"a"}, {"nobody"}))
-    totals = 8 * 3 * (1 + 4) * 1_000  # in all, and of each source
-    assert none.size == totals
-    assert one.size == totals + 8 * (1 + 4) * 1_000
-    assert whole.size == one.size + 8 * (1 + 3) * 1_000
 
 
 async def test_who_takes_part_and_what_ids_mean_is_as_of_now(env: QueryEnvironment) -> None:
@@ -315,17 +284,6 @@ async def test_an_unchanged_timeline_is_not_sent_again(
         return bool(answer.status_code == 200)
 
     await eventually(is_sent_again)
-
-
-async def test_many_readers_of_one_timeline_share_the_work(env: QueryEnvironment) -> None:
-    key = await song(env)
-    await voted(env, *range(50))
-    await env.counts(key, position=env.head())
-    answers: list[httpx.Response] = await asyncio.gather(
-        *(env.get(f"{PATH}?to={minute(50)}", key) for _ in range(40))
-    )
-    assert {answer.status_code for answer in answers} == {200}
-    assert {tuple(answer.json()["count"]) for answer in answers} == {(1,) * 50}
 
 
 async def test_a_swap_of_generations_is_seen(env: QueryEnvironment) -> None:

@@ -75,26 +75,6 @@ async def test_what_would_be_too_much_is_refused_with_the_way_out(env: QueryEnvi
         assert "request a longer interval" in answer.json()["detail"]
 
 
-async def test_as_many_intervals_as_allowed_are_answered_and_begin_at_their_multiples(
-    env: QueryEnvironment,
-) -> None:
-    key = await song(env)
-    await voted(env, 0)
-    span = {"from": "1969-12-31T23:59:59Z", "to": "1970-01-02T00:58:01Z"}
-    record = await read(env, key, interval=60, **span)
-    assert (record["from"], record["to"]) == ("1969-12-31T23:59:00.000000Z", "1970-01-02T00:59:00.000000Z")
-    assert record["count"] == [0] * 1500
-
-
-async def test_an_answer_is_no_larger_than_fits(env: QueryEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = await song(env)
-    await voted(env, 0, 400)
-    monkeypatch.setattr("services.query.timeline_endpoint.MOST_NUMBERS", 24 * 100)
-    assert (await read(env, key, to=minute(401)))["interval"] == 300
-    refused = await env.get(f"{PATH}?interval=60&to={minute(401)}", key)
-    assert "401 intervals, more than the 100 allowed" in refused.json()["detail"]
-
-
 async def test_some_participants_alone_may_be_asked_for(env: QueryEnvironment) -> None:
     key = await song(env)
     await env.vote("a", 1)

@@ -8,19 +8,11 @@ from typing import Any
 import pytest
 
 from libs.tally.events import LogCreated
-from tests.services.query.query_environment import QueryEnvironment, contest, open_environment
+from tests.services.query.query_environment import QueryEnvironment, open_environment, song
 from tests.support.eventually import eventually
 from tests.support.positions import position_tokens
 
 COUNTED = {"count", "anonymous_voter_count", "unique_voter_count"}
-
-
-async def song(env: QueryEnvironment, participants: str = "ab", **config: Any) -> str:
-    """A running contest with approved participants; a key that may do everything."""
-    await env.production.create("contests", "song", contest(**config))
-    for participant in participants:
-        await env.production.enter("song", participant)
-    return await env.production.key()
 
 
 def figures(counted: dict[str, Any]) -> tuple[int, int, int]:
@@ -77,18 +69,6 @@ async def test_a_voter_counts_once_across_sources_and_participants_and_partition
     assert [figures(s) for s in record["total_vote_sources"]] == [(23, 21, 20), (5, 1, 0)]
 
 
-async def test_only_approved_participants_appear_and_count(env: QueryEnvironment) -> None:
-    key = await song(env, "abc")
-    for participant in "abc":
-        await env.vote(participant, 2, voter=participant)
-    await env.production.enter("song", "d", status="pending")
-    await env.production.change("participants", "c", {"status": "rejected"}, "song")
-    record = await env.counts(key)
-    assert set(record["participants"]) == {"a", "b"}
-    assert record["count"] == 4
-    assert sum(source["count"] for source in record["total_vote_sources"]) == 4
-
-
 async def test_an_unchanged_record_is_answered_304_and_a_vote_changes_its_tag(env: QueryEnvironment) -> None:
     key = await song(env)
     first = await env.get("/contests/song/vote_updates?sources=true", key)
@@ -118,15 +98,6 @@ async def test_a_catalogue_write_shows_in_the_very_next_read(env: QueryEnvironme
         assert f"n{number}" in found.json()["participants"]
     await env.production.delete("contests", "song", "song")
     assert (await env.get("/contests/song/vote_updates", key)).status_code == 404
-
-
-async def test_the_tag_changes_with_the_phase(env: QueryEnvironment) -> None:
-    key = await song(env)
-    running = await env.get("/contests/song/vote_updates", key)
-    await env.production.change("contests", "song", contest(end="2021-01-01T00:00:00Z"), "song")
-    finished = await env.get("/contests/song/vote_updates", key)
-    assert running.content == finished.content
-    assert running.headers["etag"] != finished.headers["etag"]
 
 
 async def test_votes_show_without_naming_a_position(env: QueryEnvironment) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 from libs.tally.time_conversion import timestamp
 from libs.views.votes.timeline import MINUTE_MS
-from tests.services.query.query_environment import START_MS, QueryEnvironment, contest
+from tests.services.query import query_environment
+from tests.services.query.query_environment import START_MS, QueryEnvironment
 
 PATH = "/contests/song/timeline"
 START = START_MS // MINUTE_MS
@@ -19,12 +20,10 @@ def minute(number: int) -> str:
 
 
 async def song(env: QueryEnvironment, **config: Any) -> str:
-    await env.production.create("contests", "song", contest(**config))
-    for participant in "ab":
-        await env.production.enter("song", participant)
+    key = await query_environment.song(env, **config)
     await env.production.register("song", "sms", title="Sms", mapping={"A": "a", "B": "b"}, is_in_total=True)
     await env.production.register("song", "tv", title="Tv", mapping={"A": "a"}, is_in_total=False)
-    return await env.production.key()
+    return key
 
 
 async def voted(env: QueryEnvironment, *minutes: int) -> None:

@@ -73,17 +73,20 @@ def test_the_record_has_what_was_granted_and_not_the_workers_configuration() -> 
     )
 
 
-@pytest.mark.parametrize("confirmed", [False, ViewsUnavailable("no answer")])
-def test_what_is_not_confirmed_is_in_doubt(confirmed: Any) -> None:
-    effects, _ = play(steps(), granted(), APPENDED, confirmed)
+@pytest.mark.parametrize(
+    ("appended", "confirmed", "offset"),
+    [
+        (APPENDED, False, 40),
+        (APPENDED, ViewsUnavailable("no answer"), 40),
+        (Appended(0, -1, False), True, None),
+    ],
+)
+def test_what_is_not_confirmed_at_a_certain_offset_is_in_doubt(
+    appended: Appended, confirmed: Any, offset: int | None
+) -> None:
+    effects, _ = play(steps(), granted(), appended, confirmed)
     assert isinstance(effects[-1], AwaitRecord)
-    assert effects[-1][1:] == (7, 40)
-
-
-def test_a_record_at_an_uncertain_offset_is_in_doubt() -> None:
-    effects, _ = play(steps(), granted(), Appended(0, -1, False), True)
-    assert isinstance(effects[-1], AwaitRecord)
-    assert effects[-1][1:] == (7, None)
+    assert effects[-1][1:] == (7, offset)
 
 
 def test_a_record_of_unknown_outcome_is_neither_released_nor_confirmed() -> None:
@@ -203,17 +206,22 @@ def test_an_exhausted_address_is_refused_and_uses_nothing() -> None:
     assert outcome.code == LimitReached(LimitScope.IP, 2, 2).code
 
 
-@pytest.mark.parametrize("answer", [NotRunning(5), OverLimit(LimitScope.CONTEST, 1, 1, None, 5)])
-def test_a_refused_vote_gives_its_address_back(answer: Any) -> None:
-    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), answer, None)
-    assert effects[-1] == GiveAddress("address", (("a", OWN_NAME),))
-
-
-def test_a_vote_whose_id_another_one_has_gives_back_its_own_hold() -> None:
-    """The other one has a hold of its own: else two requests with one id would be one vote that uses nothing."""
-    effects, outcome = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), IdConflict(), None)
-    assert names(effects) == ["TakeAddress", "Reserve", "GiveAddress"]
-    assert isinstance(outcome, IdempotencyKeyReused)
+@pytest.mark.parametrize(
+    ("answer", "gives"),
+    [
+        (NotRunning(5), True),
+        (OverLimit(LimitScope.CONTEST, 1, 1, None, 5), True),
+        (IdConflict(), True),  # the other vote of the id has a hold of its own
+        (duplicate(VoteStatus.COUNTED), False),
+        (duplicate(VoteStatus.REPLACED), False),
+        (duplicate(VoteStatus.VOIDED), False),
+        (duplicate(VoteStatus.REMOVED), True),
+    ],
+)
+def test_a_vote_that_is_refused_or_was_removed_gives_its_address_back(answer: Any, gives: bool) -> None:
+    effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), answer, *[None] * gives)
+    assert isinstance(effects[-1], GiveAddress) == gives
+    assert not gives or effects[-1] == GiveAddress("address", (("a", OWN_NAME),))
 
 
 def test_a_vote_that_is_not_in_the_log_gives_its_address_back_after_its_reservation() -> None:
@@ -225,21 +233,6 @@ def test_a_vote_in_doubt_keeps_its_address() -> None:
     unknown = AppendUnknown("no")
     effects, _ = play(steps(LIMITED, FROM_ADDRESS), AddressTaken(("a",)), granted(), unknown, None)
     assert "GiveAddress" not in names(effects)
-
-
-@pytest.mark.parametrize(
-    ("status", "gives"),
-    [
-        (VoteStatus.COUNTED, False),
-        (VoteStatus.REPLACED, False),
-        (VoteStatus.VOIDED, False),
-        (VoteStatus.REMOVED, True),
-    ],
-)
-def test_a_repeated_vote_gives_its_address_back_only_if_it_was_removed(status: VoteStatus, gives: bool) -> None:
-    replies = [AddressTaken(("a",)), duplicate(status)] + [None] * gives
-    effects, _ = play(steps(LIMITED, FROM_ADDRESS), *replies)
-    assert ("GiveAddress" in names(effects)) == gives
 
 
 def test_what_was_used_before_a_fence_is_given_back_by_the_refusal_after_it() -> None:

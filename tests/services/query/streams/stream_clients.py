@@ -13,7 +13,7 @@ from libs.web.server.asgi_routes import AsgiRoute
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpServer
 from libs.web.settings import HttpSettings
-from tests.services.query.query_environment import QueryEnvironment, contest
+from tests.services.query.query_environment import QueryEnvironment
 from tests.support.http_clients import http_client
 
 DEADLINE_S = 60.0
@@ -134,11 +134,3 @@ async def served(env: QueryEnvironment) -> AsyncIterator[Service]:
     server.should_exit = True
     await serving
     await server.shutdown()
-
-
-async def song(env: QueryEnvironment, participants: str = "ab", **config: Any) -> str:
-    """A running contest with approved participants; a key that may do everything."""
-    await env.production.create("contests", "song", contest(**config))
-    for participant in participants:
-        await env.production.enter("song", participant)
-    return await env.production.key()

@@ -12,7 +12,7 @@ from libs.kafka.security import connection
 from libs.kafka.topics import create_unbegun
 from libs.tally.contest import MILLION
 from services.query.streams import counting_lag
-from services.query.streams.counting_lag import MOST_ENDS, NO_LAG, CountingLag, LagMeter
+from services.query.streams.counting_lag import NO_LAG, CountingLag, LagMeter
 from tests.services.query.query_environment import PARTITIONS, contest, open_environment
 from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, served
 
@@ -74,20 +74,10 @@ def test_ends_of_many_partitions_are_read_in_turn_until_one_is_behind() -> None:
     assert [*meter.next_turn()] == [*turns[0]]
 
 
-def test_ends_of_few_partitions_are_read_together(meter: LagMeter) -> None:
-    assert [*meter.next_turn()] == [*meter.next_turn()] == [0, 1]
-
-
 def test_ends_of_a_partition_whose_position_is_not_known_are_no_lag(meter: LagMeter) -> None:
     meter.observe({0: 10}, 0)
     assert meter.lag(LATE) == NO_LAG
     assert lag_of(meter, {0: 4}, LATE) == CountingLag(6, 3)
-
-
-def test_a_long_standstill_keeps_its_age_and_number(meter: LagMeter) -> None:
-    for second in range(2 * MOST_ENDS):
-        meter.observe({0: second + 1}, second * MILLION)
-    assert lag_of(meter, {0: 0}, 2 * MOST_ENDS * MILLION) == CountingLag(2 * MOST_ENDS, 2 * MOST_ENDS)
 
 
 async def test_streams_tell_how_many_records_wait_until_they_are_counted(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.query.streams import hub
-from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest
+from tests.services.query.query_environment import QueryEnvironment, closed_contest, contest, song
 from tests.services.query.streams.stream_clients import (
     COUNTS,
     PUBLIC,
@@ -18,7 +18,6 @@ from tests.services.query.streams.stream_clients import (
     Event,
     Service,
     Stream,
-    song,
 )
 from tests.services.query.test_public_results import given_receipt
 
@@ -100,15 +99,6 @@ async def test_a_reconnecting_client_does_not_receive_again_what_still_holds(ser
         assert (await stream.next("counts")).data["count"] == 1
 
 
-async def test_catalogue_changes_show_at_once_too(service: Service) -> None:
-    env = service.env
-    key = await song(env)
-    async with service.listen(STREAM, key) as stream:
-        assert set((await stream.next("counts")).data["participants"]) == {"a", "b"}
-        await env.production.enter("song", "c")
-        assert set((await stream.next()).data["participants"]) == {"a", "b", "c"}
-
-
 async def test_nothing_is_said_of_other_contests(service: Service) -> None:
     env = service.env
     key = await song(env)
@@ -180,19 +170,6 @@ async def test_what_becomes_hidden_is_not_followed_until_it_is_shown_again(servi
         for stream in (reader, public):
             phase, counts = await stream.next(), await stream.next()
             assert (standing(phase), counts.data["count"]) == (("running", False, False), 2)
-
-
-async def test_a_reader_of_a_hidden_contest_hears_nothing_of_votes(service: Service) -> None:
-    env = service.env
-    await song(env, vote_visibility="hidden_until_vote")
-    async with (
-        service.listen(STREAM, await reader_of(env)) as stream,
-        service.listen(PUBLIC_STREAM) as public,
-    ):
-        assert standing(await stream.next()) == ("running", False, True)
-        await public.next("results")
-        await env.vote("a")
-        assert await asyncio.gather(is_silent(stream), is_silent(public)) == [True, True]
 
 
 async def test_a_receipt_opens_what_is_hidden_until_the_vote(service: Service) -> None:

@@ -3,8 +3,8 @@
 from contextlib import AsyncExitStack
 
 from services.query.settings import Settings
-from tests.services.query.query_environment import open_environment
-from tests.services.query.streams.stream_clients import PUBLIC_STREAM, STREAM, served, song
+from tests.services.query.query_environment import open_environment, song
+from tests.services.query.streams.stream_clients import PUBLIC_STREAM, STREAM, served
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals
 

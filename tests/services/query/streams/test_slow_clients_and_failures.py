@@ -19,8 +19,8 @@ from libs.local_stack.servers import Servers
 from libs.tally.errors import ViewsUnavailable
 from libs.web.server import http_service as web_service
 from libs.web.settings import CLOSE_S
-from tests.services.query.query_environment import PARTITIONS, QueryEnvironment
-from tests.services.query.streams.stream_clients import STREAM, EndOfStream, Service, Stream, served, song
+from tests.services.query.query_environment import PARTITIONS, QueryEnvironment, song
+from tests.services.query.streams.stream_clients import STREAM, EndOfStream, Service, Stream, served
 from tests.support.eventually import eventually
 from tests.support.freshness import make_fresh
 from tests.support.http_clients import http_client

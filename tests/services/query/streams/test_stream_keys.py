@@ -17,8 +17,8 @@ from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.web.door import auth
 from libs.web.door.sessions import COOKIE, Sessions
-from tests.services.query.query_environment import QueryEnvironment
-from tests.services.query.streams.stream_clients import STREAM, EndOfStream, Service, song
+from tests.services.query.query_environment import QueryEnvironment, song
+from tests.services.query.streams.stream_clients import STREAM, EndOfStream, Service
 from tests.support.eventually import eventually
 
 
