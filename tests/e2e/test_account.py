@@ -74,21 +74,3 @@ async def test_legacy_records_show_the_brands_name_and_image(
         reset = {"brand_name": None, "image_key": None}
         assert (await api.client.patch("/account", json=reset)).status_code == 200
     assert (await api.client.delete(f"/images/{image}")).status_code in (204, 409)
-
-
-async def test_parts_of_articles_of_other_systems_are_shown_as_written(legacy: httpx.AsyncClient) -> None:
-    part = {
-        "field_id": "f",
-        "ad": {"slot": 3},
-        "subfields": [{"text": "a"}, 5],
-        "video": {"length_s": 3},
-        "video_id": "v",
-        "web_data": {"html": "<p>"},
-    }
-    made = (await legacy.post("/v2/articles", json={"title": "A", "fields": [part]})).json()
-    [shown] = made["fields"]
-    expected = {"ad": part["ad"], "subfields": part["subfields"], "web_data": part["web_data"]}
-    assert {name: shown[name] for name in expected} == expected
-    assert shown["video"] == {"length_s": 3, "video_id": "v"}
-    again = (await legacy.post(f"/v2/articles/{made['article_key']}", json={"fields": made["fields"]})).json()
-    assert again["fields"] == made["fields"]

@@ -38,15 +38,6 @@ async def test_items_are_answered_in_order_and_a_bad_one_spoils_no_other(api: Ap
     assert counts["count"] == 2
 
 
-async def test_votes_of_one_voter_are_decided_in_their_order(api: Api) -> None:
-    contest = await api.contest(free={"max_participant": 5})
-    counts = [3, 4, 2, 1]
-    votes = [votes_of(contest, "a", count=count)[0] for count in counts]
-    votes[1]["ip"] = "192.0.2.1"
-    results = (await batch(contest, votes)).json()["results"]
-    assert [item["status"] for item in results] == [201, 409, 201, 409]
-
-
 async def test_ndjson_skips_blank_lines_and_judges_each_line(api: Api) -> None:
     contest = await api.contest()
     lines = [orjson.dumps(vote) for vote in votes_of(contest, "a", "b")]
@@ -55,16 +46,6 @@ async def test_ndjson_skips_blank_lines_and_judges_each_line(api: Api) -> None:
         f"{contest.path}/votes/batch", content=body, headers={"content-type": "application/x-ndjson"}
     )
     assert [item["status"] for item in answer.json()["results"]] == [201, 400, 201]
-
-
-async def test_10_000_votes_are_taken_at_once_and_one_more_is_not(api: Api) -> None:
-    contest = await api.contest()
-    votes = votes_of(contest, *(f"v{number}" for number in range(10_000)))
-    answer = await batch(contest, votes)
-    assert {item["status"] for item in answer.json()["results"]} == {201}
-    assert (await contest.counts(answer.headers["tally-position"]))["unique_voter_count"] == 10_000
-    assert code(await batch(contest, votes + votes[:1])) == (413, "payload_too_large")
-    assert code(await batch(contest, votes_of(contest, "x" * (9 << 20)))) == (413, "payload_too_large")
 
 
 async def test_a_batch_that_is_no_batch_is_refused_whole(api: Api) -> None:

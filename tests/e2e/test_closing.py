@@ -19,7 +19,6 @@ from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
 from tests.support.retried import final_answer
-from tests.support.stack_keys import client_with
 from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id
 
 pytestmark = pytest.mark.slow
@@ -27,22 +26,6 @@ pytestmark = pytest.mark.slow
 
 def in_seconds(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-
-
-async def finality(contest: Contest) -> str:
-    answer = await final_answer(lambda: contest.client.get(f"{contest.path}/vote_updates/"))
-    found: str = answer.headers["tally-final"]
-    return found
-
-
-async def becomes_final(contest: Contest) -> dict[str, Any]:
-    """The vote count record that is final."""
-
-    async def look() -> bool:
-        return await finality(contest) == "final"
-
-    await eventually(look)
-    return await contest.counts()
 
 
 async def reopen(contest: Contest, end: str, **headers: str) -> httpx.Response:
@@ -114,7 +97,8 @@ async def test_exactly_what_was_received_before_the_end_counts(
     assert all(moment(vote["accepted_at"]) < end for vote in accepted)
     assert {code(answer) for answer in answers if not answer.is_success} == {(409, "contest_not_running")}
     await suffering
-    counted = await becomes_final(contest)
+    await contest.becomes_final()
+    counted = await contest.counts()
     assert counted["count"] == len(accepted)
     assert counted["unique_voter_count"] == len(accepted)
     report = await compare(find_addresses(stack.data_dir), contest.key)
@@ -129,7 +113,8 @@ async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:
     rejected = await api.client.patch(f"/participants/{second}", json={"status": "rejected"})
     assert rejected.status_code == 200
     await contest.change(end=in_seconds(-1))
-    final = await becomes_final(contest)
+    await contest.becomes_final()
+    final = await contest.counts()
     assert final["count"] == 1
     for key, status in ((first, "rejected"), (second, "approved")):
         answer = await api.client.patch(f"/participants/{key}", json={"status": status})
@@ -145,7 +130,7 @@ async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:
         assert code(await api.client.delete(f"/participants/{key}")) == (409, "contest_final")
     assert (await api.client.delete(f"/participants/{third}")).status_code == 204
     now = await contest.counts()
-    assert await finality(contest) == "final"
+    assert await contest.finality() == "final"
     assert (now["count"], now["participants"][first]) == (1, final["participants"][first])
     assert second not in now["participants"]
     assert (await reopen(contest, hours_from_now(1))).status_code == 200
@@ -154,40 +139,9 @@ async def test_a_final_result_stays_whatever_is_changed(api: Api) -> None:
     assert (await api.client.delete(f"/participants/{first}")).status_code == 204
 
 
-async def test_reopening_says_what_is_wrong(api: Api, stack: Supervisor) -> None:
-    contest = await api.contest()
-    assert code(await reopen(contest, hours_from_now(2))) == (409, "status_transition")
-    await contest.change(end=in_seconds(-1))
-    await becomes_final(contest)
-    path = f"/operations/contests/{contest.key}/reopen"
-    for body, pointer in (
-        ({}, "/end"),
-        ({"end": None}, "/end"),
-        ({"end": "tomorrow"}, "/end"),
-        ({"end": in_seconds(-1)}, "/end"),
-        ({"end": hours_from_now(1), "seq": 1}, "/seq"),
-    ):
-        answer = await api.client.post(path, json=body)
-        assert code(answer) == (422, "validation_failed")
-        assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
-    assert code(await api.client.post(path, content=b"{")) == (400, "malformed_json")
-    unknown = await api.client.post("/operations/contests/none/reopen", json={"end": hours_from_now(1)})
-    assert code(unknown) == (404, "not_found")
-    async with (
-        await client_with(stack, stack.stack["account"], "content:write") as writer,
-        await client_with(stack, "stranger", "operations") as stranger,
-    ):
-        assert code(await writer.post(path, json={"end": hours_from_now(1)})) == (403, "forbidden")
-        assert code(await stranger.post(path, json={"end": hours_from_now(1)})) == (404, "not_found")
-    end = hours_from_now(1)
-    first, again = await reopen(contest, end), await reopen(contest, end)
-    assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
-    assert code(await reopen(contest, hours_from_now(2))) == (409, "status_transition")
-
-
 async def test_a_reopening_is_sent_again_by_its_key(api: Api) -> None:
     contest = await api.contest(end=in_seconds(-1))
-    await becomes_final(contest)
+    await contest.becomes_final()
     end, key = hours_from_now(1), {"Idempotency-Key": new_id()}
     assert code(await reopen(contest, end, **{"Idempotency-Key": "no key"})) == (422, "validation_failed")
     first, again = await reopen(contest, end, **key), await reopen(contest, end, **key)
@@ -205,11 +159,11 @@ async def test_the_command_previews_and_reopens(api: Api, stack: Supervisor) -> 
     open_one = await reopen_it("--end", end)
     assert (open_one.exit_code, "is not closed" in open_one.output) == (1, True)
     await contest.change(end=in_seconds(-1))
-    await becomes_final(contest)
+    await contest.becomes_final()
     for wrong in ("tomorrow", in_seconds(-1)):
         assert (await reopen_it("--end", wrong)).exit_code == 2
     preview = await reopen_it("--end", end)
     assert (preview.exit_code, "--execute" in preview.output) == (0, True)
-    assert await finality(contest) == "final"
+    assert await contest.finality() == "final"
     assert printed(await reopen_it("--end", end, "--execute", "--json"))["executed"] is True
     assert (await contest.vote(0, voter="again")).status_code == 201

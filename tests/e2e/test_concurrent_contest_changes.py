@@ -1,11 +1,10 @@
 """A contest changed while two workers accept votes: after the response both apply the new rules."""
 
 import asyncio
-import os
-import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import pytest
@@ -15,12 +14,11 @@ from libs.contracts.topics import votes_topic
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.local_stack.ports import free_ports
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.events import VoteCast
 from services.cli.deployment_discovery import find_addresses
+from tests.support.another_gateway import another_gateway
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.voting import Api, Contest, code, hours_from_now, new_id
 
 VOTERS = 4
@@ -30,27 +28,9 @@ ANSWERS = 15
 NOT_RUNNING = (409, "contest_not_running", None)
 
 
-@pytest.fixture(scope="module")
-async def another_worker(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
-    """A second gateway over the same servers, as a process of its own."""
-    described, [port] = stack.stack, free_ports(1)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "services.gateway",
-        env={
-            **os.environ,
-            "TALLY_KAFKA_BOOTSTRAP_SERVERS": described["kafka"],
-            "TALLY_VALKEY_URL": described["valkey"],
-            "TALLY_NAMESPACE": described["namespace"],
-            "TALLY_PARTITIONS": str(described["partitions"]),
-            "TALLY_STORAGE_URL": described["storage_url"],
-            "TALLY_PORT": str(port),
-            "TALLY_DRAIN_DELAY_S": "0",
-        },
-    )
-    headers = {"Authorization": f"Bearer {described['api_key']}"}
-    async with http_client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client:
+@pytest.fixture
+async def another_worker(stack: Supervisor, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with another_gateway(stack, tmp_path / "log") as client:
 
         async def is_ready() -> bool:
             try:
@@ -58,12 +38,8 @@ async def another_worker(stack: Supervisor) -> AsyncIterator[httpx.AsyncClient]:
             except httpx.TransportError:
                 return False
 
-        try:
-            await eventually(is_ready)
-            yield client
-        finally:
-            process.terminate()
-            await process.wait()
+        await eventually(is_ready)
+        yield client
 
 
 @dataclass(frozen=True)

@@ -96,13 +96,6 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
     assert "domain" not in answer.headers["set-cookie"].lower()
 
 
-@pytest.mark.parametrize("permission", ["results:read", "operations"])
-async def test_either_page_s_permission_opens_a_session(
-    browser: httpx.AsyncClient, issue: Issue, permission: str
-) -> None:
-    assert (await log_in(browser, await issue(permission))).status_code == 200
-
-
 async def test_a_key_without_a_page_and_an_unknown_one_open_none(browser: httpx.AsyncClient, issue: Issue) -> None:
     other = await log_in(browser, await issue("votes:write"))
     assert (other.status_code, other.json()["permission"]) == (403, "results:read")

@@ -1,7 +1,6 @@
 """`tally erase-contest-secret`: voters can no longer be looked up, and counts stay the same."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import httpx
@@ -18,7 +17,6 @@ from libs.tally.errors import SecretErased
 from services.cli.deployment_discovery import find_addresses
 from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
-from tests.support.purchases_over_http import becomes, purchase, refund, send
 from tests.support.voting import Api, Contest, code, hours_from_now
 
 GONE = (410, "gone")
@@ -29,13 +27,7 @@ async def a_voted_contest(api: Api) -> tuple[Contest, httpx.Response]:
     contest = await api.contest()
     vote = await contest.vote(0, vote_id="v")
     await contest.counts(vote.headers["tally-position"])
-    await contest.change(end=(datetime.now(UTC) - timedelta(seconds=1)).isoformat())
-
-    async def is_final() -> bool:
-        answer = await contest.client.get(f"{contest.path}/vote_updates/")
-        return answer.headers["tally-final"] == "final"
-
-    await eventually(is_final)
+    await contest.end()
     return contest, vote
 
 
@@ -123,14 +115,3 @@ async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) 
     assert (await tally(stack, "erase-contest-secret", contest.key, "--execute")).exit_code == 0
     with pytest.raises(SecretErased):
         await contest_secret(store, contest.key)
-
-
-async def test_what_is_bought_later_is_refused_and_what_was_bought_stays(api: Api, stack: Supervisor) -> None:
-    contest, _ = await a_voted_contest(api)
-    await seal(stack, contest)
-    assert (await tally(stack, "erase-contest-secret", contest.key, "--execute")).exit_code == 0
-    record = await send(api.client, purchase(contest))
-    refused = await becomes(api.client, record, "refused")
-    assert refused["refusal"]["code"] == "gone"
-    await refund(api.client, record)
-    await becomes(api.client, record, "refunded")

@@ -14,7 +14,7 @@ from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.positions import decoded
 from tests.support.sources import Source
-from tests.support.voting import Api, Contest, hours_from_now
+from tests.support.voting import Api, Contest
 
 
 async def counted(stack: Supervisor, contest: Contest, *arguments: str) -> dict[str, Any]:
@@ -86,17 +86,6 @@ async def test_at_the_time_of_each_event_the_count_is_what_the_log_tells(api: Ap
         assert each["positions"][str(step["partition"])]["offset"] == step["offset"] + 1
 
 
-async def test_before_the_contest_all_is_zero_and_the_future_is_now(api: Api, stack: Supervisor) -> None:
-    contest = await a_history(api)
-    before = await counted(stack, contest, "--at", "2020-01-01T00:00:00Z")
-    assert before["record"]["count"] == 0
-    assert set(before["record"]["participants"]) == set(contest.participants)
-    assert (before["last_event"], before["record"]["updated"]) == (None, before["record"]["created"])
-    future = await counted(stack, contest, "--at", hours_from_now(1))
-    assert future["record"] == await contest.counts()
-    assert future["at"] < hours_from_now(0).replace("+00:00", "Z")
-
-
 async def test_people_get_a_ranking_and_mistakes_are_named(api: Api, stack: Supervisor) -> None:
     contest = await a_history(api)
     shown = await tally(stack, "count", contest.key)
@@ -153,14 +142,6 @@ async def test_the_log_of_one_voter_is_that_partition_alone(api: Api, stack: Sup
     assert await steps(stack, contest, "--voter", "never voted") == []
     of_partition = await steps(stack, contest, "--partition", str(ann[0]["partition"]))
     assert [step for step in of_partition if step["event"].get("vote_id") == "first"] == ann
-
-
-async def test_asking_for_a_voter_makes_no_secret(api: Api, stack: Supervisor) -> None:
-    contest = await api.contest()
-    result = await tally(stack, "log", contest.key, "--voter", "ann")
-    assert result.exit_code == 2
-    assert "it has no votes yet" in result.stderr
-    assert not list(stack.data_dir.rglob(contest.key))
 
 
 @pytest.mark.clustered

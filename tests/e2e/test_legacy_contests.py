@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.eventually import eventually
 from tests.support.pictures import picture
 from tests.support.voting import Api, hours_from_now
 
@@ -44,34 +43,6 @@ async def test_a_contest_made_by_legacy_is_voted_in_through_the_current_api_and_
     )
     assert allowed["star_vote_config"]["max_star_votes_per_participant"] == 2
     assert (await api.client.post(f"{where}/votes", json=vote | {"source": "c-paid"})).status_code == 201
-
-
-async def test_the_end_of_a_closed_contest_stays(api: Api, legacy: httpx.AsyncClient) -> None:
-    over = {"published": True, "start": hours_from_now(-2), "end": hours_from_now(-1)}
-    made = ok(await legacy.post("/contests", json=over))
-    where = f"/contests/{made['contest_id']}"
-
-    async def is_final() -> bool:
-        return (await api.client.get(f"{where}/vote_updates/")).headers["tally-final"] == "final"
-
-    closed: bool = await eventually(is_final)
-    assert closed
-    for moved in ({"end": hours_from_now(1)}, {"start": hours_from_now(-3)}, {"end": None}):
-        answer = await legacy.post(where, json=moved)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "contest_final")
-    same = ok(await legacy.post(where, json={"title": "Closed", "end": over["end"]}))
-    assert (same["title"], same["phase"]) == ("Closed", "finished")
-    counts = (await api.client.get(f"{where}/vote_updates/", params={"details": "true"})).json()
-    assert (counts["title"], counts["corrections"][0]["title"]) == (None, "Closed")
-
-
-async def test_many_participants_are_added_at_once_in_their_order(api: Api, legacy: httpx.AsyncClient) -> None:
-    names = [f"Entry {number}" for number in range(1_200)]
-    entries: list[Any] = [{"title": name} for name in names]
-    entries[600:600] = [{"title": 5}, "nonsense"]
-    shape = ok(await legacy.post("/contests", json={"add_participants": entries}))
-    assert shape["participant_count"] == len(names)
-    assert [entry["title"] for entry in shape["participants"]] == names
 
 
 @pytest.mark.secured

@@ -3,14 +3,12 @@
 import time
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from libs.local_stack.supervisor import Supervisor
 from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import TABLE
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
-from tests.support.metrics import OPENMETRICS, Scrape, scrape
+from tests.support.metrics import Scrape, scrape
 from tests.support.voting import Api, code, new_id, running
 
 FOLDED = ("counted", "overruled", "removed", "replaced", "voided", "late")
@@ -149,15 +147,3 @@ async def test_requests_are_counted_by_the_route_s_template_and_nothing_names_a_
     }
     for secret in (contest.key, *contest.participants, voter):
         assert not [label for label in labels if secret in label]
-
-
-@pytest.mark.parametrize("process", ["gateway", "projector"])
-async def test_both_formats_are_served_without_a_key(stack: Supervisor, process: str) -> None:
-    url = stack.stack["metrics_urls"][process]
-    async with http_client() as client:
-        plain, new = await client.get(url), await client.get(url, headers=OPENMETRICS)
-    assert plain.headers["content-type"].startswith("text/plain; version=")
-    assert list(text_string_to_metric_families(plain.text))
-    assert new.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    assert new.text.endswith("# EOF\n")
-    assert plain.headers["cache-control"] == "no-store"

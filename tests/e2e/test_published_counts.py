@@ -37,13 +37,6 @@ async def test_reads_of_participants_show_their_votes(api: Api) -> None:
     assert (await read(contest)).json() == patched
 
 
-async def test_a_new_participant_is_answered_as_it_is_read(api: Api) -> None:
-    contest = await api.contest(0)
-    made = await api.client.post(f"{contest.path}/participants", json={"title": "Ann"})
-    found = await api.client.get(made.headers["location"])
-    assert (found.json(), found.headers["etag"]) == (made.json(), made.headers["etag"])
-
-
 @pytest.mark.clustered
 async def test_a_vote_changes_the_tag_of_a_read_and_does_not_stand_in_the_way_of_a_write(api: Api) -> None:
     contest = await api.contest()

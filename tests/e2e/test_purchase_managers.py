@@ -14,7 +14,6 @@ from libs.contracts.purchase_events import (
     Purchase,
     PurchaseCast,
     PurchaseEvent,
-    PurchaseRefused,
     PurchaseStatus,
     purchases_codec,
 )
@@ -25,7 +24,6 @@ from libs.kafka.writer import LogWriter
 from libs.local_stack.supervisor import Supervisor
 from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
-from libs.tally.errors import ViewsUnavailable
 from libs.telemetry.redaction import SecretUrl
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.voting.service_factory import create_voting_service
@@ -156,33 +154,3 @@ async def test_a_manager_that_slept_casts_nothing_of_a_refused_purchase(api: Api
     await second.wake(await second.as_bought(record))
     assert await becomes(api.client, record, "refused") == record
     assert await paid(contest) == 0
-
-
-async def test_a_refusal_behind_the_cast_changes_nothing(api: Api, second: Second) -> None:
-    """One manager found the limit reached; another came after it was raised, and was quicker to say so."""
-    contest = await api.contest()
-    record = await becomes(api.client, await send(api.client, purchase(contest)), "cast")
-    overtaken: dict[str, Any] = {"account": second.account, "key": record["key"], "at": 1}
-    await second.append(PurchaseRefused(**overtaken, code="contest_limit_reached", reason="full"))
-    await becomes(api.client, await send(api.client, purchase(contest)), "cast")  # folded after the refusal
-    await becomes(api.client, record, "cast")
-    await wait_for_paid_votes(contest, 100)
-
-
-async def test_an_unknown_contest_refuses_only_once_the_catalogue_is_folded(api: Api, second: Second) -> None:
-    contest = await api.contest()
-    known = await send(api.client, purchase(contest))
-    bought = await second.as_bought(known)
-    recorded = bought.recorded
-    assert recorded is not None
-    assert recorded.vote is not None
-    elsewhere = replace(bought, recorded=replace(recorded, vote=replace(recorded.vote, contest_key=new_id())))
-
-    async def is_behind(account: str) -> bool:
-        return False
-
-    with pytest.raises(ViewsUnavailable):
-        await replace(second.steps, catalogue_is_folded=is_behind).take(elsewhere)
-    refused = await second.steps.take(elsewhere)
-    assert isinstance(refused, PurchaseRefused)
-    assert refused.code == "not_found"

@@ -73,23 +73,6 @@ async def test_the_platforms_time_orders_the_states_and_late_ones_change_nothing
     assert (await report(api.client, at(0, is_auto_renew=True)))[1]
 
 
-async def test_a_first_report_sent_again_after_a_later_one_changes_nothing(api: Api) -> None:
-    """Neither report has a time: the second attempt of an early one, or of an import, must not win."""
-    body = a_subscription({"is_auto_renew": True, "expiration": in_hours(1)})
-    await report(api.client, body)
-    renewed, _ = await report(api.client, body | {"subscription": {"expiration": in_hours(9)}})
-    assert await report(api.client, body) == (renewed, False)
-
-
-async def test_a_record_that_was_read_changes_nothing_when_sent_again(api: Api) -> None:
-    """Also one whose access has ended since it was reported."""
-    body = a_subscription({"access": True, "expiration": in_hours(-1)}, reported_at=in_hours(-2))
-    record, _ = await report(api.client, body)
-    assert record["subscription"]["access"] is False
-    for sent in (record, record | {"reported_at": None}):
-        assert await report(api.client, sent | {"user_id": body["user_id"]}) == (record, False)
-
-
 async def test_access_lasts_through_the_grace_period(api: Api) -> None:
     def state(grace_end: float | None, expiration: float | None, access: bool | None) -> dict[str, Any]:
         times = {"grace_end": grace_end, "expiration": expiration}
@@ -132,14 +115,6 @@ async def test_a_reported_refund_takes_back_the_votes_and_is_final(api: Api) -> 
     await wait_for_paid_votes(contest, 0)
     for again in (body | {"refunded": True}, body | {"refunded": False}, body):
         assert await report(api.client, again) == (record, False)
-
-
-async def test_a_purchase_reported_as_refunded_at_once_is_never_cast(api: Api) -> None:
-    contest = await api.contest()
-    record, changed = await report(api.client, purchase(contest, 7, refunded=True))
-    assert (record["status"], changed) == ("refunded", True)
-    await becomes(api.client, await send(api.client, purchase(contest, 3)), "cast")
-    await wait_for_paid_votes(contest, 3)
 
 
 @pytest.mark.parametrize("when", ["1969-12-31T23:59:59Z", in_hours(99)], ids=["before 1970", "in days"])

@@ -69,16 +69,6 @@ async def test_what_cannot_be_cast_stands_on_the_refund_list_until_it_is_refunde
     assert record["key"] not in await listed()
 
 
-async def test_a_refused_purchase_is_not_cast_later_when_the_limit_would_allow_it(api: Api) -> None:
-    contest = await api.contest(paid={"max_contest": 10, "max_participant": -1})
-    body = purchase(contest)
-    await becomes(api.client, await send(api.client, body), "refused")
-    assert (await contest.change(paid={"max_contest": 1000})).status_code == 200
-    assert (await send(api.client, body))["status"] == "refused"
-    await becomes(api.client, await send(api.client, purchase(contest, 7)), "cast")
-    await wait_for_paid_votes(contest, 7)
-
-
 @pytest.mark.secured
 @pytest.mark.clustered
 async def test_a_refund_takes_back_the_votes_and_may_be_repeated(api: Api) -> None:
@@ -109,29 +99,6 @@ async def test_a_refund_that_comes_first_lets_nothing_be_cast(api: Api) -> None:
     assert (record["key"], record["status"]) == (key, "refunded")
     await becomes(api.client, await send(api.client, purchase(contest, 7)), "cast")
     await wait_for_paid_votes(contest, 7)
-
-
-@pytest.mark.clustered
-async def test_a_refund_while_the_votes_are_being_cast_leaves_none_of_them(api: Api) -> None:
-    contest = await api.contest()
-
-    async def bought_and_refunded(delay_s: float) -> None:
-        record = await send(api.client, purchase(contest, user=new_id()))
-        await asyncio.sleep(delay_s)
-        await refund(api.client, record)
-
-    await asyncio.gather(*(bought_and_refunded(at / 50) for at in range(25)))
-    await becomes(api.client, await send(api.client, purchase(contest, 7)), "cast")
-    await wait_for_paid_votes(contest, 7)
-
-
-async def test_a_purchase_of_something_else_is_kept_and_casts_nothing(api: Api) -> None:
-    user = new_id()
-    body = {"user_id": user, "purchase_token": new_id(), "type": "subscription", "subscription": {"access": True}}
-    record = await send(api.client, body)
-    assert (record["status"], record["vote"], record["price"]) == ("recorded", None, None)
-    assert record["subscription"] == {"is_auto_renew": None, "grace_end": None, "expiration": None, "access": True}
-    assert (await refund(api.client, record))["status"] == "refunded"
 
 
 @pytest.mark.secured

@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typer.testing import CliRunner, Result
 
 from libs.backup.exporter import export_logs
 from libs.backup.manifest import Request
-from libs.certificates.service import sealed_contests
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
@@ -33,15 +31,6 @@ Tally = Callable[..., Awaitable[Result]]
 def tally(stack: Supervisor) -> Tally:
     """The command, on the stack."""
     return partial(commands.tally, stack)
-
-
-def in_seconds(seconds: float) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-
-
-async def ended(contest: Contest) -> None:
-    answer = await contest.change(end=in_seconds(-1))
-    assert answer.status_code == 200, answer.text
 
 
 async def sealed(tally: Tally, contest: Contest) -> dict[str, Any]:
@@ -90,7 +79,7 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
     contest = await api.contest()
     await contest.vote(0)
     assert (await tally("seal", contest.key)).exit_code == 1
-    await ended(contest)
+    await contest.end(final=False)
     preview = await tally("seal", contest.key)
     assert (preview.exit_code, "--execute" in preview.output) == (0, True), preview.output
     unsealed = await tally("certificate", "show", contest.key)
@@ -114,7 +103,7 @@ async def test_a_sealed_contest_is_reopened_only_when_it_was_unsealed_and_seals_
     assert "unsealed later" in (await tally("certificate", "show", contest.key)).output
     assert (await api.client.post(reopening, json={"end": hours_from_now(1)})).status_code == 200
     assert (await contest.vote(1, voter="v2")).status_code == 201
-    await ended(contest)
+    await contest.end(final=False)
 
     async def closes_again() -> dict[str, Any]:
         return await sealed(tally, contest)
@@ -148,7 +137,7 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
     api: Api, stack: Supervisor, tally: Tally, tmp_path: Path
 ) -> None:
     contest = await all_kinds(api)
-    await ended(contest)
+    await contest.end(final=False)
     certificate = await sealed(tally, contest)
     shown, result = await contest.counts(), certificate["result"]
     assert [result[name] for name in FIGURES] == [shown[name] for name in FIGURES]
@@ -216,7 +205,7 @@ def one_vote_changed(export: Path, contest: Contest) -> None:
 
 async def test_sealing_ends_the_grace_of_external_sources(api: Api, tally: Tally) -> None:
     sms = await a_source(api, "A")
-    await ended(sms.contest)
+    await sms.contest.end(final=False)
     preview = await tally("seal", sms.contest.key, "--json")
     shown = json.loads(preview.output)
     assert shown.pop("titles")["title"] == "Final"
@@ -240,7 +229,7 @@ async def test_a_receipt_proves_its_vote_offline(api: Api, tally: Tally, tmp_pat
     contest = await api.contest()
     votes = [await contest.vote(at % 2, voter=f"v{at}") for at in range(7)]
     await contest.remove(votes[5], voter="v5")
-    await ended(contest)
+    await contest.end(final=False)
     await sealed(tally, contest)
     certificate, file = await kept(tally, contest, tmp_path), tmp_path / "proof.json"
     for at, said in ((4, "counted"), (5, "as removed")):
@@ -265,7 +254,7 @@ async def test_a_certificate_that_was_changed_where_it_is_kept_is_not_sealed_ove
     api: Api, stack: Supervisor, tally: Tally
 ) -> None:
     contest = await api.contest(participants=1)
-    await ended(contest)
+    await contest.end(final=False)
     await sealed(tally, contest)
     forge_what_is_kept(find_addresses(stack.data_dir).storage_url, contest)
     for command in (["seal", contest.key, "--execute"], ["certificate", "show", contest.key]):
@@ -276,15 +265,3 @@ async def test_a_certificate_that_was_changed_where_it_is_kept_is_not_sealed_ove
 def forge_what_is_kept(storage_url: str, contest: Contest) -> None:
     [file] = Path(storage_url.removeprefix("file://")).glob(f"certificates/{contest.key}/*")
     file.write_text(file.read_text().replace('"count":0', '"count":1'))
-
-
-async def test_sealed_contests_are_listed(api: Api, stack: Supervisor, tally: Tally) -> None:
-    one, other = await api.contest(participants=1), await api.contest(participants=1)
-    for contest in (one, other):
-        await ended(contest)
-        await sealed(tally, contest)
-    await tally("unseal", other.key, "--execute")
-    async with Deployment(find_addresses(stack.data_dir)) as deployment:
-        listed = await sealed_contests(deployment.store, deployment.catalogue.views)
-    found = {each.contest: each.seal.seq for each in listed}
-    assert (found.get(one.key), other.key in found) == (1, False)

@@ -61,22 +61,3 @@ async def test_a_record_sent_back_with_other_terms_changes_both(api: Api, record
     again = await api.client.patch(path, json=read | {member: ["b", "c"]})
     assert again.status_code == 200, again.text
     assert [each["term"] for each in again.json()["search_helps"]] == ["b", "c"]
-
-
-async def test_two_changes_to_different_terms_contradict_each_other(api: Api, record: Record) -> None:
-    path, _, member = record
-    both = {member: ["a"], "search_helps": [{"term": "b"}]}
-    answer = await api.client.patch(path, json=both)
-    assert answer.status_code == 422
-    assert [error["pointer"] for error in answer.json()["errors"]] == [f"/{member}"]
-    assert (await api.client.patch(path, json=both | {"search_helps": [{"term": "a"}]})).status_code == 200
-
-
-async def test_free_form_items_of_a_schedule_are_kept(api: Api, legacy: httpx.AsyncClient) -> None:
-    items = [{"term": "a", "weight": 3}, {"no": "term"}]
-    made = (await api.client.post("/conventions", json={"search_help": items} | TIMES)).json()
-    old = f"/v2/conventions/{made['key']}"
-    assert shown((await legacy.get(old)).json()["search_helps"]) == [("a", None)]
-    assert (await legacy.post(old, json={"search_helps": [{"term": "b"}, {"term": "a"}]})).status_code == 200
-    found = (await api.client.get(f"/conventions/{made['key']}")).json()["search_help"]
-    assert found == [{"term": "b"}, items[0], items[1]]

@@ -17,29 +17,6 @@ def total_of(record: dict[str, Any], source: str) -> dict[str, Any]:
     return found
 
 
-async def test_the_latest_cumulative_report_counts(api: Api) -> None:
-    sms = await a_source(api, "A", "B")
-    first = await sms.report("one", A=5, B=7)
-    body = first.json()
-    assert (body["report_id"], body["source"], body["contest_key"]) == ("one", "sms", sms.contest.key)
-    assert (body["status"], body["held"]) == ("counted", [])
-    assert [(row["mapped_id"], row["participant_key"], row["count"]) for row in body["counted"]] == [
-        ("A", sms.contest.participants[0], 5),
-        ("B", sms.contest.participants[1], 7),
-    ]
-    assert await sms.counted(first) == [5, 7]
-    assert await sms.counted(await sms.report(A=9)) == [9, 7]
-
-
-async def test_the_mode_is_that_of_the_registration_when_the_report_comes(api: Api) -> None:
-    sms = await a_source(api, "A")
-    await sms.report(A=5)
-    await sms.map("A", mode="delta")
-    assert await sms.counted(await sms.report(A=3)) == [8, 0]
-    await sms.map("A", mode="cumulative")
-    assert await sms.counted(await sms.report(A=10)) == [10, 0]
-
-
 async def test_a_count_that_goes_down_is_held_until_it_is_permitted(api: Api) -> None:
     sms = await a_source(api, "A", "B")
     await sms.report(A=9, B=9)
@@ -84,20 +61,6 @@ async def test_a_report_id_with_other_content_is_refused(api: Api) -> None:
     assert await radio.counted(await radio.report("once", A=4)) == [4, 0]
 
 
-async def test_of_reports_that_race_under_one_id_the_first_in_the_log_wins(api: Api) -> None:
-    sms = await a_source(api, "A", mode="delta")
-    answers = await asyncio.gather(
-        *(sms.send("raced", counts=[{"mapped_id": "A", "count": count}]) for count in [1, 2, 3] * 6)
-    )
-    accepted = [answer for answer in answers if answer.status_code == 202]
-    refused = [answer for answer in answers if answer.status_code != 202]
-    assert {code(answer) for answer in refused} == {(422, "idempotency_key_reused")}
-    assert len(accepted) == 6
-    assert sum("idempotent-replayed" not in answer.headers for answer in accepted) == 1
-    (winner,) = {answer.json()["counted"][0]["count"] for answer in accepted}
-    assert await sms.counted(accepted[0]) == [winner, 0]
-
-
 async def test_a_retired_source_takes_no_reports_and_keeps_its_counts(api: Api) -> None:
     sms = await a_source(api, "A", title="Text messages")
     reported = await sms.report("before", A=5)
@@ -114,22 +77,6 @@ async def test_a_retired_source_takes_no_reports_and_keeps_its_counts(api: Api) 
 
 async def _counts(source: Source, count: int) -> bool:
     return bool((await source.contest.counts())["count"] == count)
-
-
-async def test_a_participant_who_is_deleted_leaves_the_ids_held(api: Api) -> None:
-    sms = await a_source(api, "A", "B")
-    assert await sms.counted(await sms.report(A=5, B=7)) == [5, 7]
-    assert (await api.client.delete(f"/participants/{sms.contest.participants[1]}")).status_code == 204
-    again = await sms.report(A=5, B=7)
-    assert [(row["mapped_id"], row["reason"]) for row in again.json()["held"]] == [("B", "unmapped")]
-    assert (await sms.contest.counts(again.headers["tally-position"]))["count"] == 5
-
-
-async def test_an_unknown_source_is_not_there(api: Api) -> None:
-    sms = await a_source(api, "A")
-    for name in ("tv", "c-free"):
-        unknown = Source(sms.contest, name)
-        assert code(await unknown.send(counts=[{"mapped_id": "A", "count": 6}])) == (404, "not_found")
 
 
 async def test_reporting_needs_the_permission(api: Api, stack: Supervisor) -> None:

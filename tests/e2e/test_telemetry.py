@@ -12,8 +12,6 @@ import httpx
 import pytest
 
 from libs.contracts.topics import topics_of, votes_topic
-from libs.kafka.reader import LogReader
-from libs.kafka.settings import KafkaSettings
 from libs.local_stack.servers import Servers
 from libs.local_stack.service_process import PARTS, ServiceProcess
 from libs.local_stack.settings import StackSettings
@@ -21,7 +19,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
-from tests.support.positions import decoded, position_tokens
+from tests.support.positions import position_tokens
 from tests.support.trace_collector import Collector, Span, open_collector
 from tests.support.voting import Api
 
@@ -140,30 +138,6 @@ async def test_a_batch_s_votes_share_a_trace_and_a_write_of_the_catalogue_has_on
     post, patch = "POST /contests/{contest_key}/votes/batch", "PATCH /contests/{contest_key}"
     assert await eventually(lambda: {"fold", post} <= collector.of_trace(trace).keys())
     assert await eventually(lambda: {"fold", patch} <= collector.of_trace(written).keys())
-
-
-async def test_what_is_not_sampled_leaves_no_trace_and_its_record_no_header(
-    traced: Supervisor, client: httpx.AsyncClient, collector: Collector
-) -> None:
-    contest = await Api(client).contest()
-    (unwanted, no), (wanted, yes) = traceparent(sampled=False), traceparent()
-    votes = [
-        await contest.vote(voter=f"v{number}", headers=header)
-        for number, header in enumerate(({}, no, {"traceparent": "garbage"}, yes))
-    ]
-    await eventually(lambda: "fold" in collector.of_trace(wanted))
-    assert not collector.of_trace(unwanted)
-    assert [await headers_of(traced, vote) for vote in votes] == [[], [], [], ["traceparent"]]
-    assert (await contest.counts_with(*votes))["count"] == 4
-
-
-async def headers_of(stack: Supervisor, vote: httpx.Response) -> list[str]:
-    """The names of those that the vote's record has in the log."""
-    topic = votes_topic(stack.stack["namespace"], 2).name
-    [(partition, end)] = (await decoded(stack.stack["storage_url"], vote.headers["tally-position"])).items()
-    async with LogReader(KafkaSettings(kafka_bootstrap_servers=stack.stack["kafka"])) as reader:
-        record = await reader.whole_record(topic, partition, end - 1)
-    return [name for name, _ in record.headers]
 
 
 async def test_a_request_that_fails_is_marked_so(

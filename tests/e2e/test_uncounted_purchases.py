@@ -42,19 +42,6 @@ async def test_a_rejected_participants_purchases_are_to_be_refunded_until_it_is_
     await wait_for_paid_votes(contest, 9)
 
 
-async def test_once_refunded_its_votes_never_count_again(api: Api) -> None:
-    contest = await api.contest()
-    record = await bought(api, contest)
-    await wait_for_paid_votes(contest, 7)
-    await set_status(contest, contest.participants[0], "rejected")
-    await becomes(api.client, record, "uncounted")
-    assert (await refund(api.client, record))["status"] == "refunded"
-    assert record["key"] not in await listed(api)
-    await set_status(contest, contest.participants[0], "approved")
-    await bought(api, contest, 2)
-    await wait_for_paid_votes(contest, 2)
-
-
 async def test_purchases_for_a_deleted_participant_and_in_a_deleted_contest_are_to_be_refunded(api: Api) -> None:
     contest = await api.contest()
     for path in (f"/participants/{contest.participants[0]}", f"/contests/{contest.key}"):

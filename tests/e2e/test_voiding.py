@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from libs.audit.recount import VoidEvent, read_ballots
+from libs.audit.recount import VoidEvent
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
-from libs.tally.events import VoteRestored, VoteVoided
 from services.cli.commands.void import operation
-from services.cli.commands.void.operation import append, read_back
-from services.cli.deployment_discovery import find_addresses
+from services.cli.commands.void.operation import append
 from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes
@@ -122,27 +120,6 @@ async def test_a_voided_voter_has_no_vote_left_and_the_api_shows_it(api: Api, st
     assert await is_clean(stack, contest)
 
 
-async def test_a_voided_rating_is_replaced_and_not_brought_back(api: Api, stack: Supervisor) -> None:
-    rating = {"max_per_participant": 1, "max_rating": 5}
-    contest = await api.contest(body=a_rating_contest(rating))
-    await contest.counts_with(await contest.rate(0, 1, "ann"), await contest.rate(0, 2, "bob"))
-    done = await void(stack, contest.key, "--all", "--execute")
-    again = await contest.rate(0, 5, "ann", vote_id="again")
-    assert again.status_code == 201
-    undone = await void(stack, "undo", contest.key, done["void"], "--execute")
-    assert undone["votes"] == 1
-    shown = (await contest.counts())["participants"][contest.participants[0]]
-    assert (shown["count"], shown["rating"]["sum"]) == (2, 7)
-    (listed,) = (await void(stack, "list", contest.key))["voids"]
-    assert (listed["voided"], listed["restored"], listed["gone"], listed["still_voided"]) == (2, 1, 1, 0)
-    assert await is_clean(stack, contest)
-
-
-def a_rating_contest(rating: dict[str, Any]) -> dict[str, Any]:
-    config = {"start": hours_from_now(-1), "end": hours_from_now(1), "rating": rating}
-    return {"title": "T", "publish": hours_from_now(-2), "contest_type": "rating", "contest_config": config}
-
-
 async def test_an_interrupted_operation_goes_on_under_its_name(
     api: Api, stack: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,21 +146,6 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
     assert [(await void(stack, "undo", key, name, "--execute"))["votes"] for _ in range(2)] == [2, 0]
     assert (await contest.counts())["count"] == 4
     assert (await void(stack, key, "--all", "--void", name))["votes"] == 0
-
-
-async def test_what_is_recorded_twice_voids_once(api: Api, stack: Supervisor) -> None:
-    contest = await api.contest()
-    await votes(contest, 0, "ann")
-    async with Deployment(find_addresses(stack.data_dir)) as deployment:
-        ballots = await read_ballots(deployment, contest.key)
-        (vote,) = ballots
-        voided = VoteVoided(contest.key, vote.voter, "ann", "v", 1)
-        restored = VoteRestored(contest.key, vote.voter, "ann", "v", 2)
-        for event in (voided, voided, restored, voided, restored):
-            await append(deployment, [(vote.partition, event)])
-        await read_back(deployment, ballots, {vote.partition})
-    assert (await contest.status("ann", "ann"))["status"] == "counted"
-    assert await is_clean(stack, contest)
 
 
 @pytest.mark.secured
@@ -221,21 +183,11 @@ async def test_voters_are_named_in_files_signed_in_and_anonymous_ones(
     assert (await void(stack, key, "--source", "c-paid"))["votes"] == 0
 
 
-async def closed(contest: Contest) -> None:
-    assert (await contest.change(end=hours_from_now(-1 / 3600))).status_code == 200
-
-    async def is_final() -> bool:
-        answer = await contest.client.get(f"{contest.path}/vote_updates/")
-        return bool(answer.headers["tally-final"] == "final")
-
-    await eventually(is_final)
-
-
 async def test_a_sealed_contest_is_unsealed_first(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann")
     done = await void(stack, contest.key, "--all", "--execute")
-    await closed(contest)
+    await contest.end()
     assert (await tally(stack, "seal", contest.key, "--execute")).exit_code == 0
     for words in ((contest.key, "--all"), ("undo", contest.key, done["void"])):
         refused = await tally(stack, "void", *words, "--execute")
@@ -246,7 +198,7 @@ async def test_a_sealed_contest_is_unsealed_first(api: Api, stack: Supervisor) -
 async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Supervisor) -> None:
     contest = await api.contest()
     await votes(contest, 0, "ann", "bob")
-    await closed(contest)
+    await contest.end()
     key = contest.key
     result = await tally(stack, "void", key, "--all", "--execute")
     assert result.exit_code == 0, result.output

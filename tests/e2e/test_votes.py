@@ -1,15 +1,16 @@
-"""Votes over HTTP on the whole service: accepted votes count once, rejected ones never."""
+"""Votes over HTTP on the whole service: accepted votes count once, rejected ones never, removed ones no more."""
 
 import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.voting import Api, Contest, code, hours_from_now, new_id
+from tests.support.voting import Api, Contest, code, hours_from_now, moment, new_id, running
 
 
 async def test_an_accepted_vote_is_counted_and_can_be_read_at_its_position(api: Api) -> None:
@@ -26,25 +27,6 @@ async def test_an_accepted_vote_is_counted_and_can_be_read_at_its_position(api: 
     counts = await contest.counts(answer.headers["tally-position"])
     assert counts["count"] == counts["unique_voter_count"] == 1
     assert counts["participants"][contest.participants[0]]["count"] == 1
-
-
-async def test_the_same_vote_again_is_answered_again_and_counts_nothing(api: Api) -> None:
-    contest = await api.contest()
-    first = await contest.vote(0, vote_id="once", platform="ios", ip="192.0.2.1")
-    again = await contest.vote(0, vote_id="once", platform="android", count=1)
-    assert (first.status_code, again.status_code) == (201, 200)
-    assert again.headers["idempotent-replayed"] == "true"
-    assert again.json() == first.json()
-    assert (await contest.counts(again.headers["tally-position"]))["count"] == 1
-
-
-async def test_a_vote_id_belongs_to_one_voter_and_one_content(api: Api) -> None:
-    contest = await api.contest(free={"max_participant": 5})
-    assert (await contest.vote(0, "anna", vote_id="x")).status_code == 201
-    assert code(await contest.vote(1, "anna", vote_id="x")) == (422, "idempotency_key_reused")
-    assert code(await contest.vote(0, "anna", vote_id="x", count=2)) == (422, "idempotency_key_reused")
-    assert (await contest.vote(1, "bert", vote_id="x")).status_code == 201
-    assert (await contest.vote(0, vote_id="x", anonymous_id="anna")).status_code in (201, 403)
 
 
 async def test_the_header_is_the_vote_id_and_may_not_contradict_the_body(api: Api) -> None:
@@ -79,15 +61,6 @@ async def test_200_concurrent_votes_of_one_voter_with_a_limit_of_3_give_exactly_
     assert counts["count"] == 3
 
 
-async def test_the_same_vote_id_sent_100_times_at_once_counts_once(api: Api) -> None:
-    contest = await api.contest(free={"max_participant": 50})
-    answers = await asyncio.gather(*(contest.vote(0, "anna", vote_id="same") for _ in range(100)))
-    assert Counter(answer.status_code for answer in answers) == {201: 1, 200: 99}
-    assert len({answer.text for answer in answers}) == 1
-    counts = await contest.counts(answers[0].headers["tally-position"])
-    assert counts["count"] == 1
-
-
 async def test_a_repeated_vote_is_answered_even_after_the_end(api: Api) -> None:
     contest = await api.contest()
     first = await contest.vote(0, vote_id="once")
@@ -118,15 +91,6 @@ async def test_a_status_says_that_votes_for_a_rejected_or_deleted_participant_do
         False,
         f"Votes do not count now for: {contest.participants[1]} (deleted).",
     )
-
-
-async def test_right_after_its_contest_is_deleted_a_vote_has_no_status(api: Api) -> None:
-    contest = await api.contest()
-    vote = await contest.vote()
-    path = f"{contest.path}/votes/{vote.json()['vote_id']}"
-    assert (await api.client.get(path, params={"voter_id": "v1"})).status_code == 200
-    assert (await api.client.delete(contest.path)).status_code == 204
-    assert code(await api.client.get(path, params={"voter_id": "v1"})) == (404, "not_found")
 
 
 def counted_of(contest: Contest, vote: httpx.Response, voter: str) -> Callable[[], Awaitable[bool]]:
@@ -193,3 +157,72 @@ async def test_a_vote_is_answered_alike_by_the_direct_route_and_through_asgi(
                 members[name] = type(members[name])
         answers.append((answer.status_code, members, sorted(answer.headers)))
     assert answers[0] == answers[1]
+
+
+@pytest.mark.secured
+@pytest.mark.clustered
+async def test_a_removed_vote_counts_no_more_and_its_allowance_is_back(api: Api) -> None:
+    contest = await api.contest()
+    vote = await contest.vote(0, "anna")
+    removed = await contest.remove(vote, "anna")
+    assert (removed.status_code, removed.content) == (204, b"")
+    counts = await contest.counts(removed.headers["tally-position"])
+    assert (counts["count"], counts["unique_voter_count"]) == (0, 0)
+    assert (await contest.status(vote, "anna"))["status"] == "removed"
+    assert (await contest.allowance("anna"))["contest"]["used"] == 0
+    second = await contest.vote(0, "anna")
+    assert second.status_code == 201
+    counts = await contest.counts(second.headers["tally-position"])
+    assert (counts["count"], counts["unique_voter_count"]) == (1, 1)
+
+
+async def test_what_cannot_be_removed_says_why(api: Api) -> None:
+    contest = await api.contest()
+    assert code(await contest.remove("never")) == (404, "not_found")
+    assert code(await contest.remove("never", **{"voter_id": "a", "anonymous_id": "b"})) == (
+        422,
+        "validation_failed",
+    )
+    assert code(await contest.remove("never", **{"x": "y"})) == (422, "validation_failed")
+    vote = await contest.vote(0)
+    assert code(await contest.remove(vote, "somebody else")) == (404, "not_found")
+    paid = await contest.vote(0, source="c-paid")
+    assert code(await contest.remove(paid)) == (403, "vote_removal_not_allowed")
+    await contest.change(is_vote_removal_allowed=False)
+    assert code(await contest.remove(vote)) == (403, "vote_removal_not_allowed")
+    await contest.change(is_vote_removal_allowed=True, start=hours_from_now(1), end=hours_from_now(2))
+    assert code(await contest.remove(vote)) == (409, "contest_not_running")
+    counts = await contest.counts(paid.headers["tally-position"])
+    assert counts["count"] == 2
+
+
+ADDRESS = "198.51.100.20"
+
+
+@pytest.mark.secured
+async def test_a_ballot_is_one_vote_for_each_of_its_participants_or_for_none(api: Api) -> None:
+    positions = {"positions": [{"id": "1", "votes": 12}, {"id": "2", "votes": 10}]}
+    body = running(ip_restriction_per_participant=1, ordering=positions) | {"contest_type": "ordering"}
+    contest = await api.contest(4, body)
+    assert (await contest.ballot(0, 1, voter="anna", ip=ADDRESS)).status_code == 201
+    refused = await contest.ballot(2, 0, voter="bert", ip=ADDRESS)
+    assert (code(refused), refused.json()["used"]) == ((409, "ip_limit_reached"), 1)
+    assert (await contest.ballot(3, 2, voter="bert", ip=ADDRESS)).status_code == 201
+    assert (await contest.ballot(1, 0, voter="anna", ip=ADDRESS)).status_code == 201
+
+
+async def renewing(api: Api, free: dict[str, int] | None = None, **renewal: int) -> Contest:
+    return await api.contest(body=running(free=free or {"max_participant": 1}, renew_free_vote=renewal))
+
+
+async def test_a_cooldown_is_named_in_the_answer_and_in_the_refusal_to_the_second(api: Api) -> None:
+    contest = await renewing(api, cooldown=600)
+    accepted = (await contest.vote()).json()
+    due = moment(accepted["accepted_at"]) + timedelta(seconds=600)
+    assert moment(accepted["next_free_vote_at"]) == due
+    before, refused, after = datetime.now(UTC), await contest.vote(), datetime.now(UTC)
+    assert code(refused) == (409, "participant_limit_reached")
+    assert moment(refused.json()["next_free_vote_at"]) == due
+    most_s, least_s = ((due - asked).total_seconds() for asked in (before, after))
+    assert least_s <= int(refused.headers["retry-after"]) <= most_s + 1
+    assert moment((await contest.allowance())["next_free_vote_at"]) == due

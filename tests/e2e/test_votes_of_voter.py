@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
-import pytest
-
-from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
-from tests.support.stack_keys import client_with
 from tests.support.voting import Api, Contest, code
 
 UNLIMITED = {"max_contest": -1, "max_participant": -1}
@@ -55,28 +50,6 @@ async def test_lost_ids_are_found_again_newest_first(api: Api) -> None:
     assert (first["accepted_at"], first["choices"]) == (made[0]["accepted_at"], made[0]["choices"])
     assert (first["rating"], first["positions"]) == (None, None)
     assert await votes(contest, 0, "nobody") == []
-
-
-async def test_pages_of_many_votes_hold_still_while_the_voter_goes_on(api: Api) -> None:
-    contest = await api.contest(free=UNLIMITED)
-    made = [(await cast(contest))["vote_id"] for _ in range(21)]
-    await votes(contest, 21)
-    seen: list[str] = []
-    token: dict[str, str] = {}
-    while True:
-        found = await page(contest, voter_id="v1", limit=4, **token)
-        seen += [vote["vote_id"] for vote in found["data"]]
-        assert found["has_more"] is (found["next"] is not None)
-        if not found["has_more"]:
-            break
-        token = {"next": found["next"]}
-        if len(seen) < 10:
-            await cast(contest)
-            await contest.remove(made[0])
-    assert seen == made[::-1]
-    for wrong in ({"next": "x"}, {"limit": "0"}, {"limit": "101"}):
-        answer = await contest.client.get(f"{contest.path}/votes", params={"voter_id": "v1"} | wrong)
-        assert code(answer) == (422, "validation_failed")
 
 
 async def test_a_vote_that_was_found_can_be_taken_back_and_says_why_it_does_not_count(api: Api) -> None:
@@ -125,22 +98,3 @@ async def test_voters_of_either_kind_see_only_their_own(api: Api) -> None:
     for query in ({}, {"voter_id": "x", "anonymous_id": "x"}, {"voter_id": ""}):
         answer = await contest.client.get(f"{contest.path}/votes", params=query)
         assert code(answer) == (422, "validation_failed")
-
-
-async def test_it_needs_the_permission_to_vote(api: Api, stack: Supervisor) -> None:
-    contest = await api.contest()
-    async with await client_with(stack, stack.stack["account"], "content:read", "results:read") as reader:
-        refused = await reader.get(f"{contest.path}/votes", params={"voter_id": "x"})
-        assert code(refused) == (403, "forbidden")
-    unknown: httpx.Response = await api.client.get("/contests/none/votes", params={"voter_id": "x"})
-    assert code(unknown) == (404, "not_found")
-
-
-@pytest.mark.parametrize("count", [8, 9, 12])
-async def test_the_last_page_is_known_where_older_votes_lie_apart(api: Api, count: int) -> None:
-    contest = await api.contest(free=UNLIMITED)
-    for _ in range(count):
-        await cast(contest)
-    await votes(contest, count)
-    found = await page(contest, voter_id="v1", limit=8)
-    assert (len(found["data"]), found["has_more"]) == (8, count > 8)

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.eventually import eventually
 from tests.support.retried import final_answer
 
 
@@ -96,6 +97,25 @@ class Contest:
     async def change(self, **config: Any) -> httpx.Response:
         """Change members of `contest_config`; sent again while a busy machine has not folded it in time."""
         return await final_answer(lambda: self.client.patch(self.path, json={"contest_config": config}))
+
+    async def finality(self) -> str:
+        """Return whether the counts are final, as their header says."""
+        answer = await final_answer(lambda: self.client.get(f"{self.path}/vote_updates/"))
+        found: str = answer.headers["tally-final"]
+        return found
+
+    async def becomes_final(self) -> None:
+        async def is_final() -> bool:
+            return await self.finality() == "final"
+
+        await eventually(is_final)
+
+    async def end(self, *, final: bool = True) -> None:
+        """End it now, and wait until its counts are final."""
+        answer = await self.change(end=hours_from_now(-1 / 3600))
+        assert answer.status_code == 200, answer.text
+        if final:
+            await self.becomes_final()
 
 
 @dataclass(frozen=True)

@@ -46,15 +46,6 @@ async def test_a_package_s_key_is_known_and_there_once(records: Records) -> None
     assert gone.status_code == 422
 
 
-async def test_times_that_a_body_gives_a_package_are_ignored(records: Records) -> None:
-    for given in (LONG_AGO, "nonsense", 5):
-        sent = TEN | {"created": given, "updated": given}
-        shop = await records.made("shops", {"packages": [sent]})
-        [ten] = shop["packages"]
-        assert ten["created"] == ten["updated"] > LONG_AGO
-        assert await packages(records, shop["key"], [sent | {"key": ten["key"]}]) == [ten]
-
-
 async def test_cloud_settings_say_when_they_were_changed_last(records: Records) -> None:
     app = await records.made("apps", {"config": {"is_data_service_enabled": True}})
     assert app["config"]["cloud_settings"] == {"region": None, "updated": None}

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from libs.catalogue.resource_table import PARTICIPANTS, RESOURCES
 from tests.e2e.current_api.member_values import Key
 from tests.e2e.current_api.records import Records, leaves
 from tests.e2e.current_api.specification import FIELDS
@@ -17,26 +16,8 @@ FIRM = [
     for key in (kind.first, *(kind.first.values() if isinstance(kind.first, dict) else ()))
     if isinstance(key, Key)
 ]
-ELSEWHERE = {
-    ("accounts", "/image_key"),
-    ("accounts", "/looks/logo_key"),
-    ("articles", "/draft/fields/*/image_id"),
-    ("articles", "/draft/image_id"),
-    ("articles", "/fields/*/image_id"),
-    ("conventions", "/search_helps/*/icon_id"),
-    ("conventions", "/venues/*/article_key"),
-    ("timeslots", "/search_helps/*/icon_id"),
-}
 """References of accounts, and of members that only the legacy generation names: tested with those."""
 WHOLE = [row for row in FIRM if row[2].resource not in ("days", "venues", "images")]
-
-
-def test_the_table_s_references_are_those_that_are_proven_here() -> None:
-    proven = {(resource, f"/{path}") for resource, path, _ in FIRM}
-    rows = {
-        (row.name, reference.at.removesuffix("/key")) for row in RESOURCES.values() for reference in row.references
-    }
-    assert rows - {(PARTICIPANTS.name, "/image_key")} - ELSEWHERE == proven
 
 
 @pytest.mark.parametrize(("resource", "path", "key"), WHOLE, ids=str)
@@ -102,9 +83,3 @@ async def test_every_reference_to_nothing_is_named(records: Records) -> None:
     assert {error["pointer"] for error in answer.json()["errors"]} == {"/article", "/image/key"}
     free = {"navigation": {"article": "nothing", "key": "nowhere"}, "content": [{"image": {"key": "nowhere"}}]}
     assert (await records.create("articles", free)).status_code == 201
-
-
-async def test_an_article_may_be_its_own_template_and_go(records: Records) -> None:
-    key = (await records.made("articles", {}))["key"]
-    assert (await records.patch("articles", key, {"origin_template": key})).status_code == 200
-    assert (await records.client.delete(f"/articles/{key}")).status_code == 204

@@ -92,17 +92,6 @@ def test_each_id_stands_at_what_became_of_it() -> None:
     }
 
 
-def test_a_ballot_stands_at_each_participant_and_is_one_id() -> None:
-    first = a_cast(vote_id="1", form="ballot", choices=(("a", 3), ("b", 1)), max_contest=1)
-    second = a_cast(vote_id="2", form="ballot", choices=(("b", 3), ("c", 1)), max_contest=1)
-    assert ledger([first, second]) == {
-        ("a", "c-free"): {"ids": 1, "replaced": 1, "balanced": True},
-        ("b", "c-free"): {"ids": 2, "replaced": 1, "counted": 1, "balanced": True},
-        ("c", "c-free"): {"ids": 1, "counted": 1, "balanced": True},
-    }
-    assert report_of(folded([first, second])).ids == 2
-
-
 @pytest.mark.parametrize(
     ("events", "rows"),
     [

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from hypothesis import given
 
-from libs.audit.contest_history import History, HistoryStep, VoteEffect
+from libs.audit.contest_history import History, HistoryStep
 from libs.audit.partition_merge import MergedRecord
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
@@ -16,7 +16,7 @@ from libs.tally.events import ContestClosed, ContestReopened, Event, SourceRepor
 from libs.tally.fold import ContestTally
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.random_logs import folded, is_poison, logs
-from tests.support.builders import a_cast, a_removal, a_report, a_restore, a_void
+from tests.support.builders import a_cast, a_removal, a_restore, a_void
 
 CONTEST = "one"
 
@@ -119,33 +119,3 @@ def test_each_outcome_has_its_word() -> None:
         ("waits", (2, 2)),
         ("reopened", (2, 0)),
     ]
-
-
-def test_a_reopening_tells_of_the_participants_whose_voidings_waited() -> None:
-    events: list[Event] = [
-        a_cast("a", 2, vote_id="1", contest=CONTEST),
-        a_cast("b", vote_id="2", contest=CONTEST),
-        ContestClosed(CONTEST, 1),
-        a_void("1", contest=CONTEST),
-        ContestReopened(CONTEST, 1),
-    ]
-    records = [LogRecord(offset, 1_000, vote_codec.encode(event)) for offset, event in enumerate(events)]
-    *_, reopened = steps_of(records)
-    assert reopened.contest == VoteEffect((3, 1), {"a": (2, 0)})
-
-
-def test_a_report_tells_of_its_source_by_its_own_ids() -> None:
-    records = [
-        LogRecord(offset, 1_000, vote_codec.encode(event))
-        for offset, event in enumerate(
-            [
-                a_report("1", ("x", 5, 0, 0), ("y", 4, 0, 0), contest=CONTEST),
-                a_report("2", ("x", 3, 0, 0), ("y", 6, 0, 0), contest=CONTEST),
-                a_report("3", contest=CONTEST, allow_decrease=True),
-            ]
-        )
-    ]
-    _, second, third = steps_of(records)
-    assert (second.outcome, second.held) == ("held", ("x",))
-    assert second.contest == VoteEffect((9, 11), {"x": (5, 5), "y": (4, 6)})
-    assert (third.outcome, third.contest) == ("taken over", VoteEffect((11, 9), {"x": (5, 3)}))

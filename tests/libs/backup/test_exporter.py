@@ -101,13 +101,6 @@ def as_if_killed(out: Path, torn: str, unbegun: str) -> None:
     (out / "manifest.json").write_text(json.dumps(manifest))
 
 
-async def test_other_arguments_are_not_taken_for_the_same_export(filled: Site, tmp_path: Path) -> None:
-    await filled.export(tmp_path / "out", "--no-secrets")
-    result = await filled.tally("export", "--to", tmp_path / "out")
-    assert result.exit_code == 2
-    assert "with other options" in complaint(result)
-
-
 async def test_an_export_of_a_log_recreated_since_is_not_resumed(filled: Site, tmp_path: Path) -> None:
     await filled.export(tmp_path / "out")
     as_if_killed(tmp_path / "out", "votes-00000.ndjson", "votes-00001.ndjson")

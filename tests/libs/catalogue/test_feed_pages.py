@@ -103,50 +103,6 @@ def test_a_new_feed_has_one_empty_page_that_stays() -> None:
     assert articles(one.removed(number_of(one, "a"), 3)) == [[]]
 
 
-def test_what_overflows_moves_on_through_all_full_pages_to_a_new_one() -> None:
-    pages = filled(PAGE, PAGE).added("new", 2)
-    assert [len(page) for page in articles(pages)] == [PAGE, PAGE, 1]
-    assert [page[0] for page in articles(pages)] == ["new", "0.19", "1.19"]
-    assert [(page.created, page.updated) for page in pages.pages] == [(1, 2), (1, 2), (2, 2)]
-
-
-def test_what_overflows_stops_where_there_is_room() -> None:
-    pages = filled(PAGE, PAGE - 1, PAGE).added("new", 2)
-    assert [len(page) for page in articles(pages)] == [PAGE, PAGE, PAGE]
-    assert [page.updated for page in pages.pages] == [2, 2, 1]
-
-
-def test_nothing_moves_back_into_room_that_is_made() -> None:
-    pages = filled(PAGE, PAGE).removed(3, 2)
-    assert [len(page) for page in articles(pages)] == [PAGE - 1, PAGE]
-    first = filled(1, 2)
-    assert articles(first.removed(number_of(first, "0.0"), 2)) == [[], ["1.0", "1.1"]]
-
-
-def test_a_page_that_is_emptied_vanishes_unless_it_is_the_first() -> None:
-    pages = filled(2, 1, 2)
-    assert articles(pages.removed(number_of(pages, "1.0"), 2)) == [["0.0", "0.1"], ["2.0", "2.1"]]
-    assert articles(moved(pages, "1.0", 2, 1, 0)) == [["1.0", "0.0", "0.1"], ["2.0", "2.1"]]
-    assert articles(pages.without({"1.0", "2.0", "2.1"}, 2)) == [["0.0", "0.1"]]
-
-
-def test_moving_within_a_page_changes_that_page_alone() -> None:
-    pages = filled(3, 2)
-    assert articles(moved(pages, "0.0", 1, 1, 2)) == [["0.1", "0.2", "0.0"], ["1.0", "1.1"]]
-    assert [page.updated for page in moved(pages, "0.0", 1, 1, 2).pages] == [2, 1]
-    assert moved(pages, "0.1", 1, 1, 1) == pages
-    assert articles(moved(pages, "0.0", 1, 1, 99)) == [["0.1", "0.2", "0.0"], ["1.0", "1.1"]]
-
-
-def test_a_page_that_a_move_makes_too_long_hands_its_last_item_on() -> None:
-    forth = articles(moved(filled(PAGE, PAGE), "0.0", 1, 2, 0))
-    assert [len(page) for page in forth] == [PAGE - 1, PAGE, 1]
-    assert (forth[1][0], forth[2]) == ("0.0", ["1.19"])
-    back = articles(moved(filled(PAGE, PAGE), "1.5", 2, 1, 99))
-    assert [len(page) for page in back] == [PAGE, PAGE]
-    assert (back[0][-1], back[1][0]) == ("1.5", "0.19")
-
-
 def test_a_move_goes_to_a_neighbour_and_no_further() -> None:
     pages = filled(2, 2, 2)
     for target in (1, 3):

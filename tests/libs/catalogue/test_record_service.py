@@ -12,19 +12,10 @@ from libs.tally.errors import (
     NotFound,
     ViewsUnavailable,
 )
-from tests.libs.catalogue.conftest import CRATES, LABELS, TABLE, TAGS
+from tests.libs.catalogue.conftest import CRATES, TABLE, TAGS
 from tests.support.catalogue import Catalogue
 
 CONTESTS, PARTICIPANTS = TABLE["contests"], TABLE["participants"]
-
-
-async def test_what_was_written_is_read_at_once(catalogue: Catalogue, account: str) -> None:
-    body = {"title": "One", "tags": [], "custom_data": {"empty": [], "none": None, "deep": {"a": {}}}}
-    created = await catalogue.create("contests", account, body)
-    read = await catalogue.record_service.get(CONTESTS, account, created.key)
-    assert read == created
-    assert read.document == body
-    assert CONTESTS.show(read)["contest_config"]["ip_restriction_per_participant"] == 10
 
 
 async def test_another_account_s_record_is_not_there(catalogue: Catalogue, account: str) -> None:
@@ -97,15 +88,6 @@ async def test_a_patch_merges_objects_replaces_arrays_and_clears_by_null(
     assert changed == await catalogue.record_service.get(CONTESTS, account, stored.key)
 
 
-async def test_a_record_read_can_be_sent_back(catalogue: Catalogue, account: str) -> None:
-    contest = await catalogue.create("contests", account, {"title": "One"})
-    stored = await catalogue.create("participants", account, {"title": "P"}, contest.key)
-    for row, one in ((CONTESTS, contest), (PARTICIPANTS, stored)):
-        shown = row.show(one)
-        back = await catalogue.record_service.patch(row, account, one.key, shown)
-        assert row.show(back) | {"updated": None} == shown | {"updated": None}
-
-
 async def test_a_patch_that_changes_nothing_keeps_the_version(catalogue: Catalogue, account: str) -> None:
     stored = await catalogue.create("contests", account, {"title": "One"})
     assert await catalogue.record_service.patch(CONTESTS, account, stored.key, {"title": "One"}) == stored
@@ -172,13 +154,6 @@ async def test_running_numbers_have_no_gaps_and_no_doubles(catalogue: Catalogue,
     assert [stored.number for stored in config.participants] == list(range(1, 51))
 
 
-async def test_a_refused_create_consumes_no_number(catalogue: Catalogue, account: str) -> None:
-    crate = await catalogue.create("crates", account, {"shelves": [{"id": "top"}]})
-    with pytest.raises(ValidationFailed):
-        await catalogue.create("shelf_tags", account, {"shelf": "bottom"}, crate.key)
-    assert (await catalogue.create("shelf_tags", account, {"shelf": "top"}, crate.key)).number == 1
-
-
 async def test_deleting_a_contest_takes_its_participants_along(catalogue: Catalogue, account: str) -> None:
     contest = await catalogue.create("contests", account, {})
     participant = await catalogue.create("participants", account, {}, contest.key)
@@ -201,25 +176,6 @@ async def test_no_participant_outlives_its_contest(catalogue: Catalogue, account
             assert isinstance(made, Stored | NotFound)
             if isinstance(made, Stored):
                 assert await catalogue.views.get(account, "participants", made.key) is None
-
-
-async def test_what_is_referred_to_firmly_cannot_go(catalogue: Catalogue, account: str) -> None:
-    crate = await catalogue.create("crates", account, {})
-    label = await catalogue.create("labels", account, {"crate": {"key": crate.key}})
-    with pytest.raises(InUse) as caught:
-        await catalogue.record_service.delete(CRATES, account, crate.key)
-    assert caught.value.data["referrers"] == [{"resource": "labels", "key": label.key}]
-    await catalogue.record_service.patch(LABELS, account, label.key, {"crate": None})
-    await catalogue.record_service.delete(CRATES, account, crate.key)
-
-
-async def test_a_reference_to_nothing_is_refused_by_its_pointer(catalogue: Catalogue, account: str) -> None:
-    with pytest.raises(ValidationFailed) as caught:
-        await catalogue.create("labels", account, {"crate": {"key": "nothing"}})
-    assert caught.value.data["errors"][0]["pointer"] == "/crate/key"
-    label = await catalogue.create("labels", account, {})
-    with pytest.raises(ValidationFailed):
-        await catalogue.record_service.patch(LABELS, account, label.key, {"crate": {"key": "nothing"}})
 
 
 async def test_a_delete_cannot_race_a_new_reference(catalogue: Catalogue, account: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.records import RecordService
-from libs.contracts.catalogue_events import OutcomeKind, RecordChanged, RecordCreated
+from libs.contracts.catalogue_events import OutcomeKind, RecordChanged
 from libs.contracts.log_records import Appended
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import (
@@ -15,21 +15,10 @@ from libs.tally.errors import (
     LogUnavailable,
     NotAppended,
     TallyError,
-    ViewsUnavailable,
 )
 from tests.libs.catalogue.conftest import CRATES, TABLE
 from tests.libs.catalogue.test_record_service import CONTESTS
 from tests.support.catalogue import Catalogue
-
-
-async def test_a_record_sent_twice_is_made_once(catalogue: Catalogue, account: str) -> None:
-    event = RecordCreated(
-        account=account, command_id=WriteRequest.once().command_id, at=1, resource="contests", key="k", record="{}"
-    )
-    first = await catalogue.writer.record(event)
-    again = await catalogue.writer.record(event)
-    assert first.kind is OutcomeKind.OK
-    assert again == first
 
 
 async def test_an_idempotency_key_makes_one_record_however_often_it_is_sent(
@@ -133,12 +122,6 @@ async def test_an_unknown_append_is_answered_by_the_fold(catalogue: Catalogue, a
     record_service = engine_over(catalogue, AppendUnknown("lost"), takes=True)
     written = await record_service.create(CONTESTS, account, {}, WriteRequest.once())
     assert await catalogue.record_service.get(CONTESTS, account, written.stored.key) == written.stored
-
-
-async def test_an_append_that_stays_unknown_is_said_to_be(catalogue: Catalogue, account: str) -> None:
-    record_service = engine_over(catalogue, AppendUnknown("lost"), takes=False)
-    with pytest.raises(ViewsUnavailable, match="may have been recorded"):
-        await record_service.create(CONTESTS, account, {}, WriteRequest.once())
 
 
 async def test_a_log_that_takes_nothing_is_said_to_be_away(catalogue: Catalogue, account: str) -> None:

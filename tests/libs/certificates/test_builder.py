@@ -230,22 +230,6 @@ def _numbers(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int
     return [at] if type(value) is int else []
 
 
-def test_a_certificate_is_kept_in_canonical_form() -> None:
-    """By RFC 8785: names sorted, no white space, text as it is."""
-    given = orjson.loads(CANONICAL)
-    assert (
-        Certificate.model_validate_json(orjson.dumps(given, option=orjson.OPT_INDENT_2)).canonical() == CANONICAL
-    )
-
-
-CANONICAL = (
-    '{"contest_key":"c","decision":{"account":"é","log_id":"l","offset":2},"end":3,"format":1,"participants":[],"partitions":[],'
-    '"result":{"anonymous_voter_count":0,"contest_type":"voteonly","count":1,"participants":[],"rating":null,'
-    '"sources":[],"unique_voter_count":1},"seq":1,"sha256":"","sources":[{"is_in_total":true,'
-    '"mapping":[["é\\n","a"]],"mode":"delta","registered":1,"retired":false,"source":"sms","title":"a/b"}],"title":"é"}'
-).encode()
-
-
 @given(logs, st.integers(1, 3), st.integers(1, 50))
 @settings(max_examples=examples(60), deadline=None)
 def test_in_whatever_batches_a_log_is_read_its_leaves_and_sums_are_the_same(

@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.asyncapi import asyncapi_document
 from libs.contracts.catalogue_events import CatalogueEvent
-from libs.contracts.codec import UPCASTS, OldEvent, vote_codec
+from libs.contracts.codec import OldEvent, vote_codec
 from libs.contracts.purchase_events import PurchasesEvent
 from libs.tally.events import Event, Fence
 
@@ -45,8 +45,3 @@ def test_a_schemas_members_are_what_an_event_is_written_with() -> None:
     properties = DOCUMENT["components"]["schemas"]["Fence"]["properties"]
     assert all(f'"{member}"'.encode() in written for member in properties)
     assert properties["type"]["const"] == "Fence.2"
-
-
-def test_old_versions_are_described_as_such() -> None:
-    deprecated = {name for name, schema in DOCUMENT["components"]["schemas"].items() if schema.get("deprecated")}
-    assert deprecated == {version.__name__ for version in UPCASTS}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from libs.contracts.codec import Undecodable, plain_vote, vote_codec
 from libs.contracts.log_records import LogRecord
-from libs.tally.events import Event, Fence, Rating, VoteCast
+from libs.tally.events import Rating, VoteCast
 from libs.views.votes.votes_apply_items import fold_item, fold_items
 from tests.libs.views.random_logs import logs
-from tests.support.builders import a_cast, a_removal
+from tests.support.builders import a_cast
 from tests.support.hypothesis_examples import examples
 
 RATED = a_cast(form="rating", rating=Rating(3, (("s", 1), ("é", 2))))
@@ -87,11 +87,6 @@ def test_votes_as_they_are_written_are_decoded_fast(vote: VoteCast) -> None:
     fast = plain_vote(vote_codec.encode(vote))
     assert fast is not None
     assert members_of(fast) == members_of(vote)
-
-
-@pytest.mark.parametrize("event", [Fence(1), a_removal()])
-def test_other_events_are_left_to_the_codec(event: Event) -> None:
-    assert plain_vote(vote_codec.encode(event)) is None
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -60,14 +60,6 @@ async def test_while_kafka_is_away_at_the_start_nothing_is_appended_and_nothing_
         assert refusal.retry_after_s is not None
 
 
-async def test_topics_that_come_later_are_waited_for(place: Place) -> None:
-    async with place.guard().watching() as guard:
-        with pytest.raises(WrongTopic, match="does not exist"):
-            await guard.check()
-        await place.create()
-        await eventually(lambda: guard.append_refusal() is None)
-
-
 async def test_partitions_added_while_it_runs_end_its_service(place: Place) -> None:
     await place.create()
     async with place.guard().watching() as guard:

@@ -17,9 +17,7 @@ from libs.deployment.votes_topics import (
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
-from libs.kafka.topic_presence import TopicPresence
 from libs.kafka.topics import append_first, create_missing, create_unbegun
-from libs.local_stack.ports import free_ports
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
 from tests.libs.deployment.conftest import Place
@@ -133,21 +131,3 @@ async def test_a_running_process_finds_several_growths_without_the_list_of_all_t
 
 async def _refused(_: LogReader) -> set[str]:
     raise AssertionError("all topics are listed")
-
-
-async def test_a_check_returns_the_existing_topics_only_and_creates_none(place: Place) -> None:
-    await place.create()
-    log = log_of(place)
-    presence = TopicPresence(place.settings)
-    for _ in range(2):
-        assert await presence.existing([log.name, "none"]) == {log.name}
-    await presence.close()
-
-
-async def test_a_check_without_kafka_says_so(place: Place) -> None:
-    [port] = free_ports(1)
-    settings = place.settings.model_copy(update={"kafka_bootstrap_servers": f"127.0.0.1:{port}"})
-    presence = TopicPresence(settings)
-    with pytest.raises(LogUnavailable):
-        await presence.existing(["none"])
-    await presence.close()

@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.topics import Topic
 from libs.kafka import request_pacing
-from libs.kafka.request_pacing import FEW_RECORDS, RequestPace
+from libs.kafka.request_pacing import RequestPace
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from tests.support.eventually import eventually
@@ -59,41 +59,6 @@ async def test_what_comes_during_a_request_is_sent_after_its_first_acknowledgeme
     assert broker.requests == [["a", "b"]]
     broker.pace.landed(broker.pace.request)
     await broker.has_sent(["a", "b"], ["c", "d", "a"])
-
-
-async def test_only_a_request_of_several_records_delays_the_next_one() -> None:
-    for records, delays in (FEW_RECORDS - 1, False), (FEW_RECORDS, True):
-        broker = Broker(NEVER_S, records)
-        broker.add("a")
-        await a_tick()
-        broker.pace.landed(broker.pace.request)
-        broker.add("b")
-        if delays:
-            await a_tick()
-            await a_tick()
-            assert broker.requests == [["a"]]
-        else:
-            await broker.has_sent(["a"], ["b"])
-
-
-async def test_a_partition_without_acknowledgement_does_not_hold_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(request_pacing, "LONGEST_WAIT_S", 0.01)
-    broker = Broker(linger_s=NEVER_S)
-    broker.add("hung")
-    await a_tick()
-    hung = broker.pace.request
-    broker.add("a")
-    await broker.has_sent(["hung"], ["a"])
-    monkeypatch.setattr(request_pacing, "LONGEST_WAIT_S", NEVER_S)
-    broker.pace.landed(broker.pace.request)
-    broker.add("b")
-    await broker.has_sent(["hung"], ["a"], ["b"])
-    broker.pace.landed(hung)  # late: it says nothing about the request in flight
-    broker.add("c")
-    await a_tick()
-    assert len(broker.requests) == 3
 
 
 async def test_records_that_come_during_a_request_are_one_batch_for_each_partition(

@@ -5,14 +5,10 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-import aiokafka.client
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.protocol.metadata import MetadataRequest
 
 from libs.contracts.topics import topics_of, votes_topic
 from libs.kafka.reader import LogReader
-from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topic_presence import TopicPresence
 from libs.kafka.topics import check_topics, create_topics, find_topics, number_of_partitions, open_admin
@@ -25,7 +21,6 @@ from libs.projection.projector import Projector
 from libs.projection.settings import VOTES, ProjectorSettings
 from libs.tally.errors import TallyError
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
-from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.stack
 
@@ -62,15 +57,6 @@ async def existing(settings: KafkaSettings) -> set[str]:
 @pytest.fixture
 def missing() -> str:
     return f"t{uuid.uuid4().hex[:8]}"
-
-
-async def test_the_broker_of_these_tests_creates_what_others_ask_for(
-    permissive: KafkaSettings, missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with AIOKafkaProducer(**connection(permissive)) as producer:
-        monkeypatch.setattr(aiokafka.client, "MetadataRequest", MetadataRequest)
-        assert await eventually(lambda: producer.partitions_for(missing)) == {0}
-    assert missing in await existing(permissive)
 
 
 async def test_commands_ask_for_topics_without_creating_them(permissive: KafkaSettings, missing: str) -> None:

@@ -58,22 +58,6 @@ async def test_each_record_lies_where_its_answer_says(
     assert writer.held == 0
 
 
-async def test_compressed_batches_are_smaller_and_read_as_they_were(
-    settings: KafkaSettings, topic: Topic, breakable: Servers
-) -> None:
-    values = [b'{"contest": "final", "voter": "%d", "choices": [["a", 1]]}' % number for number in range(200)]
-    sizes = []
-    for partition, compression in enumerate(("none", "gzip")):
-        writer = LogWriter(settings.model_copy(update={"produce_compression": compression}))
-        await writer.start()
-        await asyncio.gather(*(writer.append(topic.name, partition, value) for value in values))
-        await writer.stop()
-        assert (await in_log(settings, topic, partition))[1:] == values
-        [segment] = breakable.data_dir.glob(f"kafka/log/{topic.name}-{partition}/*.log")
-        sizes.append(segment.stat().st_size)
-    assert sizes[1] < sizes[0] / 2
-
-
 async def test_callbacks_are_called_once_each_with_the_outcome(
     settings: KafkaSettings, topic: Topic, writer: LogWriter
 ) -> None:
@@ -127,15 +111,6 @@ async def test_a_partition_that_cannot_be_sent_to_refuses_its_queue_and_not_what
     acknowledgement.cancel()
     with pytest.raises(AppendUnknown):
         await flying
-
-
-async def test_batches_are_cut_at_their_limit(settings: KafkaSettings, topic: Topic) -> None:
-    writer = LogWriter(settings.model_copy(update={"produce_max_batch_bytes": 2_000}))
-    await writer.start()
-    values = [b"%d" % n + b"x" * (n % 7 * 400) for n in range(500)]
-    await asyncio.gather(*(writer.append(topic.name, 0, value, deadline_s=PATIENCE_S) for value in values))
-    await writer.stop()
-    assert (await in_log(settings, topic))[1:] == values
 
 
 async def test_a_cancelled_caller_disturbs_no_other(

@@ -84,15 +84,6 @@ def test_every_row_of_the_table_reads_what_the_canonical_record_holds() -> None:
     assert shape["star_vote_config"] == {"max_star_votes_per_participant": 7, "max_star_votes_in_contest": 8}
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(-1, ["p2", "p1", "p3"]), (2, ["p2", "p1"]), (0, [])])
-def test_fewer_participants_may_be_listed_than_are_counted_and_summed(limit: int, expected: list[str]) -> None:
-    totals = {"": VoteSums(60, 9, 4), "p1": VoteSums(20, 4, 1), "p2": VoteSums(30, 5, 2), "p3": VoteSums(10, 3, 0)}
-    document = {"contest_config": {"participant_order": "vote_count", "limit_result_amount": limit}}
-    shape = contest_read(page(document, entry(1), entry(2), entry(3), totals=totals))
-    assert keys(shape) == expected
-    assert (shape["participant_count"], shape["total_vote_count"], shape["unique_voter_count"]) == (3, 60, 9)
-
-
 def test_unique_participants_are_distinct_users_and_those_without_one() -> None:
     ann, no_id = {"user_id": "ann"}, {"user_name": "?"}
     entries = entry(1, user=ann), entry(2, user=ann), entry(3), entry(4), entry(5, user=no_id)
@@ -114,14 +105,6 @@ def test_participants_come_in_the_order_of_the_contest(order: str, expected: lis
         page({"contest_config": {"participant_order": order}}, entry(3), entry(1), entry(2), totals=totals)
     )
     assert keys(shape) == expected
-
-
-def test_hidden_counts_are_null_and_not_shown_by_order_or_cut_off() -> None:
-    document = {"contest_config": {"participant_order": "vote_count", "limit_result_amount": 2}}
-    shape = contest_read(page(document, entry(3), entry(1), entry(2), totals=None))
-    assert keys(shape) == ["p1", "p2"]
-    assert (shape["total_vote_count"], shape["unique_voter_count"]) == (None, None)
-    assert [participant["vote_count"] for participant in shape["participants"]] == [None] * 2
 
 
 def test_published_false_keeps_a_future_publish_clears_a_past_one_and_contradicts_one_beside_it() -> None:
@@ -164,10 +147,3 @@ def test_a_participant_shows_its_figures_its_user_and_its_image() -> None:
     assert (shape["vote_count"], shape["rater_count"], shape["status"]) == (5, 3, "approved")
     assert (shape["contest_id"], shape["contest_key"], shape["running_number"]) == ("song", "song", 4)
     assert shape["participated"] == "2026-09-21T14:13:20.000004Z"
-
-
-def test_a_participant_in_no_results_has_no_votes_and_a_hidden_one_no_figures() -> None:
-    rejected = participant_read("acme", entry(1, status="rejected"), {"p2": VoteSums(5, 3, 1)}, {})
-    assert (rejected["status"], rejected["vote_count"], rejected["rater_count"]) == ("rejected", 0, 0)
-    hidden = participant_read("acme", entry(1), None, {})
-    assert (hidden["vote_count"], hidden["rater_count"]) == (None, None)

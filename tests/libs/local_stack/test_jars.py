@@ -11,7 +11,7 @@ import pytest
 
 from libs.local_stack.errors import StackError
 from libs.local_stack.jars import JarStore, mirror
-from libs.local_stack.java import Pin, pins
+from libs.local_stack.java import Pin
 from libs.local_stack.startup_report import Silence
 
 JAR = b"the bytes of a jar"
@@ -48,13 +48,6 @@ def complete(tmp_path: Path, repositories: dict[str, str], cancelled: bool = Fal
     return JarStore(tmp_path / "home", repositories).complete([PIN], Silence(), stop)
 
 
-def test_a_jar_is_fetched_once(tmp_path: Path, repositories: dict[str, str], published: Path) -> None:
-    (path,) = complete(tmp_path, repositories)
-    assert path.read_bytes() == JAR
-    published.unlink()
-    assert complete(tmp_path, repositories) == [path]
-
-
 def test_the_settings_name_a_mirror(
     tmp_path: Path, repositories: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,10 +79,3 @@ def test_a_cancelled_start_fetches_no_more(tmp_path: Path, repositories: dict[st
     with pytest.raises(StackError):
         complete(tmp_path, repositories, cancelled=True)
     assert not (tmp_path / "home" / "repository").exists()
-
-
-def test_every_jar_of_kafka_is_pinned_once() -> None:
-    coordinates = [pin.coordinate for pin in pins()]
-    assert "org.apache.kafka:kafka_2.13:4.3.0" in coordinates
-    assert len(coordinates) == len({coordinate.rpartition(":")[0] for coordinate in coordinates})
-    assert all(len(pin.sha256) == 64 and pin.size > 0 for pin in pins())

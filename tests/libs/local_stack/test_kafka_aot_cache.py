@@ -8,7 +8,6 @@ import psutil
 
 from libs.local_stack import kafka_aot_cache
 from libs.local_stack.child_process import Reaper
-from libs.local_stack.servers import Servers
 from libs.local_stack.startup_report import Silence
 from tests.support.eventually import eventually
 
@@ -87,8 +86,3 @@ async def test_a_cancelled_start_leaves_no_broker_and_no_cache(tmp_path: Path) -
             str(runtime.java) not in (one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])
         )
     )
-
-
-async def test_a_broker_runs_from_the_cache(breakable: Servers) -> None:
-    mapped = psutil.Process(breakable.pids["kafka"]).memory_maps()
-    assert any(each.path.endswith(".aot") for each in mapped)

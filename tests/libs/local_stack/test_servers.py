@@ -29,10 +29,9 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.topology import Topology
-from tests.support.other_user import as_nobody, as_root, open_path
+from tests.support.other_user import as_nobody, as_root
 
 pytestmark = pytest.mark.stack
-__all__ = ["open_path"]
 
 
 def native(data_dir: Path, **settings: object) -> Servers:
@@ -59,15 +58,6 @@ async def first_value(bootstrap: str, topic: str) -> bytes:
         consumer.assign([TopicPartition(topic, 0)])
         await consumer.seek_to_beginning()
         return (await consumer.getone()).value
-
-
-async def test_both_answer(kafka: str, valkey_address: str, namespace: str) -> None:
-    await append(kafka, f"{namespace}.votes", b"a vote")
-    assert await first_value(kafka, f"{namespace}.votes") == b"a vote"
-    async with Redis.from_url(valkey_address) as client:
-        assert (await client.info("server"))["server_name"] == "valkey"
-        settings = await client.config_get("maxmemory-policy", "hash-max-listpack-entries")
-        assert settings == {"maxmemory-policy": "noeviction", "hash-max-listpack-entries": "64"}
 
 
 async def test_only_the_owner_of_the_data_directory_reaches_the_local_valkey(

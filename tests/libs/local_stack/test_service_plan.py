@@ -20,14 +20,6 @@ def several(tmp_path: Path) -> ServicePlan:
     return plan(tmp_path, gateways=2, projectors=2)
 
 
-def test_one_of_each_keeps_its_name_and_shows_operators_the_front(tmp_path: Path) -> None:
-    one = plan(tmp_path)
-    assert [process.name for process, _ in one.processes] == ["projector", "gateway"]
-    environment = one.processes[1][1]
-    assert (environment["TALLY_REUSE_PORT"], environment["TALLY_OPERATIONS_PORT"]) == ("False", "0")
-    assert one.operations_urls == [one.base_url]
-
-
 def test_several_share_the_address_of_the_api(several: ServicePlan) -> None:
     names = [process.name for process, _ in several.processes]
     assert names == ["projector-1", "projector-2", "gateway-1", "gateway-2"]

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from libs.deployment.settings import DeploymentAddresses
-from libs.local_stack.child_process import LONGEST_DELAY_S, restart_delay_s
+from libs.local_stack.child_process import LONGEST_DELAY_S
 from libs.local_stack.errors import Exit, StackError
-from libs.local_stack.ports import is_free
 from libs.local_stack.reaper import start_time
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
@@ -64,20 +63,6 @@ async def test_stack_json_says_all_and_only_its_owner_reads_it(running: Supervis
     assert stat.S_IMODE((running.data_dir / "stack.json").stat().st_mode) == 0o600
 
 
-async def test_parts_get_all_settings_by_their_environment(running: Supervisor, namespace: str) -> None:
-    async with http_client(base_url=running.base_url) as client:
-        environment = (await client.get("/readyz")).json()
-    assert environment["TALLY_KAFKA_BOOTSTRAP_SERVERS"] == running.addresses.kafka
-    assert environment["TALLY_VALKEY_URL"] == running.addresses.valkey
-    assert environment["TALLY_NAMESPACE"] == namespace
-    assert environment["TALLY_PARTITIONS"] == "16"
-    assert environment["TALLY_STORAGE_URL"] == (running.data_dir / "objects").as_uri()
-    assert running.base_url == f"http://{environment['TALLY_HOST']}:{environment['TALLY_PORT']}"
-    assert environment["TALLY_DATA_DIR"] == str(running.data_dir)
-    its_own = f"http://{environment['TALLY_HOST']}:{environment['TALLY_METRICS_PORT']}/metrics"
-    assert running.metrics_urls["projector"] == its_own
-
-
 async def test_operators_have_a_port_of_their_own_where_the_front_is_not_on_loopback(
     running: Supervisor, servers: Servers, tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,13 +111,6 @@ async def test_a_part_that_dies_is_started_again_and_stack_json_says_so(running:
     assert running.pids["gateway"] == before["gateway"]
 
 
-def test_only_a_process_that_ends_within_seconds_of_its_start_waits_for_the_next_one() -> None:
-    delays = [0.0]
-    for ran_s in (*[0.1] * 8, 5.0, 0.1):
-        delays.append(restart_delay_s(ran_s, delays[-1]))
-    assert delays[1:] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 0, 0.2]
-
-
 async def test_stack_json_says_until_when_a_part_waits_to_be_started_again(running: Supervisor) -> None:
     before = time.time()
 
@@ -145,16 +123,6 @@ async def test_stack_json_says_until_when_a_part_waits_to_be_started_again(runni
     assert until_ms is not None
     assert before < until_ms / 1000 < time.time() + LONGEST_DELAY_S
     await eventually(lambda: "projector" in running.pids and not stack_file(running)["restarts"])
-
-
-async def test_a_part_can_be_kept_down(running: Supervisor) -> None:
-    await running.kill("gateway", restart=False)
-    await running.kill("projector")
-    await eventually(lambda: "projector" in running.pids)
-    assert "gateway" not in running.pids
-    await running.restart("gateway")
-    assert stack_file(running)["pids"] == running.pids
-    assert running.pids.keys() == {"gateway", "projector"}
 
 
 async def test_stopping_drains_every_part_and_leaves_nothing(running: Supervisor) -> None:
@@ -195,12 +163,3 @@ async def test_a_port_in_use_is_named_with_the_way_out(servers: Servers, tmp_pat
         assert refused.value.exit_code == Exit.BAD_USAGE
         async with supervisor(servers, tmp_path, namespace, port=port, any_port=True) as started:
             assert started.base_url != f"http://127.0.0.1:{port}"
-
-
-async def test_the_wished_port_is_used_when_it_is_free(servers: Servers, tmp_path: Path, namespace: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert is_free(port)
-    async with supervisor(servers, tmp_path, namespace, port=port, any_port=True) as started:
-        assert started.base_url == f"http://127.0.0.1:{port}"

@@ -17,10 +17,6 @@ def topology(data_dir: Path, **asked: Any) -> Topology:
     return Topology.of(StackSettings(data_dir=data_dir, **given), data_dir)
 
 
-def test_one_of_each_is_the_default(tmp_path: Path) -> None:
-    assert topology(tmp_path) == Topology(1, 1, 0)
-
-
 def test_a_directory_keeps_its_topology(tmp_path: Path) -> None:
     assert topology(tmp_path, **CLUSTERS) == Topology(3, 3, 2)
     assert topology(tmp_path) == Topology(3, 3, 2)

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import psutil
 import pytest
@@ -118,13 +117,6 @@ async def test_the_kernel_refuses_too_much_memory() -> None:
         await decoders.close()
 
 
-async def test_one_that_was_killed_while_idle_is_replaced_unnoticed(decoders: Decoders) -> None:
-    await taken(decoders)
-    for pid in decoders.pids:
-        os.kill(pid, signal.SIGKILL)
-    await taken(decoders)
-
-
 async def test_what_kills_two_processes_is_refused(decoders: Decoders) -> None:
     with pytest.raises(NotAPicture, match=UNREADABLE):
         await decoders.shrink(b"no picture at all", "png", 100)
@@ -140,16 +132,6 @@ async def test_a_caller_that_waits_too_long_is_asked_to_retry(
         await taken(decoders, "a")
     os.kill(pid, signal.SIGCONT)
     await hanging
-
-
-async def test_a_caller_that_goes_away_takes_the_process_with_it(decoders: Decoders) -> None:
-    hanging, pid = await stopped(decoders, "a")
-    await asyncio.sleep(0)
-    hanging.cancel()
-    with suppress(asyncio.CancelledError):
-        await hanging
-    await eventually(lambda: not runs(pid))
-    await taken(decoders)
 
 
 async def test_a_decoder_has_none_of_the_environment_s_secrets(

@@ -214,13 +214,6 @@ async def test_the_name_is_looked_up_once_and_the_connection_goes_to_what_was_fo
     assert f"\r\nHost: rebinding.example:{host.port}\r\n" in host.heads[0]
 
 
-async def test_a_host_is_asked_at_its_next_address_where_one_does_not_answer(host: WebHost) -> None:
-    host.respond("/a", b"picture")
-    lookup = names(some_example=["127.0.0.9", "127.0.0.1"])
-    async with fetcher(allow="some.example", lookup=lookup) as one:
-        assert await fetched(host.url("/a", "some.example"), one) == b"picture"
-
-
 async def test_too_much_is_not_taken(host: WebHost) -> None:
     sent = 0
 
@@ -246,12 +239,6 @@ async def test_what_is_packed_stays_so(host: WebHost) -> None:
     async with fetcher() as one:
         assert await fetched(url, one) == packed
     assert "Accept-Encoding: identity" in host.heads[0]
-
-
-async def test_another_answer_than_a_picture_is_said(host: WebHost) -> None:
-    async with fetcher() as one:
-        assert "404" in await refused(host.url("/nothing"), one)
-        assert "204" in await refused(host.respond("/b", status="204 No Content"), one)
 
 
 async def test_nothing_is_carried_from_one_fetch_to_the_next(host: WebHost) -> None:

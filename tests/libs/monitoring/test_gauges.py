@@ -15,12 +15,10 @@ from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
 from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionStatus
-from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import ContestClosed, Event
 from libs.telemetry.metrics import REGISTRY
 from libs.views.valkey import client
 from tests.support.builders import a_cast, a_removal, a_void
-from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 
 EVERYTHING: list[Event | bytes] = [
@@ -175,27 +173,3 @@ async def test_scrapes_that_come_at_once_or_soon_share_a_look(
         await asyncio.gather(refresh(), refresh(), refresh())
         await refresh()
     assert sorted(looked) == sorted(ProjectionName)
-
-
-async def test_after_a_look_that_failed_the_next_one_comes_soon_however_long_it_took(
-    log: FoldedLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gauges, "REST", 1_000)
-    rows = StatusCollector.rows
-
-    async def away(*_: object) -> list[PartitionStatus]:
-        await asyncio.sleep(0.05)
-        raise ViewsUnavailable("Valkey is away")
-
-    up = {"topic": f"{log.stack.namespace}.votes"}
-    async with opened(log.stack) as refresh:
-        monkeypatch.setattr(StatusCollector, "rows", away)
-        await refresh()
-        assert REGISTRY.get_sample_value("tally_standing_up", up) == 0
-        monkeypatch.setattr(StatusCollector, "rows", rows)
-
-        async def is_up() -> bool:
-            await refresh()
-            return REGISTRY.get_sample_value("tally_standing_up", up) == 1
-
-        await eventually(is_up)

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -15,14 +14,12 @@ from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.projection import fencing
 from libs.projection.fencing import CATALOGUE_WAIT_S, CLOCK_TOLERANCE_S, Fencer
 from libs.tally.contest import Contest
-from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import Granted, Stale
 from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
-from libs.views.valkey.partition_reads import Group
 from libs.views.valkey.settings import ValkeySettings
-from libs.views.votes.reply_types import Doubt, PartitionState
+from libs.views.votes.reply_types import PartitionState
 from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
@@ -240,32 +237,3 @@ async def test_a_partition_whose_server_hangs_delays_no_fence_of_another(steered
 
 async def is_open(steered: Steered) -> bool:
     return (await steered.state()).open
-
-
-async def test_quiet_partitions_cost_no_call_of_their_own(steered: Steered) -> None:
-    """Those with a vote on its way are quiet; a gate that is shut is noticed."""
-    views, states = steered.partition.views, Counter[int]()
-    doubts_of = steered.fencer._doubts
-    answering, asking = views.state, doubts_of.read
-    looks = 0
-
-    async def state(partition: int) -> PartitionState:
-        states[partition] += 1
-        return await answering(partition)
-
-    async def doubts(group: Group) -> Mapping[int, Doubt | ViewsUnavailable]:
-        nonlocal looks
-        found = await asking(group)
-        looks += 1
-        return found
-
-    views.state, doubts_of.read = state, doubts  # type: ignore[method-assign]
-    await steered.partition.grant(a_vote())
-    fencing_it = asyncio.create_task(steered.fencer.run())
-    try:
-        await eventually(lambda: looks > 3)
-        assert not states
-        await steered.shut()
-        await eventually(lambda: len(steered.fences) > 1)
-    finally:
-        fencing_it.cancel()

@@ -3,7 +3,7 @@
 import pytest
 
 from libs.projection.gathering import Gathering
-from libs.projection.settings import CATALOGUE, VOTES, Pace, fetch_wait_ms
+from libs.projection.settings import VOTES, Pace
 
 POLL_MS = 4
 """Time between two polls without a wait."""
@@ -52,18 +52,3 @@ def test_a_load_that_ends_is_gathered_no_longer() -> None:
     assert gathering.wait_ms(100, 16) == VOTES.gather_ms
     now_s = 1.0
     assert gathering.wait_ms(1, 1) == 0.0
-
-
-def test_full_batches_and_other_topics_do_not_wait() -> None:
-    assert Gathering(VOTES, lambda: 0.0).wait_ms(VOTES.max_records, 256) == 0.0
-    assert Gathering(CATALOGUE, lambda: 0.0).wait_ms(100, 4) == 0.0
-
-
-def test_fetches_name_as_many_partitions_a_second_for_any_number_up_to_256() -> None:
-    assert [fetch_wait_ms(partitions, 5_000) for partitions in (1, 16, 64)] == [500, 500, 500]
-    assert {partitions / fetch_wait_ms(partitions, 5_000) for partitions in (64, 128, 256)} == {64 / 500}
-
-
-def test_no_fetch_waits_for_longer_than_two_seconds_or_half_of_a_requests_timeout() -> None:
-    assert fetch_wait_ms(4_096, 5_000) == 2_000
-    assert fetch_wait_ms(4_096, 1_000) == 500

@@ -65,13 +65,6 @@ async def folded(views: Views, end: int) -> None:
     await eventually(lambda: views.values[0] == [b"%d" % offset for offset in range(end)])
 
 
-async def test_what_comes_twice_is_folded_once(fold: PartitionWorker, views: Views, source: Steering) -> None:
-    for begin, end in ((0, 5), (0, 5), (3, 8), (2, 4), (8, 9)):
-        fold.offer(records(begin, end))
-    await folded(views, 9)
-    assert not source.sought
-
-
 async def test_what_does_not_follow_is_fetched_again(
     fold: PartitionWorker, views: Views, source: Steering
 ) -> None:
@@ -88,11 +81,6 @@ async def test_what_never_follows_is_a_hole(fold: PartitionWorker, source: Steer
         fold.offer(records(5, 8))
     with pytest.raises(LogChanged, match="has an offset gap: expected 3, found 5"):
         fold.offer(records(5, 8))
-
-
-async def test_a_hole_inside_a_batch_is_one_at_once(fold: PartitionWorker) -> None:
-    with pytest.raises(LogChanged, match="has an offset gap: expected 3, found 5"):
-        fold.offer(records(0, 3) + records(5, 8))
 
 
 async def test_a_view_ahead_of_the_batch_gets_only_the_rest(

@@ -12,14 +12,12 @@ from aiokafka.structs import TopicPartition
 from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic, votes_topic
 from libs.kafka.errors import LogChanged
-from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import create_topics
 from libs.kafka.writer import LogWriter
-from libs.local_stack.servers import Servers
 from libs.projection.projector import Projector
-from libs.projection.settings import CATALOGUE, VOTES, ProjectorSettings
+from libs.projection.settings import VOTES, ProjectorSettings
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
 from tests.support.eventually import eventually
@@ -103,52 +101,6 @@ async def test_everything_is_folded_once_and_in_order(settings: KafkaSettings, t
         assert sum(fold.folded for fold in projector.folds) == feed.count + PARTITIONS
         assert all(fold.stalled_since is None and fold.folded for fold in projector.folds)
     assert views.refusals == 0
-
-
-async def test_a_view_that_another_projector_advances_meanwhile_is_of_this_log(
-    settings: KafkaSettings, topic: Topic, feed: Feed
-) -> None:
-    """After a rebalance the former owner may still fold, also records appended since the log's end was read."""
-
-    class Advanced(MemoryProjection):
-        async def position(self, partition: int) -> Position | None:
-            if partition not in self.views.positions and partition == 0:
-                await feed.append(PARTITIONS)
-                async with LogReader(settings) as reader:
-                    [log_id] = (await reader.log_ids(topic.name, [0])).values()
-                self.views.positions[0] = Position(log_id, 2)
-                self.views.values[0] = [b"0"]
-            return await super().position(partition)
-
-    views = Views()
-    async with running(Projector(Advanced(topic, views), settings, SETTINGS, VOTES)):
-        await eventually(lambda: feed.count and feed.is_folded_into(views))
-        await feed.append(PARTITIONS)
-        await eventually(lambda: feed.is_folded_into(views))
-
-
-async def test_any_of_several_brokers_leads_to_the_others(
-    settings: KafkaSettings, topic: Topic, feed: Feed
-) -> None:
-    views = Views()
-    await feed.append(100)
-    several = settings.model_copy(
-        update={"kafka_bootstrap_servers": f"127.0.0.1:1,{settings.kafka_bootstrap_servers}"}
-    )
-    async with running(Projector(MemoryProjection(topic, views), several, SETTINGS, VOTES)):
-        await eventually(lambda: feed.is_folded_into(views))
-
-
-async def test_a_new_process_goes_on_where_the_view_stands(
-    settings: KafkaSettings, topic: Topic, feed: Feed
-) -> None:
-    views = Views()
-    for _ in range(2):
-        await feed.append(500)
-        projection = MemoryProjection(topic, views)
-        async with running(Projector(projection, settings, SETTINGS, CATALOGUE)):
-            await eventually(lambda: feed.is_folded_into(views))
-    assert sum(count for _, _, count in projection.calls) == 500
 
 
 async def test_a_view_that_came_back_older_is_folded_again_from_there(
@@ -260,20 +212,6 @@ async def test_a_bug_in_one_partitions_fold_skips_nothing_and_holds_back_no_othe
         await eventually(lambda: feed.is_folded_into(views))
 
 
-async def test_a_killed_kafka_is_waited_for(
-    settings: KafkaSettings, topic: Topic, feed: Feed, breakable: Servers
-) -> None:
-    views = Views()
-    projector = Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)
-    async with running(projector):
-        await feed.append(100)
-        await eventually(lambda: feed.is_folded_into(views))
-        await breakable.kill("kafka")
-        await breakable.restart("kafka")
-        await feed.append(100)
-        await eventually(lambda: feed.is_folded_into(views))
-
-
 async def test_a_recreated_log_stops_the_projector(settings: KafkaSettings, topic: Topic, feed: Feed) -> None:
     views = Views()
     await feed.append(100)
@@ -325,26 +263,6 @@ async def test_a_hole_in_the_log_stops_the_projector(settings: KafkaSettings, to
                 await producer.send_and_wait(topic.name, value, partition=0)
         assert "has an offset gap: expected 2, found 3" in await stops(task)
     assert b"after" not in views.values[0]
-
-
-async def test_poison_reaches_the_fold_like_any_record(settings: KafkaSettings, topic: Topic) -> None:
-    """Quarantine is the fold's matter: the loop neither parses records nor stops at one."""
-    views, writer = Views(), LogWriter(settings)
-    await writer.start()
-    async with running(Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)):
-        for value in (b"", b"\xff\x00", b"1,2", b"{}"):
-            await writer.append(topic.name, 0, value)
-        await eventually(lambda: views.values[0] == [b"", b"\xff\x00", b"1,2", b"{}"])
-    await writer.stop()
-
-
-async def test_a_topic_that_does_not_exist_yet_is_waited_for(settings: KafkaSettings, namespace: str) -> None:
-    topic, views = votes_topic(namespace, PARTITIONS), Views()
-    projector = Projector(MemoryProjection(topic, views), settings, SETTINGS, VOTES)
-    async with running(projector):
-        await asyncio.sleep(0)
-        await create_topics(settings, [topic])
-        await eventually(lambda: len(views.positions) == PARTITIONS)
 
 
 async def delete_records(settings: KafkaSettings, topic: Topic, before: dict[int, int]) -> None:

@@ -1,28 +1,23 @@
 """The loop of a replay on a real log and real views: everything once, despite any fault."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import aclosing, asynccontextmanager
-from itertools import count
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.kafka.errors import LogChanged
-from libs.kafka.reader import Extent, LogReader
+from libs.kafka.reader import LogReader
 from libs.local_stack.servers import Servers
 from libs.projection.votes_projection import VotesProjection
 from libs.replay.generation_fold import Replay
-from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Event
 from libs.views.generations.generations import GenerationGone, Generations, State
 from libs.views.votes.vote_views import VoteViews
 from tests.support.builders import a_cast
 from tests.support.folded_log import FoldedLog, folded_log
 
-GIVE_UP_S = 60
-CONNECT_S = 0.3
 Before = Callable[[int, Position], Awaitable[None]]
 
 
@@ -39,22 +34,6 @@ class Interrupted(VotesProjection):
         self.folds += 1
         await self._before(self.folds, start)
         await super().fold(partition, start, records)
-
-
-class Distant(LogReader):
-    """Takes as long to begin reading as with TLS and distant brokers."""
-
-    async def records(self, *args: Any, **kwargs: Any) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
-        await asyncio.sleep(CONNECT_S)
-        async with aclosing(super().records(*args, **kwargs)) as batches:
-            async for batch in batches:
-                yield batch
-
-    async def follow(self, *args: Any) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
-        await asyncio.sleep(CONNECT_S)
-        async with aclosing(super().follow(*args)) as batches:
-            async for batch in batches:
-                yield batch
 
 
 async def nothing(*_: Any) -> None:
@@ -118,55 +97,6 @@ async def test_it_waits_for_what_is_appended_and_folded_meanwhile(log: FoldedLog
     assert await voters(log, 2) == 5_200
 
 
-async def test_it_reaches_a_live_view_whose_log_grows_all_the_time(log: FoldedLog) -> None:
-    """Reading up to the log's end again and again is not enough: the live view has passed that end by then."""
-    await log.fold()
-    async with a_replay(log, reader=Distant) as (replay, generations), growing(log):
-        await asyncio.wait_for(replay.follow([0], lambda *_: None), GIVE_UP_S)
-        assert (await generations.read(0)).others[2].state is State.FOLLOWING
-
-
-@asynccontextmanager
-async def growing(log: FoldedLog) -> AsyncIterator[None]:
-    """Append one vote after the other, each folded into the live view as soon as it is acknowledged."""
-
-    async def grow() -> None:
-        projection = VotesProjection(log.topic, log.views, None)
-        for number in count(10_000):
-            record = await log.append_one(votes(1, number)[0])
-            start = await log.views.position(0)
-            assert start is not None
-            await projection.fold(0, start, [record])
-
-    task = asyncio.create_task(grow())
-    try:
-        yield
-        assert not task.done(), "the log has stopped growing"
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-async def test_views_that_grow_past_the_end_that_was_read_do_not_look_as_if_the_log_were_shortened(
-    log: FoldedLog,
-) -> None:
-    """The ends of a log are read in one call, and the positions in another: others fold in between."""
-    await log.fold()
-    async with a_replay(log) as (replay, _):
-        await replay.follow([0], lambda *_: None)
-
-    class Overtaken(LogReader):
-        async def extents(self, topic: str, partitions: Collection[int]) -> dict[int, Extent]:
-            found = await super().extents(topic, partitions)
-            await log.append(votes(1, 10_000 + found[0].end))
-            await log.fold()
-            return found
-
-    async with a_replay(log, reader=Overtaken) as (replay, generations):
-        await replay.follow([0], lambda *_: None)
-        assert (await generations.read(0)).others[2].state is State.FOLLOWING
-
-
 async def test_what_another_one_has_folded_is_not_folded_again(log: FoldedLog) -> None:
     await log.fold()
     async with a_replay(log) as (other, _):
@@ -198,18 +128,6 @@ async def test_views_that_went_back_are_folded_again_from_there(log: FoldedLog) 
     async with a_replay(log, lose) as (replay, _):
         await replay.follow([0], lambda *_: None)
     assert copies
-    assert await voters(log, 2) == 4_500
-
-
-async def test_servers_that_are_away_for_a_moment_are_waited_for(log: FoldedLog) -> None:
-    await log.fold()
-
-    async def away(folds: int, _: Position) -> None:
-        if folds == 2:
-            raise ViewsUnavailable("Valkey is away.", retry_after_s=1)
-
-    async with a_replay(log, away) as (replay, _):
-        await replay.follow([0], lambda *_: None)
     assert await voters(log, 2) == 4_500
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.results.contest_results import RankKey, entry_rank_key, places, rank_key, rating
+from libs.results.contest_results import entry_rank_key, places, rank_key, rating
 from libs.tally.contest import MILLION
 from libs.tally.counts import RatingSums
 
@@ -46,8 +46,3 @@ def test_averages_are_compared_as_they_are_shown(one: RatingSums, other: RatingS
         means = [Fraction(sums.total, sums.count) for sums in (one, other)]
         shown = [rank_key(0, sums).average for sums in (one, other)]
         assert shown[0] == shown[1] or (means[0] > means[1]) == (shown[0] > shown[1])
-
-
-def test_no_keys_have_no_places() -> None:
-    assert places([]) == {}
-    assert places([RankKey(0, 0), RankKey(0, 0)]) == {RankKey(0, 0): 1}

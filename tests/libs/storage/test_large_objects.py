@@ -89,15 +89,6 @@ async def test_who_has_begun_to_read_gets_all_of_it(store: Store) -> None:
     assert first + await whole(chunks) == found
 
 
-async def test_a_sweep_takes_all_but_what_is_kept_or_new(store: Store) -> None:
-    for name in ("x/keep", "x/old", "xy/other"):
-        await store.put_if_absent(name, b"1")
-    await store.sweep("x", idle_s=3600)
-    assert await store.names("x") == ["x/keep", "x/old"]
-    await store.sweep("x", keep="x/keep")
-    assert await store.names("") == ["x/keep", "xy/other"]
-
-
 async def test_a_sweep_takes_what_is_old_and_not_kept_half_written_parts_too(
     directory: Store, tmp_path: Path
 ) -> None:

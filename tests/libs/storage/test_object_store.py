@@ -50,11 +50,6 @@ async def test_a_store_that_cannot_be_reached_says_so(tmp_path: Path) -> None:
         await contest_secret(store, "c")
 
 
-async def test_a_bucket_that_is_not_there_is_said_to_be_away(bucket: str) -> None:
-    with pytest.raises(StorageUnavailable):
-        await contest_secret(open_store(f"{bucket}x"), "c")
-
-
 async def test_a_destroyed_secret_is_gone_for_all_processes_and_never_made_again(store: Store) -> None:
     await contest_secret(store, "voted")
     for contest in ("voted", "not needed yet"):

@@ -79,24 +79,6 @@ def test_an_operation_names_its_permission_or_needs_no_key() -> None:
     assert (public["security"], public["description"]) == ([], "Does it.")
 
 
-def test_what_stands_in_a_path_is_named() -> None:
-    given = [{"name": name, "in": "path"} for name in ("contest_key", "from_page_key", "vote_id", "source")]
-    own = {"name": "file_key", "in": "path", "description": "Said already."}
-    found = document({"extra": {"parameters": [*given, own]}})["paths"]["/0"]["post"]["parameters"]
-    assert [parameter["description"] for parameter in found] == [
-        "Key of the contest.",
-        "Key of the from page.",
-        "Id of the vote.",
-        "Name of the source.",
-        "Said already.",
-    ]
-
-
-def test_paths_stand_in_the_order_of_the_tags() -> None:
-    found = document({"tags": ["other"]}, {"tags": ["second"]}, {"tags": ["first"]}, {"tags": ["second"]})
-    assert list(found["paths"]) == ["/2", "/1", "/3", "/0"]
-
-
 def test_a_parameter_a_response_and_a_body_that_occur_twice_stand_once() -> None:
     own = {"name": "file_key", "in": "path", "description": "Key of the file."}
     other = own | {"description": "Of another kind."}

@@ -12,7 +12,7 @@ import pytest
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
-from libs.storage.object_store import StorageUnavailable, Store, environment_files, open_store
+from libs.storage.object_store import Store, environment_files, open_store
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import NotFound, ViewsUnavailable
 from libs.web.door.auth import ApiKey, Authenticator
@@ -151,16 +151,6 @@ async def test_deleting_a_file_again_takes_away_what_a_crash_left(
     for strange in ("..", "a/../..", "é", ""):
         with pytest.raises(NotFound):
             await files.delete("a", strange, None)
-
-
-async def test_bytes_without_a_store_are_refused_and_the_record_stays_as_it_was(
-    catalogue: Catalogue, files: Files, tmp_path: Path
-) -> None:
-    created = await catalogue.create("files", "a", BODY)
-    (tmp_path / "worlds").write_text("in the way")
-    with pytest.raises(StorageUnavailable):
-        await files.put("a", created.key, chunks("1"))
-    assert (await files.get("a", created.key)).version == created.version
 
 
 class Overtaken(Files):

@@ -40,13 +40,6 @@ async def test_an_integer_beyond_64_bits_is_refused_where_it_stands(
     assert [each["pointer"] for each in refused["errors"]] == ["/data/n"]
 
 
-async def test_integers_of_64_bits_and_large_floats_come_back_as_they_were(client: httpx.AsyncClient) -> None:
-    kept = {"most": 2**64 - 1, "least": -(2**63), "float": 1e300}
-    made = await client.post("/contests", json={"custom_data": kept})
-    assert made.json()["custom_data"] == kept
-    assert str(2**64 - 1) in (await client.get(made.headers["location"])).text
-
-
 async def test_faults_of_all_kinds_are_named_at_once(client: httpx.AsyncClient) -> None:
     faults = {"title": 7, "unheard": 1, "custom_data": {"n": 2**70}, "contest_config": {"free": {"stray": 1}}}
     pointers = {"/title", "/unheard", "/custom_data/n", "/contest_config/free/stray"}
@@ -55,11 +48,6 @@ async def test_faults_of_all_kinds_are_named_at_once(client: httpx.AsyncClient) 
         errors = assert_problem(answer, "validation_failed")["errors"]
         assert {each["pointer"] for each in errors} == pointers
         assert len(errors) == len(pointers)
-
-
-async def test_no_more_than_20_faults_are_named(client: httpx.AsyncClient) -> None:
-    refused = await client.post("/contests", json={f"unheard{n}": n for n in range(50)})
-    assert len(assert_problem(refused, "validation_failed")["errors"]) == 20
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -83,11 +71,6 @@ async def test_without_a_known_key_nothing_is_answered(
     response = await client.send(request)
     assert_problem(response, "unauthorized")
     assert response.headers["www-authenticate"] == "Bearer"
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"{'a': 1}", b"\xff", b'{"a": 1e999}', b"[" * 500 + b"]" * 500])
-async def test_what_is_not_json_is_said_to_be(client: httpx.AsyncClient, body: bytes) -> None:
-    assert_problem(await client.post("/contests", content=body), "malformed_json")
 
 
 async def test_a_body_can_be_too_large(client: httpx.AsyncClient) -> None:

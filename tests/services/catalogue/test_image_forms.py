@@ -14,11 +14,6 @@ from tests.support.voting import code
 from tests.support.web_host import WebHost
 
 
-async def test_what_is_said_of_an_image_comes_with_its_upload(client: httpx.AsyncClient) -> None:
-    image = await uploaded(client, title="Stage", access={"access": "private"}, custom_data={"a": [1]})
-    assert (image["title"], image["access"]["access"], image["custom_data"]) == ("Stage", "private", {"a": [1]})
-
-
 async def test_what_was_read_of_an_image_can_be_sent_with_another(
     client: httpx.AsyncClient, host: WebHost
 ) -> None:
@@ -54,11 +49,6 @@ async def test_what_cannot_be_said_of_an_image_is_named(
         assert pointers(await upload(client, picture(), headers=headers, **parts)) == (422, [pointer])
 
 
-async def test_the_integers_of_a_form_are_kept_exactly(client: httpx.AsyncClient) -> None:
-    largest = {"most": 2**64 - 1, "least": -(2**63)}
-    assert (await uploaded(client, custom_data=largest))["custom_data"] == largest
-
-
 async def test_the_name_of_a_file_is_its_title_and_nothing_more(client: httpx.AsyncClient) -> None:
     for name, title in [
         ("a/b\\../x.tar.png", "x.tar"),
@@ -68,18 +58,6 @@ async def test_the_name_of_a_file_is_its_title_and_nothing_more(client: httpx.As
     ]:
         image = (await upload(client, picture("jpg"), name)).json()
         assert (image["title"], image["format"]) == (title, "jpg")
-
-
-async def test_all_faults_beside_a_picture_are_named_at_once(client: httpx.AsyncClient) -> None:
-    form = {"tags": "[", "custom_data": "7", "is_icon": '"x"', "stray": "1"}
-    faults = ["/file", "/tags", "/stray", "/custom_data", "/is_icon"]
-    assert pointers(await client.post("/images", data=form, files={"photo": ("a", b"")})) == (
-        422,
-        ["/file", "/tags", "/photo", *faults[2:]],
-    )
-    body = {"title": 7, "stray": 1, "custom_data": {"n": 2**70}}
-    answer = await client.post("/images/upload_from_url", json=body)
-    assert pointers(answer) == (422, ["/url", "/stray", "/custom_data/n", "/title"])
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,6 @@ async def test_an_image_from_its_upload_to_its_end(
     assert await place.names(image["key"]) == []
 
 
-async def test_there_is_no_list(client: httpx.AsyncClient) -> None:
-    listed = await client.get("/images")
-    assert (code(listed), listed.headers["allow"]) == ((405, "method_not_allowed"), "POST")
-
-
 async def test_title_access_tags_and_custom_data_can_be_changed(client: httpx.AsyncClient) -> None:
     image = await uploaded(client, title="Stage", custom_data={"a": 1})
     where = f"/images/{image['key']}"
@@ -74,19 +69,6 @@ async def test_title_access_tags_and_custom_data_can_be_changed(client: httpx.As
     assert code(stale) == (412, "version_conflict")
     assert pointers(await client.patch(where, json={"is_icon": True})) == (422, ["/is_icon"])
     assert pointers(await client.patch(where, json={"picture": {}})) == (422, ["/picture"])
-
-
-async def test_the_addresses_in_the_record_serve_the_picture_in_every_size(
-    place: Place, client: httpx.AsyncClient
-) -> None:
-    image = await uploaded(client, picture("png", 1800, 900))
-    assert set(image["sizes"]) == {"thumb", "default", "large"}
-    async with place.anonymous() as anonymous:
-        shown = {size: await anonymous.get(url) for size, url in image["sizes"].items()}
-        sizes = {size: opened(answer.content).size for size, answer in shown.items()}
-        assert sizes == {"thumb": (150, 75), "default": (800, 400), "large": (1600, 800)}
-        assert (await anonymous.get(image["url"])).content == shown["default"].content
-        assert image["url"].startswith("http://catalogue/media/image/")
 
 
 async def test_the_address_changes_with_the_picture_and_only_the_current_one_may_be_cached(

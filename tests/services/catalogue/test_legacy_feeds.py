@@ -89,14 +89,6 @@ async def test_a_change_that_moves_items_through_all_pages_is_one_event(reel: Re
     assert (await reel.stored()).version == before + 2
 
 
-async def test_moving_to_the_place_where_it_is_writes_nothing(reel: Reel) -> None:
-    added = await reel.add(await reel.article())
-    before = await reel.stored()
-    path = f"/legacy/v2/feedpages/{added['page_key']}/items/{added['feed_item_id']}/move_to"
-    answered(await reel.client.post(path, json={"index": 0}))
-    assert await reel.stored() == before
-
-
 async def test_items_of_deleted_articles_are_passed_over_and_go_with_the_next_write(reel: Reel) -> None:
     stays, goes = await reel.article(), await reel.article()
     for article in (stays, goes, *[stays] * (PAGE - 1), *[goes] * PAGE):
@@ -112,18 +104,6 @@ async def test_items_of_deleted_articles_are_passed_over_and_go_with_the_next_wr
     assert len((await reel.pages()).items) == 2 * PAGE + 1
     await reel.add(stays)
     assert len((await reel.pages()).items) == PAGE + 1
-
-
-async def test_a_feed_that_has_outgrown_its_record_says_so_and_stays_as_it_was(reel: Reel) -> None:
-    fill = {"custom_data": {"fill": "x" * 899_400}}
-    assert (await reel.client.patch(f"/feeds/{reel.key}", json=fill)).status_code == 200
-    article = await reel.article()
-    answers = [await reel.client.post(f"{reel.path}/articles/{article}") for _ in range(20)]
-    refused = answers[-1].json()["error"]
-    assert (answers[-1].status_code, refused["code"]) == (400, "payload_too_large")
-    assert "too large" in refused["message"]
-    taken = sum(answer.status_code == 200 for answer in answers)
-    assert answered(await reel.client.get(reel.path))["total_count"] == taken
 
 
 async def test_what_either_generation_writes_leaves_the_pages_alone(reel: Reel) -> None:

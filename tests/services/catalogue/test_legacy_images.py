@@ -1,6 +1,5 @@
 """Legacy images: fetched, replaced, and used by other brands."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -79,16 +78,6 @@ async def test_a_picture_that_is_refused_replaces_nothing(
     assert (await client.get(path)).json() == icon
     assert len(await place.names(icon["image_id"])) == 1
     assert (await client.post(path, data={"url": host.url("/a.png")})).json() == icon | {"ratio": 3.0}
-
-
-async def test_updates_at_once_leave_one_picture(place: Place, client: httpx.AsyncClient, host: WebHost) -> None:
-    key = (await made(client))["image_id"]
-    urls = [host.respond(f"/{width}.png", picture("png", width, 10)) for width in (20, 30, 40)]
-    answers = await asyncio.gather(*(client.post(f"/legacy/images/{key}", data={"url": url}) for url in urls))
-    assert {answer.status_code for answer in answers} == {200}
-    ratio = (await client.get(f"/legacy/images/{key}")).json()["ratio"]
-    assert await place.names(key) == ["original"]
-    assert opened((await client.get(f"/media/image/{key}")).content).size == (ratio * 10, 10)
 
 
 async def test_who_reads_a_picture_while_it_is_replaced_gets_the_new_one(

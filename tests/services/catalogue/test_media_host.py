@@ -54,18 +54,6 @@ async def test_all_who_ask_at_once_have_one_rendition_made(
     assert is_red(opened(answers[0].content).getpixel((5, 5)))
 
 
-async def test_a_picture_that_was_read_need_not_be_read_again(place: Place, client: httpx.AsyncClient) -> None:
-    path = (await uploaded(client, picture("jpg", 900, 900)))["url"]
-    async with place.anonymous() as anonymous:
-        first = await anonymous.get(path)
-        assert first.headers["cache-control"] == "public, max-age=86400"
-        tag = first.headers["etag"]
-        again = await anonymous.get(path, headers={"If-None-Match": f'"x", {tag}'})
-        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-        assert again.headers["cache-control"] == first.headers["cache-control"]
-        assert (await anonymous.get(path, headers={"If-None-Match": '"x"'})).status_code == 200
-
-
 async def test_an_unknown_size_is_refused(client: httpx.AsyncClient) -> None:
     path = f"/media/image/{(await uploaded(client))['key']}"
     for size in ("", "huge", "original", "../thumb"):

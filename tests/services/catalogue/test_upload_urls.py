@@ -66,18 +66,6 @@ async def test_a_renewed_address_ends_the_earlier_ones_and_keeps_the_bytes(place
         assert (await writer.post("/files/nothing/upload_url")).status_code == 404
 
 
-async def test_a_renewal_sent_again_with_its_key_renews_once(place: Place) -> None:
-    async with place.client() as writer:
-        record, one, other = await a_file(writer), {"idempotency-key": "one"}, {"idempotency-key": "other"}
-        first = await renewed(writer, record, **one)
-        assert (await renewed(writer, record, **one))["upload_url"] == first["upload_url"]
-        second = await renewed(writer, record, **other)
-        assert second["upload_url"] != first["upload_url"]
-        again = await writer.post(f"/files/{record['key']}/upload_url", headers=one)
-        assert again.json()["upload_url"] == second["upload_url"]
-        assert again.headers["idempotent-replayed"] == "true"
-
-
 async def test_an_upload_that_a_renewal_overtakes_is_refused_and_leaves_nothing(place: Place) -> None:
     async with place.client() as writer, place.anonymous() as anonymous:
         record = await a_file(writer)

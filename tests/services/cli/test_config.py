@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +107,3 @@ def test_settings_that_contradict_one_another_are_named(tmp_path: Path, monkeypa
     result = run(tmp_path)
     assert result.exit_code == 2
     assert "TALLY_KAFKA_SECURITY_PROTOCOL=SASL_SSL needs TALLY_KAFKA_USERNAME" in result.stdout
-
-
-def test_a_running_stack_s_own_settings_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = {**os.environ, "TALLY_RATE_PER_KEY": "77"}
-    monkeypatch.delenv("TALLY_RATE_PER_KEY", raising=False)
-    with subprocess.Popen([sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE) as gateway:
-        stack_json.write(tmp_path, {"kafka": "h:1", "pids": {"gateway": gateway.pid}})
-        row = shown(tmp_path)["TALLY_RATE_PER_KEY"]
-        assert gateway.stdin is not None
-        gateway.stdin.close()
-    assert (row["value"], row["origin"]) == ("77", "running stack")

@@ -15,18 +15,6 @@ from tests.support.eventually import eventually
 KEYS = [f"p{number}" for number in range(8)]
 
 
-def test_the_same_seed_draws_the_same_ballots_of_every_kind() -> None:
-    draws = [[VoterPopulation(KEYS, 100, seed=7).draw() for _ in range(3)] for _ in range(2)]
-    assert draws[0] == draws[1]
-    voters = VoterPopulation(KEYS, 100, seed=1)
-    for _ in range(1_000):
-        ballot = voters.draw()
-        if ballot.kind == "free":
-            voters.accepted.append(ballot)
-    kinds = {voters.draw().kind for _ in range(1_000)}
-    assert kinds >= {"free", "paid", "anonymous", "eager", "neighbour", "reused id", "malformed"}
-
-
 async def voters_answered(
     answer: Callable[[httpx.Request], httpx.Response],
     until: Callable[[AcceptedResults], bool],
@@ -84,20 +72,6 @@ async def test_a_vote_without_an_answer_is_in_doubt_and_not_accepted() -> None:
     assert results.in_doubt
     assert results.in_doubt.keys() <= voters.ids
     assert not results.accepted
-
-
-async def test_items_of_a_batch_are_distinguished() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        if not request.url.path.endswith("/batch"):
-            return httpx.Response(409, json={"code": "participant_limit_reached"})
-        return accept_singles(request)
-
-    def all_kinds(results: AcceptedResults) -> bool:
-        refused = results.refusals["validation_failed"] and results.refusals["participant_limit_reached"]
-        return bool(results.accepted and refused)
-
-    results, voters = await voters_answered(answer, all_kinds)  # batches come one a second on average, at random
-    assert results.accepted.keys() <= voters.ids
 
 
 def test_the_screen_fits_a_small_terminal() -> None:

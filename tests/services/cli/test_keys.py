@@ -1,9 +1,6 @@
 """`tally keys`: its output, and the validity of its keys."""
 
-import asyncio
 import json
-import os
-import sys
 import time
 from collections.abc import AsyncIterator
 from functools import partial
@@ -99,64 +96,3 @@ async def test_a_key_has_the_rules_that_it_was_made_with_and_its_last_use_is_lis
     assert abs(microseconds(parse_timestamp(row["last_used"])) / 1_000_000 - before) <= 120
     text = (await run("list")).stdout
     assert all(part in text for part in ("Till", row["expires"], "192.0.2.0/24 2001:db8::/32", row["last_used"]))
-
-
-async def test_a_misspelt_account_is_not_created(catalogue: Catalogue) -> None:
-    async def create(account: str, *options: str, code: int = 0) -> str:
-        made = await run("create", "--account", account, "--permission", "content:read", *options)
-        assert made.exit_code == code, made.output
-        return " ".join(word for word in made.stderr.split() if word != "│")
-
-    assert "Account eurosong has no key yet. It is created." in await create("eurosong")
-    for misspelt in ("eurosnog", "euro-song", "Eurosong", "eurosongs"):
-        assert "did you mean eurosong?" in await create(misspelt, code=2)
-    assert {key["account"] for key in commands.printed(await run("list", "--json"))["keys"]} == {"eurosong"}
-    for other in ("eurosong-2", "show-a", "show-b"):
-        assert f"Account {other} has no key yet. It is created." in await create(other)
-    assert await create("eurosnog", "--new-account") == await create("eurosong") == ""
-
-
-async def test_a_terminal_asks_before_it_creates_an_account(catalogue: Catalogue) -> None:
-    async def answered(text: bytes) -> tuple[int | None, str]:
-        keyboard, terminal = os.openpty()
-        os.write(keyboard, text)
-        command = "-m", "services.cli", "keys", "create", "--account", "new", "--permission", "content:read"
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *command,
-            stdin=terminal,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        printed, _ = await process.communicate()
-        os.close(keyboard)
-        os.close(terminal)
-        return process.returncode, printed.decode()
-
-    code, text = await answered(b"n\n")
-    assert (code, "Account new has no key yet. Create it? [y/N]: " in text) == (1, True)
-    assert commands.printed(await run("list", "--json"))["keys"] == []
-    code, text = await answered(b"y\n")
-    assert (code, "of account new; it is not shown again:" in text) == (0, True), text
-
-
-@pytest.mark.parametrize(
-    "rule", [("--expires", "2020-01-01T00:00:00Z"), ("--expires", "soon"), ("--network", "192.0.2.1/24")]
-)
-async def test_what_is_no_rule_is_bad_usage(catalogue: Catalogue, rule: tuple[str, str]) -> None:
-    assert (await run("create", "--account", "a", "--permission", "content:read", *rule)).exit_code == 2
-
-
-async def test_what_is_no_permission_is_bad_usage(catalogue: Catalogue) -> None:
-    refused = await run("create", "--account", "a", "--permission", "everything")
-    assert refused.exit_code == 2
-    assert "content:read" in refused.output
-
-
-async def test_without_a_stack_a_server_is_away(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.delenv("TALLY_KAFKA_BOOTSTRAP_SERVERS", raising=False)
-    monkeypatch.delenv("TALLY_VALKEY_URL", raising=False)
-    empty = tmp_path_factory.mktemp("nothing")
-    assert (await run("list", "--data-dir", str(empty))).exit_code == 3

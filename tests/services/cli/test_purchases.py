@@ -31,7 +31,6 @@ from libs.purchases.requests import parse_purchase
 from libs.storage.object_store import Store, open_store
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved
-from libs.tally.time_conversion import timestamp
 from services.cli.commands.purchases import app
 from tests.support import commands
 from tests.support.builders import a_cast
@@ -144,27 +143,6 @@ async def test_a_file_may_be_imported_again_and_again(env: Environment, tmp_path
         assert purchase.recorded.user == recorded.user
 
 
-async def test_the_lines_of_one_subscription_are_its_states_in_their_order(
-    env: Environment, tmp_path: Path
-) -> None:
-    """Run again it ends with the same states; those with a time of their own are not even recorded again."""
-    subscription = {"user_id": "buyer", "purchase_token": "s", "type": "subscription"}
-    states = [{"expiration": f"2026-0{month}-01T00:00:00Z"} for month in range(1, 10)]
-    timed = [
-        subscription | {"subscription": state, "reported_at": state["expiration"]} for state in reversed(states)
-    ]
-    renewals = [subscription | {"purchase_token": "t", "subscription": state} for state in states]
-    for token, lines, changed in [("s", timed, (1, 0)), ("t", renewals, (9, 8))]:
-        for recorded in changed:
-            done = await run("import", a_file(tmp_path, *lines), "--execute", "--account", ACCOUNT, "--json")
-            assert done.exit_code == 0, done.output
-            assert json.loads(done.stdout)["recorded"] == recorded
-            purchase = await env.purchases.views.get(ACCOUNT, await env.key_of(token))
-            assert isinstance(purchase, Purchase)
-            assert purchase.subscription is not None
-            assert timestamp(purchase.subscription.expiration) == "2026-09-01T00:00:00.000000Z"
-
-
 async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one(
     env: Environment, tmp_path: Path
 ) -> None:
@@ -178,18 +156,6 @@ async def test_good_lines_are_recorded_beside_bad_ones_and_a_reused_token_is_one
         "Recorded 1 purchases or states; 0 were recorded before.",
         "2 lines are invalid.",
     ]
-
-
-async def test_it_needs_a_file_an_account_and_servers(
-    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = a_file(tmp_path, a_body("t1"))
-    assert (await run("import", str(tmp_path / "none"))).exit_code == 2
-    assert (await run("import", file, "--execute", "--data-dir", str(tmp_path))).exit_code == 2
-    assert (await run("import", file, "--execute", "--account", "nobody")).exit_code == 2
-    monkeypatch.delenv("TALLY_KAFKA_BOOTSTRAP_SERVERS")
-    away = await run("import", file, "--execute", "--account", ACCOUNT, "--data-dir", str(tmp_path))
-    assert away.exit_code == 3
 
 
 async def test_the_refund_list_gives_the_reason_and_the_token_only_when_asked(env: Environment) -> None:
@@ -234,16 +200,6 @@ async def test_a_purchase_that_cannot_be_read_hides_no_other_to_be_refunded(env:
 async def reconciled(waiting_s: int = 0) -> tuple[int, dict[str, Any]]:
     done = await run("reconcile", "--json", "--waiting-s", str(waiting_s))
     return done.exit_code, json.loads(done.stdout)
-
-
-async def test_purchases_and_their_votes_fit(env: Environment) -> None:
-    for number in range(10):
-        recorded, cast = await env.bought(f"t{number}")
-        await env.append(recorded, cast, cast)
-        await env.append(PurchaseCast(account=ACCOUNT, key=recorded.key, at=1, accepted_at=1))
-    code, found = await reconciled()
-    assert (code, found["fits"], found["purchases"], found["votes"]) == (0, True, 10, 10)
-    assert (await run("reconcile")).output.splitlines()[-1] == "Purchases and votes match."
 
 
 async def test_a_purchase_without_votes_is_found(env: Environment) -> None:

@@ -1,11 +1,7 @@
 """`tally status`: the log's own ends and times against the views' positions."""
 
-import asyncio
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -20,15 +16,15 @@ from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
-from libs.monitoring.health_problems import notes_of, problems_of
+from libs.monitoring.health_problems import problems_of
 from libs.monitoring.lag import ProjectionName, projections_of
-from libs.monitoring.status import PartitionStatus, Status, moment
+from libs.monitoring.status import PartitionStatus, Status
 from libs.views.generations.generations import State
 from services.cli.__main__ import app
-from services.cli.commands.status import Reading, duration, parts_of, readings, status_text
+from services.cli.commands.status import Reading, parts_of, readings, status_text
 from services.cli.render import show
 from tests.support.builders import a_cast
-from tests.support.commands import environment, run, use_deployment
+from tests.support.commands import run, use_deployment
 from tests.support.deployments import read_status
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
@@ -149,31 +145,6 @@ async def test_other_generations_are_seen_and_a_broken_one_is_a_problem(log: Fol
     assert ("generation", "votes 0") in problems(await read_status(log.stack))
 
 
-async def test_a_kept_generation_is_noted_with_what_it_costs_and_how_it_ends(log: FoldedLog) -> None:
-    await log.append([a_cast()])
-    await log.fold()
-    generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
-    assert await generations.open(0, 2)
-    position = await log.views.position(0)
-    assert position is not None
-    await log.valkey.call("HSET", log.key("g2:position"), "log", position.log_id, "offset", position.offset)
-    assert await generations.touch(0, 2, position) is State.FOLLOWING
-    assert (await generations.swap(0, 2)).done
-    status = await read_status(log.stack)
-    (kept,) = status.beside
-    assert (kept.generation, kept.state) == (1, State.KEPT)
-    assert kept.kept_since is not None
-    assert abs(status.at - kept.kept_since) < 60_000
-    (note,) = notes_of(status)
-    since = moment(kept.kept_since)
-    assert note == (
-        f"votes: generation 1, read before, is kept for a day since {since}; "
-        "each batch is processed twice; `tally replay drop --projection votes --execute` drops it"
-    )
-    assert note in plain(status)
-    assert ("generation", "votes 0") not in problems(status)
-
-
 async def test_a_replays_progress_covers_all_its_partitions(log: FoldedLog) -> None:
     await log.append([a_cast(vote_id=str(n)) for n in range(9)])
     await log.fold()
@@ -218,13 +189,6 @@ async def test_a_view_of_another_layout_is_a_problem(log: FoldedLog) -> None:
     assert ("layout", "purchases 0") in problems(await read_status(log.stack))
 
 
-async def test_a_view_past_the_logs_end_is_of_another_log(log: FoldedLog) -> None:
-    await log.append([a_cast()])
-    await log.fold()
-    await log.valkey.call("HSET", log.key("g1:position"), "offset", 99)
-    assert ("log", "votes 0") in problems(await read_status(log.stack))
-
-
 async def test_it_fits_80_columns_and_shows_totals_and_what_is_remarkable(log: FoldedLog) -> None:
     await log.append([a_cast(vote_id=str(n)) for n in range(20)])
     await log.fold()
@@ -240,13 +204,6 @@ async def test_it_fits_80_columns_and_shows_totals_and_what_is_remarkable(log: F
     ]
     for wanted in ("position", "behind", "voting", "2 paused", "last event", "projector: process"):
         assert wanted in shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0s"), (3.25, "3.2s"), (61, "1m01s"), (3_660, "1h01m"), (90_000, "1d01h")]
-)
-def test_durations_are_short(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 async def test_the_command_says_what_is_wrong_and_ends_with_1(
@@ -278,32 +235,6 @@ async def test_the_command_says_what_is_wrong_and_ends_with_1(
         "oldest_open",
     }  # fmt: skip
     assert [problem["kind"] for problem in found["problems"]] == ["gate"]
-
-
-async def test_it_is_watched_until_ctrl_c(log: FoldedLog) -> None:
-    command = [sys.executable, "-m", "services.cli", "status", "--watch", "--json", "--data-dir", "none"]
-    watching = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=ROOT,
-        env={**os.environ, **environment(log.stack), "PYTHONUNBUFFERED": "1"},
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert watching.stdout is not None
-    async with asyncio.timeout(120):
-        first = json.loads(await watching.stdout.readline())
-        assert first["totals"]["votes"]["processed_per_s"] is None
-        await log.append([a_cast(vote_id=str(n)) for n in range(50)])
-        await log.fold()
-        second = json.loads(await watching.stdout.readline())
-        third = json.loads(await watching.stdout.readline())
-    watching.send_signal(signal.SIGINT)
-    async with asyncio.timeout(120):
-        _, errors = await watching.communicate()
-    assert (watching.returncode, errors) == (0, b"")
-    assert third["totals"]["votes"]["position"] == 51
-    assert second["totals"]["votes"]["processed_per_s"] + third["totals"]["votes"]["processed_per_s"] > 10
 
 
 def test_a_process_that_is_gone_is_a_problem_that_says_when_it_is_started_again() -> None:

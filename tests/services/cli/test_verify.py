@@ -13,7 +13,7 @@ import pytest
 from libs.audit.report import VerificationReport
 from libs.contracts.ndjson_codec import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
-from tests.support.builders import NOW, a_cast, a_removal, a_report, pseudonym
+from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.commands import run, use_deployment
 from tests.support.deployments import compare
 from tests.support.folded_log import FoldedLog, folded_log
@@ -252,27 +252,6 @@ async def test_what_is_not_folded_yet_is_no_difference(log: FoldedLog) -> None:
     assert report.outcomes["overruled"] == 27
 
 
-async def test_it_compares_at_exact_positions_while_votes_come_in(log: FoldedLog) -> None:
-    await log.append(an_hour_of_votes(voters=300))
-    await log.fold()
-    stop = asyncio.Event()
-
-    async def go_on() -> int:
-        rounds = 0
-        while not stop.is_set():
-            rounds += 1
-            await log.append(an_hour_of_votes(start=1_000 * rounds, voters=20))
-            await log.fold()
-        return rounds
-
-    going_on = asyncio.create_task(go_on())
-    reports = [await compare(log.stack) for _ in range(4)]
-    stop.set()
-    assert await going_on > 0
-    assert [report.differences for report in reports] == [[]] * 4
-    assert reports[-1].events > reports[0].events
-
-
 async def test_a_doctored_count_is_found_and_named(log: FoldedLog) -> None:
     await log.append(an_hour_of_votes())
     await log.fold()
@@ -288,15 +267,6 @@ async def test_a_doctored_count_is_found_and_named(log: FoldedLog) -> None:
         ("contest", "b", "c-free", said, shown),
         ("contest", "b", "", total, more),
     ]
-
-
-@pytest.mark.parametrize("hash_name", ["g1:voters:contest", "g1:spill:contest", "g1:counts:another"])
-async def test_what_the_view_has_lost_is_found(log: FoldedLog, hash_name: str) -> None:
-    await log.append(an_hour_of_votes())
-    await log.fold()
-    field = (await log.valkey.call("HKEYS", log.key(hash_name)))[0]
-    await log.valkey.call("HDEL", log.key(hash_name), field)
-    assert not (await compare(log.stack)).equal
 
 
 async def test_votes_that_no_log_knows_are_found(log: FoldedLog) -> None:
@@ -319,19 +289,6 @@ async def test_a_contest_of_which_only_a_part_is_there_is_found(log: FoldedLog, 
     await log.valkey.call("COPY", log.key(f"g1:{kept}:plain"), log.key(f"g1:{kept}:stray"))
     report = await compare(log.stack)
     assert {difference.contest for difference in report.differences} == {"stray"}
-
-
-async def test_one_changed_byte_of_one_vote_is_found_with_its_id(log: FoldedLog) -> None:
-    await log.append([a_cast("a", vote_id="the one"), a_cast("b", vote_id="another")])
-    await log.fold()
-    voters = log.key("g1:voters:contest")
-    field = (await log.valkey.call("HKEYS", voters))[0]
-    records, *rest = msgpack.unpackb(await log.valkey.call("HGET", voters, field), raw=True)
-    changed = records[:36] + b"\x09" + records[37:]
-    packed = msgpack.Packer(use_bin_type=False).pack([changed, *rest])
-    await log.valkey.call("HSET", voters, field, packed)
-    (difference,) = (await compare(log.stack)).differences
-    assert difference.what == f"voter {pseudonym('voter')}: vote id the one"
 
 
 async def test_a_view_of_another_log_or_past_its_end_is_found(log: FoldedLog) -> None:

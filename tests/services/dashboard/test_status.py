@@ -26,7 +26,6 @@ from tests.support.builders import a_cast
 from tests.support.deployments import read_status
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
-from tests.support.projector_metrics import projector_metrics
 from tests.support.proxy import proxy
 
 PATH = "/operations/status"
@@ -157,23 +156,6 @@ async def test_while_valkey_is_away_it_says_so_beside_what_was_read_before(
             return bool(found["at"] > before["at"] and found["problems"] == before["problems"])
 
         await eventually(is_back)
-
-
-async def test_a_task_of_a_projector_that_stopped_is_a_problem(log: FoldedLog, catalogue: Catalogue) -> None:
-    with projector_metrics() as (url, up):
-        up.labels("votes").set(1)
-        up.labels("purchases").set(0)
-        async with served(log, catalogue, projector_metrics_urls=f"http://127.0.0.1:1/metrics, {url}") as client:
-            [problem] = [one for one in (await status(client))["problems"] if one["kind"] == "part"]
-    assert (problem["where"], problem["detail"]) == ("projector", "stopped or failing in it: purchases")
-
-
-async def test_without_kafka_it_still_answers(log: FoldedLog, catalogue: Catalogue) -> None:
-    async with served(log, catalogue, kafka_bootstrap_servers="127.0.0.1:1") as client:
-        found = await status(client)
-    assert (found["at"], found["projections"]) == (None, {})
-    assert [problem["kind"] for problem in found["problems"]] == ["away"]
-    assert "Kafka" in found["problems"][0]["detail"]
 
 
 async def test_a_kafka_that_says_nothing_does_not_hold_the_answer(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 
 from libs.catalogue.contests.closing_record import closing_of
-from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import OutcomeKind, catalogue_codec
 from libs.contracts.validation import ValidationFailed
@@ -80,14 +79,6 @@ async def test_a_clock_that_is_ahead_closes_nothing_before_its_time(
         ended = await own.contest(end=now)
         await own.closes(ended)
         assert (await own.read(early)).closed == 0
-
-
-async def test_votes_are_taken_again_once_a_wrong_clock_is_set_right(own: ProjectorEnvironment) -> None:
-    async with own.projecting():
-        contest = await own.contest(end=await own.now() + HOUR)
-        await own.set_clocks(await own.now() + 7200 * SECOND)
-        await eventually(lambda: own.vote(contest))
-        assert (await own.read(contest)).closed == 0
 
 
 async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(
@@ -286,17 +277,3 @@ async def test_external_sources_may_report_until_their_grace_is_over(own: Projec
 
 async def source_closed(env: ProjectorEnvironment, contest: str, partition: int, name: str) -> bool:
     return (await env.votes.closing(partition, contest)).sources.get(name, 0) == 1
-
-
-async def test_registrations_are_frozen_with_the_closing(env: ProjectorEnvironment) -> None:
-    contest = await env.contest(end=await env.now() + HOUR)
-    await source(env, contest, "sms", mapping={"A": f"{contest}-p0"})
-    before = sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest))
-    await env.ends(contest)
-    await env.closes(contest)
-    await source(env, contest, "sms", mapping={"A": f"{contest}-p1"}, is_in_total=False)
-    await source(env, contest, "tv")
-    assert sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest)) == before
-    await env.reopener.reopen(ACCOUNT, contest, await env.now() + HOUR)
-    after = sources_of(await env.catalogue.views.contest_config(ACCOUNT, contest))
-    assert (after.keys(), after["sms"].is_in_total) == ({"sms", "tv"}, False)

@@ -15,13 +15,12 @@ from libs.contracts.purchase_events import (
     PurchaseEvent,
     PurchaseRecorded,
     PurchaseRefunded,
-    PurchaseRefused,
     PurchaseStatus,
     PurchaseTakenBack,
 )
 from libs.purchases.encryption import SecretLost
 from libs.tally.errors import LogUnavailable
-from libs.telemetry.metrics import PURCHASES_SET_ASIDE, REGISTRY
+from libs.telemetry.metrics import REGISTRY
 from libs.views.purchases.purchase_views import Unreadable
 from services.projector.purchase_manager import AT_ONCE, PurchaseManager
 from tests.support.eventually import eventually
@@ -109,23 +108,6 @@ async def test_an_unreadable_purchase_is_set_aside_and_the_others_go_on(purchase
         assert isinstance(todo.purchase, Unreadable)
 
 
-async def test_each_partition_is_reported_to_have_none_set_aside_before_its_first_purchase(
-    purchases: FoldedPurchases,
-) -> None:
-    def set_aside() -> set[float | None]:
-        return {
-            REGISTRY.get_sample_value("tally_purchases_set_aside", {"partition": str(each)})
-            for each in purchases.topic.numbers
-        }
-
-    async def take(purchase: Purchase) -> PurchaseEvent:
-        raise AssertionError(purchase)
-
-    PURCHASES_SET_ASIDE.clear()
-    async with managed(purchases, take):
-        await eventually(lambda: set_aside() == {0})
-
-
 async def test_a_purchase_whose_step_fails_is_set_aside_until_it_succeeds(purchases: FoldedPurchases) -> None:
     bad = in_partition(purchases, "bad", 1)
     is_mended = False
@@ -201,21 +183,3 @@ async def test_what_was_recorded_is_left_alone_while_the_fold_comes_to_it(purcha
         await purchases.append(second)
         await all_are(purchases, [second], PurchaseStatus.CAST)
     assert attempts[first.key] == 1
-
-
-async def test_only_assigned_partitions_are_worked_off_and_the_rest_by_who_has_them(
-    purchases: FoldedPurchases,
-) -> None:
-    events = [a_purchase(f"p{number}") for number in range(20)]
-    mine = [event for event in events if purchases.topic.partition_of(event.key) == 0]
-    others = [event for event in events if purchases.topic.partition_of(event.key) == 1]
-
-    async def take(purchase: Purchase) -> PurchaseEvent:
-        return PurchaseRefused(account=purchase.account, key=purchase.key, at=1, code="not_found", reason="none")
-
-    await purchases.append(*events)
-    async with managed(purchases, take, assigned=(0,)):
-        await all_are(purchases, list(mine), PurchaseStatus.REFUSED)
-        assert {await purchases.status(event) for event in others} == {PurchaseStatus.RECORDED}
-    async with managed(purchases, take, assigned=(1,)):
-        await all_are(purchases, list(others), PurchaseStatus.REFUSED)

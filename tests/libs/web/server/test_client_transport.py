@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.web.server.client_transport import CONTINUE, ClientTransport
+from libs.web.server.client_transport import ClientTransport
 
 HEAD, BODY = b"HTTP/1.1 201 Created\r\n\r\n", b"body"
 
@@ -76,12 +76,6 @@ async def test_a_whole_response_comes_after_a_head_that_waits(transport: ClientT
     assert inner.writes == [HEAD + HEAD + BODY]
 
 
-async def test_an_interim_response_is_sent_at_once(transport: ClientTransport, inner: Inner) -> None:
-    transport.write(CONTINUE + b"Continue\r\n\r\n")
-    assert len(inner.writes) == 1
-    assert not transport.has_written
-
-
 async def test_a_head_comes_before_the_end_and_the_close(transport: ClientTransport, inner: Inner) -> None:
     transport.write(HEAD)
     transport.finish()
@@ -91,10 +85,3 @@ async def test_a_head_comes_before_the_end_and_the_close(transport: ClientTransp
     closing.close_now()
     await asyncio.sleep(0)
     assert inner.writes == [HEAD, b"END", HEAD]
-
-
-async def test_nothing_is_sent_after_an_abort(transport: ClientTransport, inner: Inner) -> None:
-    transport.write(HEAD)
-    transport.abort()
-    await asyncio.sleep(0)
-    assert inner.writes == []

@@ -51,15 +51,6 @@ async def test_headers_within_the_bounds_are_taken_however_they_come() -> None:
         client.close()
 
 
-async def test_a_trailer_is_no_header() -> None:
-    async with served(an_app()) as server:
-        client = await server.open()
-        client.send("POST /read HTTP/1.1\nHost: here\nTransfer-Encoding: chunked\n\n1\na\n0\nX: y\n\n" + HELLO)
-        assert await client.answer() == (200, b"1")
-        assert await client.answer() == (200, b"hello")
-        client.close()
-
-
 async def test_what_is_not_http_is_a_problem_of_its_own() -> None:
     async with served(an_app()) as server:
         client = await server.open()
@@ -116,13 +107,6 @@ async def test_who_sends_a_byte_at_a_time_gets_no_more_time() -> None:
         assert (await client.answer())[0] == 408
         trickling.cancel()
         client.close()
-
-
-async def test_an_idle_connection_is_closed() -> None:
-    async with served(an_app(), http_idle_timeout_s=0.2) as server:
-        client = await server.open()
-        await greet(client)
-        assert await client.rest() == b""
 
 
 @pytest.mark.parametrize("body", ["", "a" * 10])

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from libs.web.server.connection_phases import READING, TABLE, Action, Event, Phase
+from libs.web.server.connection_phases import TABLE, Action, Phase
 from tests.libs.web.server.driven_connection import Driver
 
 HEAD: Final = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n"
@@ -35,10 +35,6 @@ class App:
         await send({"type": "http.response.body", "body": b""})
 
 
-def test_the_table_says_what_each_event_does_in_each_phase() -> None:
-    assert {phase: set(row) for phase, row in TABLE.items()} == {phase: set(Event) for phase in Phase}
-
-
 def test_what_closes_the_sending_side_or_the_connection_leads_to_the_end() -> None:
     ends = {
         Action.REFUSE: Phase.END,
@@ -50,11 +46,6 @@ def test_what_closes_the_sending_side_or_the_connection_leads_to_the_end() -> No
     for row in TABLE.values():
         for step in row.values():
             assert step.action is Action.NOTHING or step.phase is ends[step.action]
-
-
-def test_no_phase_of_the_end_leads_back_to_reading() -> None:
-    for phase in set(Phase) - READING:
-        assert {step.phase for step in TABLE[phase].values()} <= {None, Phase.END, Phase.CLOSED}
 
 
 @pytest.mark.parametrize("phase", REACHED_BY)

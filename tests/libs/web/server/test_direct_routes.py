@@ -16,7 +16,6 @@ from libs.web.server.asgi_routes import DirectRoute
 from libs.web.server.direct_routes import DirectCycle
 from libs.web.server.http_service import HttpModule, build_app
 from tests.support.eventually import eventually
-from tests.support.http_clients import http_client
 from tests.support.serving import Client, served
 
 BODY = b"ballot"
@@ -133,14 +132,6 @@ async def test_a_process_that_refuses_all_requests_refuses_direct_ones() -> None
         client.close()
 
 
-async def test_a_refused_method_names_those_of_all_routes_of_the_path() -> None:
-    app = Echo().app()
-    app.add_api_route("/echo/{name}", echo, methods=["GET"])
-    async with served(app) as server, http_client(base_url=server.url) as client:
-        refused = await client.options("/echo/a")
-        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")
-
-
 async def test_errors_are_problems_with_the_request_s_id(caplog: pytest.LogCaptureFixture) -> None:
     errors: Iterator[Exception] = iter([Forbidden("votes:write"), ZeroDivisionError("in the handler")])
     route = Echo()
@@ -180,19 +171,6 @@ async def test_responses_have_the_headers_of_other_responses_and_are_measured() 
         assert _measured() == before + 2
 
 
-async def test_requests_sent_before_a_response_are_answered_in_their_order() -> None:
-    route = Echo()
-    route.behaviour = route.hold
-    async with served(route.app()) as server:
-        client = await server.open()
-        client.send(request("/echo/a") + request("/echo/b"))
-        await eventually(lambda: len(route.waiting) == 1)
-        route.answer(route.waiting[0])
-        assert await client.answer() == (200, b"direct a ballot")
-        assert await client.answer() == (200, b"asgi b ballot")
-        client.close()
-
-
 async def test_a_stopping_server_finishes_direct_requests_also_of_clients_that_are_gone() -> None:
     route = Echo()
     route.behaviour = route.hold
@@ -230,15 +208,6 @@ async def test_a_client_that_leaves_before_its_body_is_complete_does_not_delay_t
         client.close()
         await eventually(lambda: not state.connections)
         assert not state.tasks
-
-
-async def test_a_request_whose_body_does_not_arrive_is_refused() -> None:
-    async with served(Echo().app(), http_body_timeout_s=0.3) as server:
-        client = await server.open()
-        client.send(request()[:-1])
-        status, body = await client.answer()
-        assert (status, b"request_timeout" in body) == (408, True)
-        client.close()
 
 
 def _measured() -> float:

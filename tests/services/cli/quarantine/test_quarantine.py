@@ -208,14 +208,6 @@ async def problems(ward: Ward) -> set[tuple[str, str]]:
     return {(one.kind, one.where) for one in problems_of(await read_status(ward.stack))}
 
 
-async def test_what_was_dropped_of_another_log_is_not_of_this_one(ward: Ward) -> None:
-    await ward.append(ProjectionName.VOTES, b"poison")
-    await ward.fold(ProjectionName.VOTES)
-    await ward.drop_by_hand(1, log_id="another")
-    assert await ward.listed() == [("votes", 1)]
-    assert "Delete quarantine/" in (await ward.run("drop", "votes", "0", "1", "--execute", code=1)).stderr
-
-
 async def test_what_todays_code_can_fold_is_folded_by_a_retry(ward: Ward) -> None:
     for fold in (ProjectionName.VOTES, ProjectionName.PURCHASES):
         await ward.fold(fold)
@@ -253,15 +245,6 @@ async def test_a_dropped_record_that_would_be_folded_forbids_a_retry(ward: Ward)
     done = await ward.printed("retry", "--execute", code=1)
     assert ([row["offset"] for row in done["forbidding"]], done["rebuilt"]) == ([2], [])
     assert "which was dropped" in (await ward.run("retry", code=1)).stdout
-
-
-async def test_what_is_not_in_quarantine_is_bad_usage(ward: Ward) -> None:
-    await ward.append(ProjectionName.VOTES, vote_codec.encode(a_cast()))
-    await ward.fold(ProjectionName.VOTES)
-    assert (await ward.run("list")).stdout == "No record is in quarantine.\n"
-    assert "is not in quarantine" in (await ward.run("show", "votes", "0", "1", code=2)).stderr
-    assert "has partitions 0 to 1" in (await ward.run("drop", "votes", "2", "1", code=2)).stderr
-    assert (await ward.run("retry", "--execute")).stdout == "No record is in quarantine.\n"
 
 
 async def test_a_replay_by_which_accepted_votes_would_be_fenced_is_not_read_unasked(ward: Ward) -> None:

@@ -5,9 +5,8 @@ from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
 from libs.replay.targets import Rebuildable
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from tests.services.cli.replay.context import ReplayContext, voted
-from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes
-from tests.support.voting import Api, code, hours_from_now, new_id, running
+from tests.support.voting import Api, code, new_id, running
 
 ALL = ["catalogue", "test", "votes", "purchases"]
 
@@ -75,20 +74,6 @@ async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, cont
     await wait_for_paid_votes(contest, 14)
     assert await paid(contest) == 14
     assert (await context.run_json("purchases", "reconcile"))["fits"]
-
-
-async def test_a_contest_that_ends_during_a_replay_is_closed(api: Api, context: ReplayContext) -> None:
-    contest = await api.contest(end=hours_from_now(1.5 / 3600))
-    await voted(contest, "ann")
-    await replayed(context, "catalogue", "votes")
-
-    async def final() -> bool:
-        answer = await api.client.get(f"{contest.path}/vote_updates/")
-        return answer.headers["tally-final"] == "final"
-
-    await eventually(final)
-    await replayed(context, "catalogue", "votes")
-    assert await final()
 
 
 async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_accepted(

@@ -77,19 +77,6 @@ async def test_a_spoilt_count_is_found_by_verify_and_repaired_by_a_replay(
     assert (await context.run_json("verify"))["equal"]
 
 
-async def test_it_says_in_plain_words_what_it_changed(api: Api, context: ReplayContext) -> None:
-    contest = await a_spoilt_contest(api, context)
-    done = await context.run("replay", "run", "--projection", "votes", "--execute")
-    assert done.exit_code == 0, done.output
-    number = await context.live()
-    assert f"votes: generation {number}: " in done.stdout
-    assert (
-        f"changes: contest Final ({contest.key}), Participant 0 ({contest.participants[0]}): "
-        "124 -> 24 votes, 12 -> 12 voters" in done.stdout
-    )
-    assert f"Readers see generation {number}. `tally replay rollback` restores the former one." in done.stdout
-
-
 async def test_one_partition_is_rebuilt_alone(api: Api, context: ReplayContext) -> None:
     contest = await a_spoilt_contest(api, context)
     live = await context.live()
@@ -167,12 +154,3 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Replay
     await context.run("replay", "drop", "--execute")
     assert (await context.replay())["swapped"]
     assert (await context.run_json("verify"))["equal"]
-
-
-async def test_bad_usage_is_said_so(context: ReplayContext) -> None:
-    for bad in (
-        ["run", "--partition", "0"],
-        ["run", "--projection", "votes", "--partition", "99"],
-        ["run", "--projection", "nothing"],
-    ):
-        assert (await context.run("replay", *bad)).exit_code == 2
