@@ -29,7 +29,7 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.topology import Topology
-from tests.support.other_user import as_nobody, as_root
+from tests.support.other_user import as_nobody, as_root, open_path
 
 pytestmark = pytest.mark.stack
 
