@@ -9,9 +9,7 @@ from libs.catalogue.schemas.contest import Contest
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.contests import FIELDS, ContestPage, contest_read, contest_written
-from libs.legacy.participants import participant_read
 from libs.tally.contest import Phase
-from libs.tally.counts import VoteSums
 from libs.tally.time_conversion import timestamp
 
 CREATED = 1_790_000_000_000_000
@@ -35,10 +33,6 @@ def page(document: dict[str, Any], *participants: Stored, **changes: Any) -> Con
         "images": {},
     }
     return ContestPage(**(given | changes))
-
-
-def keys(shape: dict[str, Any]) -> list[str]:
-    return [participant["participant_key"] for participant in shape["participants"]]
 
 
 def test_every_row_of_the_table_reads_what_the_canonical_record_holds() -> None:
@@ -92,32 +86,6 @@ def test_unique_participants_are_distinct_users_and_those_without_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ("participated", ["p1", "p2", "p3"]),
-        ("running_number", ["p1", "p2", "p3"]),
-        ("vote_count", ["p3", "p1", "p2"]),
-    ],
-)
-def test_participants_come_in_the_order_of_the_contest(order: str, expected: list[str]) -> None:
-    totals = {"p3": VoteSums(2, 1, 0)}
-    shape = contest_read(
-        page({"contest_config": {"participant_order": order}}, entry(3), entry(1), entry(2), totals=totals)
-    )
-    assert keys(shape) == expected
-
-
-def test_published_false_keeps_a_future_publish_clears_a_past_one_and_contradicts_one_beside_it() -> None:
-    past, future = timestamp(CREATED - 1), timestamp(CREATED + 1)
-    assert contest_written({"published": False}, {"publish": future}, CREATED) == {"publish": future}
-    assert contest_written({"published": False}, {"publish": past}, CREATED) == {}
-    assert contest_written({"published": False, "publish": future}, {}, CREATED) == {"publish": future}
-    assert contest_written({"published": False, "publish": "0"}, {}, CREATED) == {"publish": "0"}
-    with pytest.raises(ValidationFailed, match="published"):
-        contest_written({"published": False, "publish": past}, {}, CREATED)
-
-
-@pytest.mark.parametrize(
     ("body", "is_refused"),
     [
         ({"published": False, "publish": 1}, False),
@@ -137,13 +105,3 @@ def test_published_and_publish_agree_or_are_refused(body: dict[str, Any], is_ref
                 contest_written(sent, before, CREATED)
         else:
             assert contest_written(sent, before, CREATED)["publish"] == sent["publish"]
-
-
-def test_a_participant_shows_its_figures_its_user_and_its_image() -> None:
-    user = {"user_id": "ann", "user_name": "Ann", "image_id": None}
-    one = entry(4, title="Ann", story="sings", image_key="i1", user=user)
-    shape = participant_read("acme", one, {"p4": VoteSums(5, 3, 1)}, {"i1": {"ratio": 1.5, "tags": ["x"]}})
-    assert (shape["image"]["ratio"], shape["image"]["user"], shape["user"]) == (1.5, user, user)
-    assert (shape["vote_count"], shape["rater_count"], shape["status"]) == (5, 3, "approved")
-    assert (shape["contest_id"], shape["contest_key"], shape["running_number"]) == ("song", "song", 4)
-    assert shape["participated"] == "2026-09-21T14:13:20.000004Z"

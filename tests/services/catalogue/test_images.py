@@ -90,37 +90,6 @@ async def test_the_address_changes_with_the_picture_and_only_the_current_one_may
         assert old.headers["etag"] == new.headers["etag"]
 
 
-async def test_keys_without_the_permission_and_other_accounts_do_not_come_in(
-    place: Place, client: httpx.AsyncClient, host: WebHost
-) -> None:
-    where = f"/images/{(await uploaded(client))['key']}"
-    url = {"url": host.respond("/a.png", picture())}
-    async with place.client("content:read") as reader, place.client() as stranger, place.anonymous() as anonymous:
-        for caller, expected in ((reader, (403, "forbidden")), (anonymous, (401, "unauthorized"))):
-            assert code(await upload(caller, picture())) == expected
-            assert code(await caller.post("/images/upload_from_url", json=url)) == expected
-            assert code(await caller.delete(where)) == expected
-        assert code(await stranger.get(where)) == (404, "not_found")
-        assert code(await stranger.delete(where)) == (404, "not_found")
-    assert host.heads == []
-
-
-async def test_an_image_that_is_referred_to_stays(place: Place, client: httpx.AsyncClient) -> None:
-    image = await uploaded(client)
-    contest = (await client.post("/contests", json={"image": {"key": image["key"]}})).headers["location"]
-    refused = await client.delete(f"/images/{image['key']}")
-    assert code(refused) == (409, "in_use")
-    assert await place.names(image["key"]) == ["original"]
-    await client.delete(contest)
-    stale = await client.delete(f"/images/{image['key']}", headers={"If-Match": '"other"'})
-    assert code(stale) == (412, "version_conflict")
-    assert (await client.delete(f"/images/{image['key']}")).status_code == 204
-    assert code(await client.post("/contests", json={"image": {"key": image["key"]}})) == (
-        422,
-        "validation_failed",
-    )
-
-
 async def test_a_picture_stays_where_its_record_may_yet_come(
     place: Place, servers: Servers, namespace: str
 ) -> None:

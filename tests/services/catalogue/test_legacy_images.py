@@ -122,39 +122,6 @@ async def test_what_only_legacy_names_is_kept_by_an_upload_of_the_current_api(cl
     assert code(no_icon) == (422, "validation_failed")
 
 
-USERS = {
-    "contests": lambda key: ("/contests", {"image": {"key": key}}),
-    "articles": lambda key: ("/articles", {"image": {"key": key}}),
-    "surveys": lambda key: ("/surveys/one", {"image": {"key": key}}),
-    "timeslots": lambda key: ("/conventions/{convention}/timeslots", {"image": key}),
-    "participants": lambda key: ("/contests/{contest}/participants", {"image_key": key}),
-}
-
-
-@pytest.mark.parametrize("resource", USERS)
-async def test_records_of_others_refer_to_an_image_for_public_use_alone(
-    client: httpx.AsyncClient, other: httpx.AsyncClient, resource: str
-) -> None:
-    key = (await made(client))["image_id"]
-    above = {
-        "convention": (await other.post("/conventions", json={})).json()["key"],
-        "contest": (await other.post("/contests", json={})).json()["key"],
-    }
-    path, body = USERS[resource](key)
-    path = path.format(**above)
-    assert code(await other.post(path, json=body)) == (422, "validation_failed")
-    await client.post(f"/legacy/images/{key}", data={"public_use": "true"})
-    record = (await other.post(path, json=body)).json()
-    await client.post(f"/legacy/images/{key}", data={"public_use": "false"})
-    changed = await other.patch(f"/{resource}/{record['key']}", json={"title": "Changed"})
-    assert changed.status_code == 200, changed.text
-    for name in body:
-        assert changed.json()[name] == record[name]
-    assert code(await other.post(path.replace("/one", "/two"), json=body)) == (422, "validation_failed")
-    assert (await client.delete(f"/images/{key}")).status_code == 204
-    assert (await other.patch(f"/{resource}/{record['key']}", json={"title": "Again"})).status_code == 200
-
-
 async def test_the_other_world_s_images_are_not_there(place: Place, client: httpx.AsyncClient) -> None:
     key = (await made(client, public_use="true"))["image_id"]
     async with place.legacy("test") as tester:

@@ -11,7 +11,7 @@ from libs.media.decoder_pool import Decoders
 from services.catalogue.images import Images
 from tests.services.catalogue.conftest import Place
 from tests.services.catalogue.image_uploads import NO_FETCHER, media_code, uploaded
-from tests.support.pictures import encoded, halves, is_red, opened, picture
+from tests.support.pictures import is_red, opened, picture
 from tests.support.voting import code
 
 
@@ -52,13 +52,6 @@ async def test_all_who_ask_at_once_have_one_rendition_made(
     assert made == [150]
     assert len({answer.content for answer in answers}) == 1
     assert is_red(opened(answers[0].content).getpixel((5, 5)))
-
-
-async def test_an_unknown_size_is_refused(client: httpx.AsyncClient) -> None:
-    path = f"/media/image/{(await uploaded(client))['key']}"
-    for size in ("", "huge", "original", "../thumb"):
-        assert media_code(await client.get(path, params={"size": size})) == (400, "validation_failed")
-    assert media_code(await client.get("/media/image/nothing?size=thumb")) == (400, "not_found")
 
 
 async def test_a_private_picture_is_for_keys_of_its_account(place: Place, client: httpx.AsyncClient) -> None:
@@ -134,11 +127,3 @@ async def test_private_pictures_of_what_results_show_are_for_keys_that_may_read_
             assert media_code(await reader.get(f"/media/image/{key}")) == (400, "forbidden")
         assert (await reader.get("/account")).json()["looks"]["logo_key"] == logo
         assert code(await reader.patch("/account", json={"brand_name": "x"})) == (403, "forbidden")
-
-
-async def test_a_transparent_corner_is_shown_through(client: httpx.AsyncClient) -> None:
-    image = halves(400, 400).convert("RGBA")
-    image.putalpha(0)
-    key = (await uploaded(client, encoded(image, "webp")))["key"]
-    shown = opened((await client.get(f"/media/image/{key}?size=thumb")).content)
-    assert shown.getpixel((5, 5))[3] == 0  # type: ignore[index]

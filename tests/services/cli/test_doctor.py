@@ -28,8 +28,6 @@ from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.own_valkey import own_valkey
 from tests.support.valkey_cluster import valkey_cluster
 
-"""Time in which operators get an answer; twice of it on a busy machine."""
-
 
 @pytest.fixture
 async def log(kafka: str, tmp_path: Path, namespace: str) -> AsyncIterator[FoldedLog]:
