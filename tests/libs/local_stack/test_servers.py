@@ -31,6 +31,8 @@ from libs.local_stack.startup_report import Silence
 from libs.local_stack.topology import Topology
 from tests.support.other_user import as_nobody, as_root, open_path
 
+__all__ = ["open_path"]
+
 pytestmark = pytest.mark.stack
 
 
