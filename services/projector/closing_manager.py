@@ -83,9 +83,9 @@ def may_close(current: Contest, end: int) -> bool:
     return not current.closed and current.finishes == end
 
 
-def may_mark(state: ClosingState, contest: Contest) -> bool:
-    """Return whether a partition admits no more votes of the contest, and has none pending."""
-    return state.pending == 0 and (state.in_force is None or state.in_force >= contest.version)
+def may_mark(state: ClosingState) -> bool:
+    """Return whether a partition, which admits no more votes of the contest, has none pending."""
+    return state.pending == 0
 
 
 def must_append(state: ClosingState, sent: _Sent | None) -> bool:
@@ -196,7 +196,7 @@ class ClosingManager:
         for partition, state in states.items():
             if state.closed < seq:
                 missing = True
-                if may_mark(state, contest):
+                if may_mark(state):
                     await self._append(partition, state, ContestClosed(key, seq))
         for name, source in closing.sources.items():
             topic = self._log_of_votes.topic_from(contest.votes_from)

@@ -216,9 +216,9 @@ library.register_read('votes_report', function(keys, args)
 end)
 
 -- By partition, with packed arguments: contest, cursor ('0' to begin), how many reservations of all partitions about. How its
--- closing stands there: {next cursor ('0' at the end), open, n, configuration version in force (-1: none), reservations pending
--- for it among these, now (us), closing in force, last one reopened, votes with changes that wait for a reopening, offset, source,
--- closing in force for it, ...}. Nothing where so many were read of the partitions before.
+-- closing stands there: {next cursor ('0' at the end), open, n, reservations pending for it among these, now (us), closing in
+-- force, last one reopened, votes with changes that wait for a reopening, offset, source, closing in force for it, ...}. Nothing
+-- where so many were read of the partitions before.
 library.register_read_each('votes_closing', function(base, memo, packed)
   local contest, cursor, most = unpack(unpack_one(packed))
   memo.run, memo.left = memo.run or run_id(), memo.left or most
@@ -232,10 +232,8 @@ library.register_read_each('votes_closing', function(base, memo, packed)
   end
   local row = call('HGET', views .. ':counts:' .. contest, '')
   local top = row and unpack_one(row) or {}
-  local in_force = tonumber(call('HGET', base .. ':config', contest) or UNLIMITED)
-  local reply = { page[1], gate.open and 1 or 0, gate.n, in_force, pending, next_moment(gate),
-    top[ROW_CLOSED] or 0, top[ROW_REOPENED] or 0, call('ZCARD', views .. ':queue:' .. contest),
-    select(2, position(views)) }
+  local reply = { page[1], gate.open and 1 or 0, gate.n, pending, next_moment(gate), top[ROW_CLOSED] or 0,
+    top[ROW_REOPENED] or 0, call('ZCARD', views .. ':queue:' .. contest), select(2, position(views)) }
   local sources = call('HGETALL', views .. ':sources:' .. contest)
   for i = 1, #sources, 2 do
     reply[#reply + 1], reply[#reply + 2] = sources[i], closing_of(unpack_one(sources[i + 1]), top[ROW_REOPENED] or 0)

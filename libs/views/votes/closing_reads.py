@@ -8,7 +8,6 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.function_libraries import pack, unpack
 from libs.views.valkey.partition_reads import Group, PartitionReads, completed
 from libs.views.votes.reply_types import ClosingState
-from libs.views.votes.serialization import limited
 
 CLOSING_PARTITIONS = 64
 """Partitions of one call: less than 1 ms of Valkey's time."""
@@ -47,8 +46,8 @@ async def read_pages(live: PartitionReads, contest: str, cursors: Mapping[int, b
 
 
 def _state(pages: Sequence[Page]) -> ClosingState:
-    _, _, incarnation, in_force, _, now, closed, reopened, waiting, folded, *flat = pages[0]
+    _, _, incarnation, _, now, closed, reopened, waiting, folded, *flat = pages[0]
     is_open = all(page[1:3] == [1, incarnation] for page in pages)
-    pending = sum(page[4] for page in pages)
+    pending = sum(page[3] for page in pages)
     sources = {name.decode(): seq for name, seq in zip(flat[::2], flat[1::2], strict=True)}
-    return ClosingState(is_open, limited(in_force), pending, now, closed, reopened, waiting, folded, sources)
+    return ClosingState(is_open, pending, now, closed, reopened, waiting, folded, sources)

@@ -181,12 +181,11 @@ class ClosingState:
     """State of a contest's closing in one partition, at the offset `folded`.
 
     `sources` maps each external source with reports to its closing in force. `pending` is the number of
-    reservations not folded (read in pages, some may be counted twice); `in_force` is the configuration version
-    that admits votes. `waiting` is the number of votes with changes that wait for a reopening.
+    reservations not folded (read in pages, some may be counted twice), `waiting` the number of votes with changes
+    that wait for a reopening.
     """
 
     open: bool
-    in_force: int | None
     pending: int
     now: int
     closed: int
