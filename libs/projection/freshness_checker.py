@@ -12,7 +12,6 @@ from libs.kafka.reader import LogReader
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import FreshViews
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.views.generations.fresh_reader import Freshness
 from libs.views.valkey.partition_reads import Group
 
 POLL_S = 0.2
@@ -85,12 +84,7 @@ class FreshnessChecker:
         if goal is None or goal.run != state.run or goal.end.log_id != log_id:
             ends = await self._reader.end_offsets(self._topic.name, [partition])
             goal = _Goal(state.run, Position(log_id, ends[partition]))
-        if not _has_reached(state, goal.end):
-            self._goals[partition] = goal
-        elif await self._views.declare(partition, goal.run, goal.end):
+        if await self._views.declare(partition, goal.run, goal.end):
             logger.info("%s/%d is fresh at %d", self._topic.name, partition, goal.end.offset)
-
-
-def _has_reached(state: Freshness, end: Position) -> bool:
-    at = state.position
-    return at is not None and at.log_id == end.log_id and at.offset >= end.offset
+        else:
+            self._goals[partition] = goal

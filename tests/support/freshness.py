@@ -2,14 +2,17 @@
 
 import asyncio
 
+from libs.contracts.log_records import Position
 from libs.views.generations.fresh_reader import FreshReader
 
 
 async def make_fresh(views: FreshReader, partition: int = 0) -> None:
     """Declare the view fresh, as if the log ended at its position."""
-    state = await views.freshness(partition)
-    assert state.position is not None
-    assert await views.declare(partition, state.run, state.position)
+    base, valkey = views._base(partition), views._valkey
+    live = await valkey.call("HGET", f"{base}:generations", "live") or b"1"
+    log, offset = await valkey.call("HMGET", f"{base}:g{int(live)}:position", "log", "offset")
+    run = (await views.freshness(partition)).run
+    assert await views.declare(partition, run, Position(log.decode(), int(offset)))
 
 
 async def are_fresh(views: FreshReader, partitions: int) -> bool:

@@ -18,11 +18,10 @@ from libs.views.valkey.watched_reads import WatchedReads
 
 
 class Freshness(NamedTuple):
-    """Freshness of the live view in the server's current `run`, and the view's `position`."""
+    """Freshness of the live view in the server's current `run`."""
 
     run: str
     is_fresh: bool
-    position: Position | None
 
 
 class FreshReader:
@@ -69,11 +68,8 @@ class FreshReader:
         return [partition for partition, reply in (await self._watched.read(group)).items() if reply is not True]
 
     async def freshness(self, partition: int) -> Freshness:
-        run, is_fresh, log, offset = await read_function(
-            self._valkey, f"{self._prefix}_freshness", self._base(partition)
-        )
-        position = Position(log.decode(), int(offset)) if log else None
-        return Freshness(run.decode(), is_fresh == 1, position)
+        run, is_fresh = await read_function(self._valkey, f"{self._prefix}_freshness", self._base(partition))
+        return Freshness(run.decode(), is_fresh == 1)
 
     async def declare(self, partition: int, run: str, end: Position) -> bool:
         """Declare the view fresh if it has reached `end`, the log's end as read after `run`.

@@ -24,10 +24,10 @@ local function reads_of(prefix, generations)
     end)
   end
 
-  -- {run of the server, 1 where the view is fresh under it, log id, offset}
+  -- {run of the server, 1 where the view is fresh under it}
   library.register_read(prefix .. '_freshness', function(keys)
-    local run, log, offset = run_id(), position(keys[1])
-    return { run, log ~= '' and is_fresh(keys[1], run) and 1 or 0, log, offset }
+    local run = run_id()
+    return { run, position(keys[1]) ~= '' and is_fresh(keys[1], run) and 1 or 0 }
   end)
 
   -- By partition: 1 where the view is fresh, else 0.
