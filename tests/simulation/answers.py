@@ -33,6 +33,9 @@ class Answer:
     is_refund: bool
     began_at: float
     result: Any = None
+    ended_at: float = 0.0
+    was_voided: bool = False
+    """True if the vote was voided when its removal was asked for, and no other removal was pending."""
 
     @property
     def name(self) -> Name:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,16 +12,22 @@ from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import votes_topic
+from libs.contracts.vote_states import VoteName
+from libs.projection.fencing import CLOCK_TOLERANCE_S
 from libs.purchases.requests import PurchaseForm, VotesForm
 from libs.purchases.service import Recorded
-from libs.tally.errors import LogUnavailable, TallyError
+from libs.tally.errors import LogUnavailable, NotFound, TallyError
 from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
+from libs.tally.voter_ledger import VoteStatus
+from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.outcomes import Accepted, Removed
 from tests.simulation.answers import Answer, Bought
-from tests.simulation.contests import PARTICIPANTS, moment, participant_key, some_rules, some_vote
+from tests.simulation.contests import PARTICIPANTS, PROBING, moment, participant_key, some_rules, some_vote
 from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway
+from tests.simulation.observer import Observer
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess
+from tests.support.builders import pseudonym
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -35,38 +42,54 @@ def vote(world: "World", name: str, rng: Random) -> None:
     """Vote, sometimes twice at once, and sometimes take it back."""
     contest = world.some_contest(rng)
     command = some_vote(rng, contest, world.kinds[contest], world.streams["shape"].choice([2, 6]))
-    _start(world, name, rng, command)
+    start(world, name, rng, command)
     for copy in range(rng.choice([0, 0, 0, 1, 2])):
-        world.loop.call_later(
-            rng.choice([0.0, rng.uniform(0, 1.0)]), _start, world, f"{name}.{copy}", rng, command
-        )
+        world.loop.call_later(rng.choice([0.0, rng.uniform(0, 1.0)]), start, world, f"{name}.{copy}", rng, command)
     later = rng.choice([rng.uniform(0.0, 0.1), rng.uniform(0.0, 2.5)])
     if command.source == "c-free" and rng.random() < 0.3:
         removal = RemoveVote(contest, command.voter, command.vote_id)
         for copy in range(rng.choice([1, 1, 2])):
-            world.loop.call_later(later, _start, world, f"{name}.removal{copy}", rng, removal)
+            world.loop.call_later(later, start, world, f"{name}.removal{copy}", rng, removal)
     elif command.source == "c-paid" and rng.random() < 0.3:
-        world.loop.call_later(later, _start, world, f"{name}.refund", rng, command, True)
+        world.loop.call_later(later, start, world, f"{name}.refund", rng, command, True)
 
 
-def _start(world: "World", name: str, rng: Random, command: CastVote | RemoveVote, refund: bool = False) -> None:
+def start(
+    world: "World",
+    name: str,
+    rng: Random,
+    command: CastVote | RemoveVote,
+    refund: bool = False,
+    gateway: Gateway | None = None,
+    tries: int = 0,
+) -> "asyncio.Task[Any]":
+    """Start a request; its task returns the last answer. By default gateways and tries are random."""
     client = world.loop.process(name)
-    _run(world, client, _request(world, client, Random(rng.random()), command, refund))
+    return run(world, client, _request(world, client, Random(rng.random()), command, refund, gateway, tries))
 
 
-def _run(world: "World", client: SimulatedProcess, steps: Coroutine[Any, Any, None]) -> None:
+def run(world: "World", client: SimulatedProcess, steps: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    """Start what a client does; the schedule settles when all of it is done."""
     world.open_requests += 1
 
-    def ended(task: "asyncio.Task[None]") -> None:
+    def ended(task: "asyncio.Task[Any]") -> None:
         world.open_requests -= 1
         task.result()
 
-    world.loop.start(client, steps).add_done_callback(ended)
+    task = world.loop.start(client, steps)
+    task.add_done_callback(ended)
+    return task
 
 
 async def _request(
-    world: "World", client: SimulatedProcess, rng: Random, command: CastVote | RemoveVote, refund: bool
-) -> None:
+    world: "World",
+    client: SimulatedProcess,
+    rng: Random,
+    command: CastVote | RemoveVote,
+    refund: bool,
+    chosen: Gateway | None,
+    tries: int,
+) -> Any:
     """Send a request until it is decided, or give it up."""
 
     async def work(gateway: Gateway) -> Any:
@@ -81,42 +104,84 @@ async def _request(
         return await gateway.voting.remove(ACCOUNT, command)
 
     what = "refunds" if refund else "casts" if isinstance(command, CastVote) else "removes"
-    for _ in range(rng.choice([1, 2, 4])):
+    answer: Answer | None = None
+    for _ in range(tries or rng.choice([1, 2, 4])):
         answer = Answer(command, refund, world.loop.now)
+        if isinstance(command, RemoveVote) and world.is_alone:
+            answer.was_voided = await _is_voided(world, command)
         world.answers.append(answer)
-        gateway = rng.choice(world.gateways)
+        gateway = chosen or rng.choice(world.gateways)
         world.note(f"{what} {command.vote_id} of {command.voter} in {command.contest} at {gateway.name}")
         answer.result = await world.ask(client, gateway, work)
         world.note(f"is answered {described(answer.result)}")
+        answer.ended_at = world.loop.now
         if answer.result is not None and getattr(answer.result, "code", "") not in TRY_AGAIN:
-            return
+            break
         await asyncio.sleep(rng.uniform(0.05, 1.0))
+    return answer and answer.result
+
+
+async def _is_voided(world: "World", command: RemoveVote) -> bool:
+    views = VoteViews(Observer(world), NAMESPACE, world.partitions)
+    partition = votes_topic(NAMESPACE, world.partitions).partition_of(command.voter)
+    name = VoteName(command.contest, command.voter, command.vote_id)
+    _, [state] = await views.lookups(partition, [name])
+    return state.status is VoteStatus.VOIDED and not (await views.state(partition)).pending
+
+
+def probe(world: "World") -> None:
+    """Vote in each contest and partition by somebody new, once all has settled: the answer says yes or no."""
+    topic, found = votes_topic(NAMESPACE, world.partitions), dict[int, str]()
+    for name in PROBING:
+        found.setdefault(topic.partition_of(pseudonym(name)), name)
+    for contest in world.kinds:
+        for number, voter in found.items():
+            name = f"probe of {contest} in {number}"
+            vote = some_vote(world.streams[name], contest, world.kinds[contest], 1, [(voter, False)])
+            start(world, name, world.streams[name], vote, tries=2).add_done_callback(partial(_probed, world, name))
+
+
+def _probed(world: "World", name: str, task: "asyncio.Task[Any]") -> None:
+    result = task.result()
+    if isinstance(result, Accepted) and world.is_alone:
+        clocks = [server.now_us() for server in world.deployment.servers]
+        if result.terms.accepted_at > max(clocks) + CLOCK_TOLERANCE_S * 1_000_000:
+            world.broken.append(f"the {name} is accepted at {result.terms.accepted_at}, when it is {max(clocks)}")
+    if result is None or getattr(result, "code", "") in TRY_AGAIN:
+        world.broken.append(f"the {name}, after all has settled, is answered {described(result)}")
 
 
 def batch(world: "World", name: str, rng: Random) -> None:
     """Send several votes of one voter in one request, once."""
-    client, contest = world.loop.process(name), world.some_contest(rng)
+    contest = world.some_contest(rng)
     first, *others = [some_vote(rng, contest, world.kinds[contest], 6) for _ in range(rng.choice([2, 3]))]
-    commands = [first, *(replace(vote, voter=first.voter, anonymous=first.anonymous) for vote in others)]
+    others = [replace(vote, voter=first.voter, anonymous=first.anonymous) for vote in others]
+    cast_together(world, name, rng, [first, *others])
+
+
+def cast_together(world: "World", name: str, rng: Random, commands: list[CastVote]) -> None:
+    """Send votes of one voter in one request."""
+    client = world.loop.process(name)
+    world.batches.append([(command.contest, command.voter, command.vote_id) for command in commands])
 
     async def work(gateway: Gateway) -> Any:
         assert gateway.voting is not None
         return await gateway.voting.cast(ACCOUNT, commands)
 
-    async def run() -> None:
+    async def steps() -> None:
         answers = [Answer(command, False, world.loop.now) for command in commands]
         world.answers += answers
         gateway = rng.choice(world.gateways)
-        world.note(f"casts {[command.vote_id for command in commands]} of {first.voter} at {gateway.name}")
+        world.note(f"casts {[command.vote_id for command in commands]} of {commands[0].voter} at {gateway.name}")
         results = await world.ask(client, gateway, work)
         world.note(f"is answered {results}"[:300])
         if isinstance(results, Exception):
             raise results
         if results is not None:
             for answer, result in zip(answers, results, strict=True):
-                answer.result = result
+                answer.result, answer.ended_at = result, world.loop.now
 
-    _run(world, client, run())
+    run(world, client, steps())
 
 
 def change(world: "World", name: str, rng: Random) -> None:
@@ -131,27 +196,59 @@ def change(world: "World", name: str, rng: Random) -> None:
     else:
         row, key = PARTICIPANT_ROW, participant_key(contest, rng.choice(PARTICIPANTS))
         patch = {"status": rng.choice(["approved", "rejected"])}
-    _operate(world, name, rng, contest, lambda at: at.records.patch(row, ACCOUNT, key, patch))
+    operate(world, name, rng, contest, lambda at: at.records.patch(row, ACCOUNT, key, patch))
 
 
 def reopen(world: "World", name: str, rng: Random) -> None:
     contest = world.some_contest(rng)
     end = round((BEGIN_S + world.loop.now + rng.uniform(1.0, 20.0)) * 1_000_000)
-    _operate(world, name, rng, contest, lambda at: at.reopener.reopen(ACCOUNT, contest, end))
+    operate(world, name, rng, contest, lambda at: at.reopener.reopen(ACCOUNT, contest, end))
 
 
-def _operate(world: "World", name: str, rng: Random, contest: str, work: Work) -> None:
+def operate(
+    world: "World",
+    name: str,
+    rng: Random,
+    contest: str,
+    work: Work,
+    gateway: Gateway | None = None,
+    tries: int = 1,
+) -> "asyncio.Task[Any]":
+    """Start an operator's request; its task returns the answer."""
     client = world.loop.process(name)
 
-    async def run() -> None:
-        result = await world.ask(client, rng.choice(world.gateways), work)
-        world.note(f"is answered {described(result)}")
+    async def steps() -> Any:
+        for _ in range(tries):
+            result = await world.ask(client, gateway or rng.choice(world.gateways), work)
+            world.note(f"is answered {described(result)}")
+            if getattr(result, "code", "") not in TRY_AGAIN:
+                break
+            await asyncio.sleep(0.1)
         if isinstance(result, Stored):
             world.changes.append((world.loop.now, contest, result.version))
+            world.written[result.key] = max(result.version, world.written.get(result.key, 0))
         elif isinstance(result, Exception) and not isinstance(result, TallyError):
             raise result
+        return result
 
-    _run(world, client, run())
+    return run(world, client, steps())
+
+
+def read(world: "World", name: str, rng: Random, contest: str, gateway: Gateway | None = None) -> None:
+    """Read a contest's record."""
+    client = world.loop.process(name)
+
+    async def steps() -> None:
+        written = world.written.get(contest, 0)
+        at = gateway or rng.choice(world.gateways)
+        result = await world.ask(client, at, lambda at: at.records.get(CONTEST_ROW, ACCOUNT, contest))
+        world.note(f"reads {contest} at {at.name}: {getattr(result, 'version', result)}")
+        if isinstance(result, Stored) and result.version < written:
+            world.broken.append(f"{contest} was read in version {result.version}, after {written} was answered")
+        elif isinstance(result, NotFound):
+            world.broken.append(f"{contest} was not found")
+
+    run(world, client, steps())
 
 
 def void(world: "World", name: str, rng: Random) -> None:
@@ -169,7 +266,7 @@ def void(world: "World", name: str, rng: Random) -> None:
     )
     writer = world.deployment.writer(client)
 
-    async def run() -> None:
+    async def steps() -> None:
         for event in events[: rng.choice([1, 2])]:
             if isinstance(event, VoteVoided):
                 world.voided.add((operation, contest, voter, vote_id))
@@ -182,9 +279,9 @@ def void(world: "World", name: str, rng: Random) -> None:
                     continue
             await asyncio.sleep(rng.uniform(0.0, 1.0))
             if rng.random() < 0.4:
-                _start(world, f"{name}.removal", rng, RemoveVote(contest, voter, vote_id))
+                start(world, f"{name}.removal", rng, RemoveVote(contest, voter, vote_id))
 
-    _run(world, client, run())
+    run(world, client, steps())
 
 
 def purchase(world: "World", name: str, rng: Random) -> None:
@@ -206,7 +303,7 @@ def purchase(world: "World", name: str, rng: Random) -> None:
     )
     refunds = rng.choice([False, False, True])
 
-    async def run() -> None:
+    async def steps() -> None:
         works: list[Work] = [lambda at: at.purchases.record(ACCOUNT, form)]
         if refunds:
             bought.is_refunded = True
@@ -221,7 +318,7 @@ def purchase(world: "World", name: str, rng: Random) -> None:
             if isinstance(result, Recorded):
                 bought.key = result.purchase.key
 
-    _run(world, client, run())
+    run(world, client, steps())
 
 
 def described(result: Any) -> str:

@@ -1,6 +1,6 @@
 """Contests of every type as operators write them, and the votes of a few voters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, Final
@@ -15,8 +15,12 @@ MILLION: Final = 1_000_000
 CONTESTS: Final = ("contest", "other")
 VOTERS: Final = (("anna", False), ("bert", True), ("cora", False))
 """By name, and whether anonymous."""
-VOTING: Final = frozenset(pseudonym(name) for name, _ in VOTERS)
-"""Their pseudonyms; those of buyers are made with the contest's secret."""
+OTHERS: Final = ("dana", "eve", "fay", "gus", "ida", "jan", "kim", "lea", "max", "ned")
+"""Voters of whom each votes at most once, in every partition some."""
+PROBING: Final = ("pia", "quinn", "rosa", "sam", "tess", "uma", "vera", "walt")
+"""Voters who vote once all has settled."""
+VOTING: Final = frozenset(pseudonym(name) for name in (*(name for name, _ in VOTERS), *OTHERS, *PROBING))
+"""The pseudonyms of all of them; those of buyers are made with the contest's secret."""
 PARTICIPANTS: Final = "ab"
 
 
@@ -61,9 +65,11 @@ def some_rules(rng: Random) -> dict[str, Any]:
     }
 
 
-def some_vote(rng: Random, contest: str, kind: str, ids: int) -> CastVote:
+def some_vote(
+    rng: Random, contest: str, kind: str, ids: int, voters: Sequence[tuple[str, bool]] = VOTERS
+) -> CastVote:
     """Return one of the votes of a contest of that kind; few enough for their ids to meet."""
-    voter, anonymous = rng.choice(VOTERS)
+    voter, anonymous = rng.choice(voters)
     source = rng.choice(["c-free", "c-free", "c-free", "c-paid"])
     vote_id = f"id{rng.randrange(ids)}" if source == "c-free" else f"paid{rng.randrange(3)}"
     its: dict[str, Any] = {

@@ -187,9 +187,9 @@ class _Moment:
 
 
 class Faults:
-    """What goes wrong all the time, as probabilities of messages."""
+    """What goes wrong all the time, as probabilities of messages; `is_mild`: only clocks differ a little."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: Streams, is_mild: bool) -> None:
         rng = streams["faults: rates"]
         self.message_loss = rng.choice([0.0, 0.0, 0.01, 0.04])
         share = rng.choice([0.0, 0.03, 0.1])
@@ -198,6 +198,9 @@ class Faults:
         """Bound of the usual delay of an append's way."""
         self.clocks_s = rng.choice([0.0, 0.3, 3.0, 15.0])
         """Bound of the differences between clocks."""
+        if is_mild:
+            self.message_loss, self.appends, self.slowest_s = 0.0, AppendFaults(), 0.004
+            self.clocks_s = rng.choice([0.0, 0.1])
 
     def end(self) -> None:
         self.message_loss, self.appends, self.slowest_s = 0.0, AppendFaults(), 0.004
@@ -224,6 +227,7 @@ class Deployment:
         note: Note,
         partitions: int,
         has_purchases: bool,
+        is_mild: bool = False,
     ) -> None:
         self.loop = loop
         self.streams = streams
@@ -231,7 +235,7 @@ class Deployment:
         self.partitions = partitions
         self.has_purchases = has_purchases
         self.managers = {"fences", "closings"} | ({"purchases", "paid votes"} if has_purchases else set())
-        self.faults = Faults(streams)
+        self.faults = Faults(streams, is_mild)
         self.objects: dict[str, bytes] = {}
         self.crashes: list[BaseException] = []
         self._moments: list[_Moment] = []

@@ -14,14 +14,12 @@ LUA = "lua"
 
 
 class Mutation(NamedTuple):
-    """A guard that is missing: `changes` of a module's text, or of the functions' in Lua (`LUA`)."""
+    """A guard that is missing: `changes` of a module's text, and those of the functions in Lua."""
 
     where: str
     changes: tuple[Change, ...]
-
-    @property
-    def lua(self) -> tuple[Change, ...]:
-        return self.changes if self.where == LUA else ()
+    lua: tuple[Change, ...] = ()
+    """Changes of the functions, also of a guard in both."""
 
 
 @contextmanager

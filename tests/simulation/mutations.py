@@ -6,7 +6,7 @@ from tests.simulation.mutate import LUA, Mutation
 
 
 def _lua(*changes: tuple[str, str]) -> Mutation:
-    return Mutation(LUA, changes)
+    return Mutation(LUA, (), changes)
 
 
 def _of(module: str, *changes: tuple[str, str]) -> Mutation:
@@ -25,7 +25,6 @@ FENCING: Final = "libs.projection.fencing"
 CLOSING: Final = "services.projector.closing_manager"
 CATALOGUE: Final = "libs.projection.catalogue_projection"
 WORKER: Final = "libs.projection.partition_worker"
-FRESHNESS: Final = "libs.projection.freshness_checker"
 VOTES: Final = "libs.projection.votes_projection"
 
 PROTOCOL: Final = {
@@ -104,10 +103,7 @@ MANAGERS: Final = {
     "a fence does not ask for the catalogue's ends": _of(
         FENCING, ("        await self._views.need(partition, fence, wait.ends)\n", "")
     ),
-    "marked while votes are pending": _of(CLOSING, ("return state.pending == 0 and (", "return (")),
-    "marked while older rules admit": _of(
-        CLOSING, ("(state.in_force is None or state.in_force >= contest.version)", "True")
-    ),
+    "marked while votes are pending": _of(CLOSING, ("return state.pending == 0", "return True")),
     "marked behind a shut gate": _of(CLOSING, ("return state.open and (sent is", "return (sent is")),
     "closed before the end by a partition's clock": _of(
         CLOSING, ("(now, *(state.now for state in states))", "(now,)")
@@ -123,14 +119,16 @@ MANAGERS: Final = {
     ),
     "a change is folded where a partition is away": _of(
         CATALOGUE,
+        ("for group in groups.values())", "for group in groups.values()), return_exceptions=True"),
         (
-            "            for error in (error for errors in replies for error in errors if error is not None):\n"
-            "                raise error\n",
-            "",
+            "for error in (error for errors in replies for error in errors if error is not None):",
+            "for error in ():",
         ),
     ),
-    "folded at whatever position": _of(
-        WORKER, ("rest = records[self.position.offset - records[0].offset :]", "rest = records")
+    "folded at whatever position": Mutation(
+        WORKER,
+        (("rest = records[self.position.offset - records[0].offset :]", "rest = records"),),
+        (("if item[2] >= from then\n        fold_item", "if true then\n        fold_item"),),
     ),
     "a gap is folded over": _of(
         WORKER,
@@ -139,9 +137,6 @@ MANAGERS: Final = {
     ),
     "a view that went back is not noticed": _of(
         WORKER, ("if stored != self.position and not is_new:", "if False:")
-    ),
-    "fresh before the log's end": _of(
-        FRESHNESS, ("return at is not None and at.log_id == end.log_id and at.offset >= end.offset", "return True")
     ),
 }
 
@@ -193,6 +188,9 @@ SERVERS: Final = {
             "call('HGET', base .. ':generations', 'fresh') == run end",
             "call('HGET', base .. ':generations', 'fresh') end",
         )
+    ),
+    "fresh before the log's end": _lua(
+        ("or tonumber(offset) < tonumber(args[3]) then return 0 end", "then return 0 end")
     ),
     "reopened before the mark": _lua(
         ("if reopened > 0 and c:reopened() < reopened then return { R_SHUT } end  -- a mark", "-- a mark")

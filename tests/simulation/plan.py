@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from libs.contracts.topics import catalogue_topic, votes_topic
 from tests.simulation import clients
 from tests.simulation.deployment import NAMESPACE, Service
+from tests.simulation.scenarios import Scenario
+from tests.simulation.stage import Stage
 from tests.simulation.virtual_loop import SimulatedProcess
 
 if TYPE_CHECKING:
@@ -49,6 +51,9 @@ class Item:
 def plan(world: "World") -> list[Item]:
     """Return all that is planned."""
     amounts = world.streams["amounts"]
+    played = [] if world.scenario is None else [_scenario(world, world.scenario)]
+    if world.is_alone:
+        return played
     faults = _faults(world, amounts)
     times = [item.at for item in faults]
     kinds: dict[str, tuple[Sequence[int], float, Callable[[World, str, Random], None]]] = {
@@ -69,7 +74,17 @@ def plan(world: "World") -> list[Item]:
             if times and rng.random() < 0.6:
                 at = max(earliest, rng.choice(times) + rng.uniform(-0.4, 0.4))
             items.append(Item(at, name, partial(do, world, name, rng)))
-    return items + faults
+    return played + items + faults
+
+
+def _scenario(world: "World", scenario: Scenario) -> Item:
+    rng = world.streams["scenario"]
+
+    def begin() -> None:
+        stage = Stage(world, rng)
+        clients.run(world, stage.client, scenario.play(stage))
+
+    return Item(rng.uniform(0.0, 0.2), "scenario", begin)
 
 
 def _faults(world: "World", amounts: Random) -> list[Item]:
@@ -138,7 +153,7 @@ def _fail_valkey(world: "World", name: str, rng: Random) -> list[Item]:
 
     def fail(_: object = None) -> None:
         if kind == "clock":
-            server.process.clock_ahead_s += step
+            world.step_clock(server, step)
             world.note(f"{server.name}: the clock steps by {step} s")
         else:
             world.fail(server, kind, kept[-1] if kept and lag_s else None, back)

@@ -5,10 +5,13 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
+from libs.contracts.catalogue_events import ContestClosing, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.tally.counts import VoteSums
-from libs.tally.errors import TallyError
+from libs.tally.errors import LimitReached, LimitScope, TallyError
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -19,12 +22,11 @@ from libs.tally.events import (
     VoteRemoved,
 )
 from libs.tally.fold import ContestTally, PartitionTally
+from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PurchaseViews
-from libs.views.valkey.client import Shard
-from libs.views.valkey.hash_tags import SLOTS, slot_of
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.outcomes import Accepted
 from tests.simulation.answers import Answer, Name, Violation
@@ -32,27 +34,10 @@ from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.contests import VOTING
 from tests.simulation.deployment import ACCOUNT, NAMESPACE
 from tests.simulation.naive_fold import USING, PlainCount, Sum, plainly
+from tests.simulation.observer import Observer
+from tests.simulation.simulated_valkey import SimulatedServer
+from tests.simulation.virtual_loop import BEGIN_S
 from tests.simulation.world import World
-
-
-class Observer:
-    """A `Valkey` that answers at once, without faults: the eye of the checks."""
-
-    is_cluster = False
-
-    def __init__(self, world: World) -> None:
-        self._servers = world.deployment.servers
-
-    async def call(self, *command: Any) -> Any:
-        key = command[3] if command[0] in ("FCALL", "FCALL_RO") else command[1]
-        server = self._servers[slot_of(str(key).encode()) * len(self._servers) // SLOTS]
-        return server.backend.execute(command)
-
-    async def shards(self) -> list[Shard]:
-        return [Shard(self, [(0, SLOTS - 1)])]
-
-    def server_of(self, key: str, /) -> object:
-        return slot_of(key.encode()) * len(self._servers) // SLOTS
 
 
 def observe(world: World, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -156,6 +141,7 @@ def check(world: World) -> None:
         raise Violation(f"an error that nobody retrieved: {world.loop.errors[0]}")
     if world.deployment.crashes:
         raise Violation(f"a process ended: {world.deployment.crashes[0]!r}") from world.deployment.crashes[0]
+    demand(not world.broken, "; ".join(world.broken))
     partitions = read_partitions(world)
     votes = VoteViews(Observer(world), NAMESPACE, world.partitions)
     for partition in partitions:
@@ -174,6 +160,11 @@ def check(world: World) -> None:
     _check_answers(world, partitions)
     _check_order(world, partitions)
     _check_patches(world, partitions)
+    _check_clocks(world, partitions)
+    _check_batches(world, partitions)
+    _check_addresses(world, partitions)
+    _check_closings(world)
+    _check_refusals(world)
     _check_purchases(world, partitions)
 
 
@@ -235,15 +226,16 @@ def _check_answers(world: World, partitions: list[Partition]) -> None:
             attempts[answer.name].append(answer)
     for name, answers in attempts.items():
         contest, voter, vote_id = name
-        vote = partitions[topic.partition_of(voter)].counts[contest].votes.get((voter, vote_id))
+        partition = partitions[topic.partition_of(voter)]
+        vote, events = partition.counts[contest].votes.get((voter, vote_id)), partition.events
         for answer in answers:
             if isinstance(answer.result, Accepted):
-                _check_success(name, answer, vote, name in unwanted)
+                _check_success(name, answer, vote, name in unwanted, events)
         if all(answer.was_refused for answer in answers):
             demand(vote is None or vote.cast is None, f"{name} was refused each time, and is in the log")
 
 
-def _check_success(name: tuple[str, str, str], answer: Answer, vote: Any, is_unwanted: bool) -> None:
+def _check_success(name: Name, answer: Answer, vote: Any, is_unwanted: bool, events: list[Event]) -> None:
     if vote is None:
         raise Violation(f"{name} was answered 201, and is not in the log")
     command = answer.command
@@ -255,10 +247,15 @@ def _check_success(name: tuple[str, str, str], answer: Answer, vote: Any, is_unw
         stands or (vote.status is VoteStatus.REMOVED and is_unwanted),
         f"{name} was answered 201: {vote.status.name}",
     )
+    offset = answer.result.offset
+    found = events[offset] if 0 <= offset < len(events) else None
+    its = (found.contest, found.voter, found.vote_id) if isinstance(found, VoteCast | VoteRemoved) else None
+    demand(its == name, f"{name} was answered 201 at {offset}, where {found} is")
 
 
 def _check_removed(answer: Answer, count: PlainCount) -> None:
     """A vote that was removed does not count and will not come; a refund may wait for a reopening."""
+    demand(not answer.was_voided or answer.is_refund, f"{answer.name} was voided, and then removed by its voter")
     _, *name = answer.name
     vote = count.votes.get((name[0], name[1]))
     waiting = {(late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRemoved)}
@@ -370,3 +367,106 @@ def _check_patches(world: World, partitions: list[Partition]) -> None:
                         event.config >= version,
                         f"{name} was decided by {event.config}, after {version} was answered",
                     )
+
+
+def _check_clocks(world: World, partitions: list[Partition]) -> None:
+    """What is asked for after an answer is accepted later, by the partition's clock, while its gate is open."""
+    topic = votes_topic(NAMESPACE, world.partitions)
+    began: dict[Name, float] = {}
+    ended: dict[Name, float] = {}
+    for answer in world.answers:
+        began[answer.name] = min(began.get(answer.name, answer.began_at), answer.began_at)
+        if answer.is_cast and isinstance(answer.result, Accepted) and answer.ended_at:
+            ended[answer.name] = min(ended.get(answer.name, answer.ended_at), answer.ended_at)
+    steps: list[tuple[float, int, tuple[int, int], int, Name]] = []
+    for name, at in began.items():
+        contest, voter, vote_id = name
+        number = topic.partition_of(voter)
+        vote = partitions[number].counts[contest].votes.get((voter, vote_id))
+        if vote is not None and vote.cast is not None:
+            gate = number, vote.cast.incarnation
+            steps.append((at, 1, gate, vote.cast.accepted_at, name))
+            if name in ended:
+                steps.append((ended[name], 0, gate, vote.cast.accepted_at, name))
+    latest: dict[tuple[int, int], int] = {}
+    for _, is_begin, gate, accepted_at, name in sorted(steps):
+        if is_begin:
+            demand(
+                accepted_at > latest.get(gate, 0), f"{name} was accepted before a vote that was answered before"
+            )
+        else:
+            latest[gate] = max(accepted_at, latest.get(gate, 0))
+
+
+def _check_batches(world: World, partitions: list[Partition]) -> None:
+    """Votes of one request are recorded in their order, unless one has to be reserved again after a fence."""
+    if not world.is_alone:
+        return
+    topic = votes_topic(NAMESPACE, world.partitions)
+    tried = Counter(answer.name for answer in world.answers if answer.is_cast)
+    for batch in world.batches:
+        offsets = []
+        for contest, voter, vote_id in batch:
+            count = partitions[topic.partition_of(voter)].counts[contest]
+            vote = count.votes.get((voter, vote_id))
+            if vote is not None and vote.cast is not None and tried[contest, voter, vote_id] == 1:
+                offsets.append(partitions[topic.partition_of(voter)].events.index(vote.cast))
+        demand(offsets == sorted(offsets), f"votes of one request are recorded in another order: {batch}")
+
+
+def _check_addresses(world: World, partitions: list[Partition]) -> None:
+    """No more votes of an address count than its limit allows, as long as Valkey and its clock are well."""
+    limit = world.address_limit
+    if not world.is_alone or limit is None or limit < 0 or world.has_failed:
+        return
+    used: Counter[tuple[str, str, str]] = Counter()
+    for partition in partitions:
+        for contest, count in partition.counts.items():
+            for vote in count.counting():
+                if vote.cast is not None and vote.cast.address is not None:
+                    for participant, votes in vote.cast.choices:
+                        used[contest, participant, vote.cast.address] += votes
+    over = {name: votes for name, votes in used.items() if votes > limit}
+    demand(not over, f"addresses have more votes than {limit}: {over}")
+
+
+def _check_closings(world: World) -> None:
+    """A contest closes at the end in its record, which the clocks of all its partitions have passed."""
+    topic = catalogue_topic(NAMESPACE)
+    log = VoteViews(Observer(world), NAMESPACE, world.partitions)
+    servers = {Observer(world).server(log._base(number)) for number in range(world.partitions)}
+    for record in _records(world, topic.name, topic.partition_of(ACCOUNT)):
+        event = catalogue_codec.decode(record.value)
+        if not isinstance(event, ContestClosing):
+            continue
+        document = orjson.loads(event.record)
+        end, its = document["closing"]["end"], microseconds(parse_timestamp(document["contest_config"]["end"]))
+        demand(end == its, f"{event.contest} was closed at {end}, but ends at {its}")
+        at = record.timestamp_ms / 1000 - BEGIN_S - world.deployment.brokers.clock_ahead_s
+        for server in servers:
+            latest = _latest_clock(world, server, at)
+            demand(
+                latest * 1_000_000 >= end, f"{event.contest} was closed before its end by {server.name}: {latest}"
+            )
+
+
+def _latest_clock(world: World, server: SimulatedServer, until: float) -> float:
+    """Return the latest time that a server's clock had shown until a time of the loop."""
+    steps = [(at, ahead) for at, its, ahead in world.clocks if its is server]
+    steps.append((until, server.process.clock_ahead_s))
+    return BEGIN_S + max(min(at, until) + ahead for at, ahead in steps) + 0.002
+
+
+def _check_refusals(world: World) -> None:
+    """No voter is over a limit who never asked for more, where a later vote replaces an earlier one."""
+    if not world.is_alone or world.changes:
+        return
+    asked: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for answer in world.answers:
+        vote = answer.command
+        if isinstance(vote, CastVote) and answer.is_cast and world.kinds[vote.contest] != "voteonly":
+            asked[vote.contest, vote.voter, vote.source].add(vote.participant or "")
+            if isinstance(answer.result, LimitReached) and answer.result.scope is not LimitScope.IP:
+                slots = asked[vote.contest, vote.voter, vote.source]
+                limit = answer.result.data["limit"]
+                demand(len(slots) > limit, f"{answer.name} is refused, and {len(slots)} votes are within {limit}")

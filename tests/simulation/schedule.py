@@ -12,6 +12,7 @@ from libs.projection import fencing, freshness_checker, view_checker
 from libs.tally.errors import TallyError
 from services.projector import closing_manager
 from tests.simulation.answers import Answer, Violation
+from tests.simulation.clients import probe
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend, MemoryValkey
 from tests.simulation.mutate import Mutation, altered
@@ -25,14 +26,16 @@ COLLECT_EVERY = 50
 
 INTERVALS = (
     (fencing, "POLL_S", 0.5),
+    (fencing, "CATALOGUE_WAIT_S", 1.0),
     (freshness_checker, "POLL_S", 1.0),
     (freshness_checker, "FOLDING_POLL_S", 0.1),
     (view_checker, "CHECK_S", 3.0),
     (closing_manager, "POLL_S", 1.0),
+    (closing_manager, "REOPENS_AT_ONCE", 2),
     (commands, "POLL_S", 0.05),
 )
-"""Intervals of polls in a simulation, longer than those of the service: most of its calls find nothing new. No
-promise depends on an interval."""
+"""Intervals of polls in a simulation, longer than those of the service: most of its calls find nothing new. And
+limits that few votes reach. No promise depends on them."""
 
 BackendFactory = Callable[[], Backend]
 
@@ -103,6 +106,8 @@ class Runner:
             logging.root.addHandler(defects)
             try:
                 world.begin()
+                world.settle(unsettled_views)
+                probe(world)
                 world.settle(unsettled_views)
                 check(world)
                 violation = defects.first

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zlib import crc32
 
 from aiokafka import TopicPartition
 
@@ -36,6 +37,8 @@ class Partition:
         self.records: list[LogRecord] = []
         self.visible = 0
         self.leaderless_until = -1.0
+        self.unfetched_until = -1.0
+        """Consumers receive nothing until then."""
         self.readers: list[Callable[[], None]] = []
 
 
@@ -233,7 +236,8 @@ class SimulatedWriter:
         if not fault or fault == "doubled":
             # replicated by then, so it can be read
             delay = 0.003 + self._delay()
-            self._loop.deliver(self._process, delay, self._acknowledge, queue, batch, first, not fault)
+            at = -len(batch) if fault else first  # the offset of a record that is there twice is not known
+            self._loop.deliver(self._process, delay, self._acknowledge, queue, batch, at, not fault)
 
     def _acknowledge(self, queue: _Queue, batch: list[_Waiting], first: int, exact: bool) -> None:
         if queue.in_flight is not batch:
@@ -335,7 +339,7 @@ class FetchedRecord(NamedTuple):
 
 
 class Group:
-    """A consumer group: distributes a topic's partitions among the members that respond."""
+    """A consumer group: distributes a topic's partitions among the members that respond, in changing orders."""
 
     def __init__(self, loop: VirtualLoop, name: str) -> None:
         self.name = name
@@ -343,6 +347,7 @@ class Group:
         self._members: list[SimulatedConsumer] = []
         self._expelled: list[SimulatedConsumer] = []
         self._is_due = False
+        self._rebalances = 0
 
     def join(self, member: "SimulatedConsumer") -> None:
         self._members.append(member)
@@ -383,8 +388,10 @@ class Group:
 
     def _rebalance(self) -> None:
         self._is_due = False
+        self._rebalances += 1
+        first = crc32(f"{self.name} {self._rebalances}".encode())
         for at, member in enumerate(self._members):
-            its = [n for n in range(member.topic.partitions) if n % len(self._members) == at]
+            its = [n for n in range(member.topic.partitions) if (n + first) % len(self._members) == at]
             self._loop.deliver(member.process, 0.003, member.rebalanced, its)
 
 
@@ -482,6 +489,9 @@ class SimulatedConsumer:
         for number, position in self._positions.items():
             partition = self._brokers.partitions[self.topic.name, number]
             if number in self._paused or position >= partition.visible:
+                continue
+            if partition.unfetched_until > self._brokers.loop.now:
+                self._brokers.loop.call_at(partition.unfetched_until, self._told)
                 continue
             end = min(partition.visible, position + self._rng.randint(1, 50))
             for record in partition.records[position:end]:

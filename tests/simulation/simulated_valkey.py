@@ -231,7 +231,7 @@ class _Batch:
             return
         replies = [server.execute(call.command) for call in self._calls]
         for call in self._calls:
-            if call.command[0] == "FCALL":
+            if call.command[0] in ("FCALL", "FCALL_RO"):
                 client.world.moment(plain_name(call.command[1]), client._process)
         if client._lost():
             client._loop.deliver(client._process, client._delay(), self.end, "connection lost")

@@ -15,6 +15,7 @@ from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorP
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend
 from tests.simulation.plan import ACTIVE_S, Item, plan
+from tests.simulation.scenarios import some_scenario
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop
 
@@ -22,6 +23,8 @@ SETTLE_S: Final = 60.0
 """Time after the faults by which all has settled."""
 PURCHASES: Final = 0.2
 """Share of the schedules with purchases, whose managers cost most."""
+ALONE: Final = 0.7
+"""Share of the scenarios that no random requests and faults disturb."""
 PATIENCE_S: Final = 12.0
 """Time after which a client gives up a request."""
 
@@ -41,12 +44,21 @@ class World:
         self.loop = loop
         self.history: list[str] = []
         shape = streams["shape"]
-        self.partitions = shape.choice([1, 2])
-        used = backends[: 1 if shape.random() < 0.7 else len(backends)]
+        partitions, servers = shape.choice([1, 2]), 1 if shape.random() < 0.7 else len(backends)
+        gateways, projectors = shape.choice([1, 2, 2]), shape.choice([1, 2])
         has_purchases = streams["purchases"].random() < PURCHASES
-        self.deployment = Deployment(loop, streams, used, self.note, self.partitions, has_purchases)
-        self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(shape.choice([1, 2, 2]))]
-        self.projectors = [ProjectorProcess(self.deployment, f"projector{n}") for n in range(shape.choice([1, 2]))]
+        self.scenario = some_scenario(streams)
+        if self.scenario is not None:
+            its = self.scenario
+            partitions, servers, gateways, projectors = its.partitions, its.servers, its.gateways, its.projectors
+            has_purchases = its.has_purchases
+        self.is_alone = self.scenario is not None and streams["scenario"].random() < ALONE
+        """True if nothing but the scenario happens."""
+        self.partitions = partitions
+        used = backends[:servers]
+        self.deployment = Deployment(loop, streams, used, self.note, partitions, has_purchases, self.is_alone)
+        self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(gateways)]
+        self.projectors = [ProjectorProcess(self.deployment, f"projector{n}") for n in range(projectors)]
         self.operator = loop.process("operator")
         self.kinds: dict[str, str] = {}
         """The type of each contest."""
@@ -55,6 +67,17 @@ class World:
         """Operation, and name of the vote that it voids."""
         self.changes: list[tuple[float, str, int]] = []
         """Time, contest and version of each change that was answered."""
+        self.written: dict[str, int] = {}
+        """By record the latest version that was answered."""
+        self.has_failed = False
+        """True if a server of the views has failed."""
+        self.address_limit: int | None = None
+        self.batches: list[list[Name]] = []
+        """Votes of one voter that were sent in one request."""
+        self.broken: list[str] = []
+        """Promises that were seen broken meanwhile."""
+        self.clocks: list[tuple[float, SimulatedServer, float]] = []
+        """Times at which the clocks of servers stepped, and how far they were ahead before."""
         self.bought: list[Bought] = []
         self.open_requests = 0
         self.plan: list[Item] = [item for item in plan(self) if item.name not in without]
@@ -87,11 +110,16 @@ class World:
         item.do()
 
     async def _create(self) -> None:
-        for number, contest in enumerate(CONTESTS[: self.streams["shape"].choice([1, 1, 2])]):
+        most = 1 if self.is_alone else self.streams["shape"].choice([1, 1, 2])
+        for number, contest in enumerate(CONTESTS[:most]):
             rng = self.streams[f"contest {contest}"]
-            end_s = rng.choice([None, rng.uniform(1.5, ACTIVE_S)]) if number == 0 else None
+            ends = number == 0 and self.scenario is None
+            end_s = rng.choice([None, rng.uniform(1.5, ACTIVE_S)]) if ends else None
             document = some_contest(rng, end_s)
+            if self.scenario is not None:
+                document = self.scenario.document(rng, document)
             self.kinds[contest] = document["contest_type"]
+            self.address_limit = document["contest_config"]["ip_restriction_per_participant"]
             await self._write(contest, document)
             for name in PARTICIPANTS:
                 await self._write(participant_key(contest, name), {"status": "approved"}, parent=contest)
@@ -144,6 +172,10 @@ class World:
             self.deployment.freeze(process)
             self.loop.call_later(length_s, self.deployment.thaw, process)
 
+    def step_clock(self, server: SimulatedServer, seconds: float) -> None:
+        self.clocks.append((self.loop.now, server, server.process.clock_ahead_s))
+        server.process.clock_ahead_s += seconds
+
     @property
     def services(self) -> list[Service]:
         return [*self.gateways, *self.projectors]
@@ -154,6 +186,7 @@ class World:
 
     def fail(self, server: SimulatedServer, kind: str, data: Any, back_s: float) -> None:
         """Stop a server of the views; it is back later, with older `data` unless that is None."""
+        self.has_failed = True
         if server.is_up:
             self.note(f"{server.name} stops: {kind}")
             server.stop()
@@ -164,12 +197,13 @@ class World:
 
     def settle(self, unsettled: Callable[["World"], str]) -> None:
         """End all faults, and wait until there is nothing left to do, as `unsettled` says."""
-        self.loop.run_until(lambda: False, self.began_at + ACTIVE_S + 2.0)
-        self.note("---- faults end")
-        self.deployment.end_faults()
+        if self.loop.now < self.began_at + ACTIVE_S + 2.0:
+            self.loop.run_until(lambda: False, self.began_at + ACTIVE_S + 2.0)
+            self.note("---- faults end")
+            self.deployment.end_faults()
         deadline = self.loop.now + SETTLE_S
         while left := f"{self.open_requests} requests are open" if self.open_requests else unsettled(self):
             if self.loop.now >= deadline:
                 raise Violation(f"not settled after {SETTLE_S} s: {left}")
-            self.loop.run_until(lambda: False, self.loop.now + 0.5)
+            self.loop.run_until(lambda: False, self.loop.now + 0.1)
         self.note("---- settled")

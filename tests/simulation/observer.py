@@ -1,0 +1,32 @@
+"""Reads of the simulated servers' data by the checks and by scenarios: at once, without faults."""
+
+from typing import TYPE_CHECKING, Any
+
+from libs.views.valkey.client import Shard
+from libs.views.valkey.hash_tags import SLOTS, slot_of
+from tests.simulation.simulated_valkey import SimulatedServer
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Observer:
+    """A `Valkey` that answers at once, without faults."""
+
+    is_cluster = False
+
+    def __init__(self, world: "World") -> None:
+        self._servers = world.deployment.servers
+
+    async def call(self, *command: Any) -> Any:
+        key = command[3] if command[0] in ("FCALL", "FCALL_RO") else command[1]
+        return self.server(str(key)).backend.execute(command)
+
+    async def shards(self) -> list[Shard]:
+        return [Shard(self, [(0, SLOTS - 1)])]
+
+    def server_of(self, key: str, /) -> object:
+        return self.server(key).name
+
+    def server(self, key: str) -> SimulatedServer:
+        return self._servers[slot_of(key.encode()) * len(self._servers) // SLOTS]
