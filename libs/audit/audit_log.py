@@ -13,6 +13,7 @@ from libs.contracts.catalogue_events import (
     CatalogueCommand,
     CatalogueEvent,
     ContestClosing,
+    ContestRestored,
     KeyIssued,
     KeyRevoked,
     OperatorActed,
@@ -214,6 +215,7 @@ def _audited(event: CatalogueEvent | VotesEvent | PurchasesEvent | Undecodable) 
             | RecordDeleted()
             | RecordsWritten()
             | ContestClosing()
+            | ContestRestored()
             | KeyIssued()
             | KeyRevoked()
             | OperatorActed()
@@ -274,7 +276,7 @@ def _subject(event: Audited) -> dict[str, str]:
         case RecordsWritten():
             names = [f"{write.resource}/{write.key}" for write in event.writes]
             return {"records": ",".join(names)}
-        case ContestClosing():
+        case ContestClosing() | ContestRestored():
             return {"resource": "contests", "key": event.contest}
         case KeyIssued():
             permissions = ",".join(event.permissions)

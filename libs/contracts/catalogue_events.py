@@ -138,6 +138,18 @@ class ContestClosing(Command):
     type: Literal["ContestClosing"] = "ContestClosing"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContestRestored(Command):
+    """Takes the deletion of a contest back, with all that belongs to it; `due` as in `RecordWritten`.
+
+    References to records that were deleted since are no longer enforced.
+    """
+
+    contest: Key
+    due: int | None = None
+    type: Literal["ContestRestored"] = "ContestRestored"
+
+
 @dataclass(frozen=True, slots=True)
 class KeyRules:
     """Restrictions of an API key other than its permissions."""
@@ -199,7 +211,14 @@ class OperatorActed:
 
 
 CatalogueCommand = (
-    RecordCreated | RecordChanged | RecordsWritten | RecordDeleted | ContestClosing | KeyIssued | KeyRevoked
+    RecordCreated
+    | RecordChanged
+    | RecordsWritten
+    | RecordDeleted
+    | ContestRestored
+    | ContestClosing
+    | KeyIssued
+    | KeyRevoked
 )
 CatalogueEvent = LogCreated | OperatorActed | CatalogueCommand
 
@@ -211,7 +230,7 @@ def contests_of(event: CatalogueEvent) -> frozenset[str]:
     match event:
         case RecordsWritten():
             named = {write.contest for write in event.writes}
-        case RecordCreated() | RecordChanged() | RecordDeleted() | ContestClosing():
+        case RecordCreated() | RecordChanged() | RecordDeleted() | ContestRestored() | ContestClosing():
             named = {event.contest}
         case LogCreated() | OperatorActed() | KeyIssued() | KeyRevoked():
             named = set()

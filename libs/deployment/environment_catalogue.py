@@ -2,15 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from typing import Any
 
 from libs.catalogue.commands import CommandWriter
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS, RESOURCES
-from libs.contracts.catalogue_events import ContestRecords, Stored
+from libs.contracts.catalogue_events import ContestRecords, ContestRestored, OutcomeKind, Stored
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace
 from libs.kafka.writer import LogWriter
 from libs.tally.errors import NotFound
-from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import DELETED_CONTESTS, CatalogueViews
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.request_counters import KeyUses
 
@@ -50,6 +51,26 @@ class Catalogue:
         if account is None:
             raise NotFound(f"Contest {contest} not found.")
         return account
+
+    async def deleted_contest(self, key: str) -> tuple[str, Stored]:
+        """Return a deleted contest's record, with the account that owned it. Raises `NotFound`."""
+        account = await self.views.find_owner(DELETED_CONTESTS, key)
+        found = None if account is None else await self.views.get(account, DELETED_CONTESTS, key)
+        if account is None or found is None:
+            raise NotFound(f"There is no deleted contest {key}.")
+        return account, found
+
+    async def restore(self, account: str, contest: str) -> None:
+        """Take the deletion of a contest back. Raises `NotFound`, and the errors of `CommandWriter.write`."""
+
+        async def prepare(head: dict[str, Any]) -> tuple[None, ContestRestored]:
+            _, deleted = await self.deleted_contest(contest)
+            return None, ContestRestored(**head, contest=contest, due=CONTESTS.due(deleted.document))
+
+        writer = await self.writer()
+        _, outcome = await writer.write(account, (CONTESTS.name, contest), prepare)
+        if outcome is None or outcome.kind is not OutcomeKind.OK:
+            raise NotFound(f"There is no deleted contest {contest}.")
 
     async def contest(self, key: str) -> tuple[str, ContestRecords]:
         """Return the account that owns a contest, and the contest's records. Raises `NotFound`."""

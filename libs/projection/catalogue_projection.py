@@ -7,6 +7,7 @@ from typing import Protocol
 
 from libs.contracts.catalogue_events import (
     CatalogueEvent,
+    ContestRestored,
     RecordDeleted,
     catalogue_codec,
     contests_of,
@@ -30,7 +31,8 @@ Raises `ViewsUnavailable` unless all of them do."""
 
 SLICE_EVENTS = 32
 SLICE_BYTES = 256 * 1024
-"""Limits of one call: it takes about 2 ms. A DELETE ends a slice: the record's children are deleted in parts."""
+"""Limits of one call: it takes about 2 ms. A DELETE ends a slice, and its undoing: the record's children follow in
+parts."""
 
 
 class CatalogueViewWriter(Protocol):
@@ -127,7 +129,8 @@ def sliced(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     size = 0
     for entry in entries:
         size += len(entry[0].value)
-        if cut and (len(cut) >= SLICE_EVENTS or size > SLICE_BYTES or isinstance(cut[-1][1], RecordDeleted)):
+        ends = bool(cut) and isinstance(cut[-1][1], RecordDeleted | ContestRestored)
+        if ends or len(cut) >= SLICE_EVENTS or size > SLICE_BYTES:
             yield cut
             cut, size = [], len(entry[0].value)
         cut.append(entry)

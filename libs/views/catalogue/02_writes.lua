@@ -7,8 +7,7 @@ local function missing_refs(base, e, after)
   for i = 1, #e.refs, 2 do
     local resource, key = e.refs[i], e.refs[i + 1]
     local name = resource .. '\0' .. key
-    if not after.own[name] and (after.lost[name] or call('HEXISTS', records_of(base, e.account, resource), key) == 0
-      and call('HEXISTS', base .. ':offers:' .. e.account, name) == 0) then
+    if not after.own[name] and (after.lost[name] or not exists(base, e.account, resource, key)) then
       missing[#missing + 1] = resource
       missing[#missing + 1] = key
     end
@@ -35,6 +34,7 @@ local judges, writers = {}, {}
 
 function judges.RecordCreated(base, e, after)
   if find(base, e.account, e.resource, e.key) then return EXISTS, {} end
+  if e.resource == 'contests' and find(base, e.account, DELETED, e.key) then return EXISTS, {} end
   local missing = missing_refs(base, e, after)
   if e.parent ~= '' and not find(base, e.account, e.parent_resource, e.parent) then
     table.insert(missing, 1, e.parent)
@@ -44,7 +44,7 @@ function judges.RecordCreated(base, e, after)
 end
 
 function judges.RecordChanged(base, e, after)
-  local old = find(base, e.account, e.resource, e.key)
+  local old = find_there(base, e.account, e.resource, e.key)
   if not old then return MISSING, { e.resource, e.key } end
   if old[VERSION] ~= e.expected then return CONFLICT, {} end
   local missing = missing_refs(base, e, after)

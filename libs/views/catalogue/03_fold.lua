@@ -40,8 +40,8 @@ function folds.ContestClosing(base, e, clock)
   return OK, {}, { e.key, old }
 end
 
-function folds.RecordDeleted(base, e)
-  local old = find(base, e.account, e.resource, e.key)
+function folds.RecordDeleted(base, e, clock)
+  local old = find_there(base, e.account, e.resource, e.key)
   if not old then return MISSING, { e.resource, e.key } end
   if e.expected >= 0 and old[VERSION] ~= e.expected then return CONFLICT, {} end
   if e.expected_parent >= 0 then
@@ -52,8 +52,31 @@ function folds.RecordDeleted(base, e)
   local found = {}
   add_referrers(base, e.account, e.resource, e.key, { [name_of(e)] = true }, 1, found)
   if #found > 0 then return IN_USE, found end
-  remove(base, e.account, e.resource, e.key, old)
+  if e.resource ~= 'contests' then
+    remove(base, e.account, e.resource, e.key, old)
+    return OK, {}
+  end
+  take_out(base, e.account, e.resource, e.key, old)
+  doom(base, e.account, e.resource, e.key)
+  old[UPDATED], e.resource = clock, DELETED
+  write_record(base, e, old)
+  call('HSETNX', base .. ':owners:' .. DELETED, e.key, e.account)
   return OK, {}
+end
+
+function folds.ContestRestored(base, e, clock)
+  local old = find(base, e.account, DELETED, e.key)
+  if not old then return MISSING, { e.resource, e.key } end
+  take_out(base, e.account, DELETED, e.key, old)
+  old[VERSION], old[UPDATED] = e.offset, clock
+  write_record(base, e, old)
+  resort(base, e, '', old)
+  call('ZADD', list_of(base, 'created', e.account, e.resource, ''), whole(old[CREATED]), e.key)
+  call('HSETNX', base .. ':owners:' .. e.resource, e.key, e.account)
+  settle_refs(base, e.account, e.resource, e.key, false)
+  schedule(base, contest_name(e.account, e.key), e.due)
+  doom(base, e.account, e.resource, e.key)
+  return OK, {}, { e.key, old }
 end
 
 local function find_key(base, account, key)

@@ -15,7 +15,7 @@ read('mark', function(_, _, base) return generations.swaps(base) end)
 -- ARGV: account, resource, key. The packed envelope, or nil.
 read('get', function(base, args)
   local packed = call('HGET', records_of(base, args[1], args[2]), args[3])
-  if packed and has_doomed(base) and not is_there(base, args[1], unpack_one(packed)) then return false end
+  if packed and hides_records(base, args[1]) and not is_there(base, args[1], unpack_one(packed)) then return false end
   return packed
 end)
 
@@ -38,7 +38,7 @@ end
 -- ARGV: account, resource, key, ... The `envelopes` of those that exist.
 read('records', function(base, args)
   local found = envelopes(records_of(base, args[1], args[2]), { unpack(args, 3) })
-  if not has_doomed(base) then return found end
+  if not hides_records(base, args[1]) then return found end
   local reply = {}
   for i = 1, #found, 2 do
     if found[i + 1] == '' or is_there(base, args[1], unpack_one(found[i + 1])) then
@@ -76,7 +76,7 @@ end
 read('page', function(base, args)
   local list = function(name) return list_of(base, name, args[1], args[2], args[3]) end
   local reply = envelopes(records_of(base, args[1], args[2]), pages[args[4]](list, args[5], args[6], args[7]))
-  if reply[2] and has_doomed(base) and not is_there(base, args[1], unpack_one(reply[2])) then return {} end
+  if reply[2] and hides_records(base, args[1]) and not is_there(base, args[1], unpack_one(reply[2])) then return {} end
   return reply
 end)
 
@@ -139,7 +139,7 @@ end)
 -- ARGV: resource, key. The account that owns it, or nil.
 read('owner', function(base, args)
   local account = call('HGET', base .. ':owners:' .. args[1], args[2])
-  if account and has_doomed(base) and not is_there(base, account, find(base, account, args[1], args[2])) then
+  if account and hides_records(base, account) and not is_there(base, account, find(base, account, args[1], args[2])) then
     return false
   end
   return account

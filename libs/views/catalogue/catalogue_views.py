@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, Final, Literal, assert_never
 
 import msgpack
 import orjson
@@ -11,6 +11,7 @@ from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
     ContestRecords,
+    ContestRestored,
     KeyAncestor,
     KeyIssued,
     KeyRevoked,
@@ -48,6 +49,8 @@ ANY_VERSION = -1
 REASON_SIZE = 500
 PAGE = 250
 """Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
+DELETED_CONTESTS: Final = "deleted_contests"
+"""Resource of deleted contests; `updated` is the time of the deletion."""
 ATTEMPTS = 3
 """Attempts to read a contest or a page of which records are deleted during the read, or API keys that change."""
 STORED_SIZE = 7
@@ -126,8 +129,8 @@ class CatalogueViews:
         items = msgpack.packb([_item(record, event) for record, event in entries])
         base, generation = self._base(partition), self._generation
         await apply(self._valkey, "catalogue", base, start, end, items, generation)
-        if isinstance(entries[-1][1] if entries else None, RecordDeleted):
-            # removes the record's children, which readers no longer receive
+        if entries and isinstance(entries[-1][1], RecordDeleted | ContestRestored):
+            # removes the record's children, which readers no longer receive, or settles their references
             start = Position(start.log_id, end)
             await apply(self._valkey, "catalogue", base, start, end, msgpack.packb([]), generation)
 
@@ -266,6 +269,11 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
         case RecordDeleted():
             versions = [_any(event.expected_version), _any(event.expected_parent)]
             return [event.type, *head, event.resource, event.key, event.contest or "", *versions]
+        case ContestRestored():
+            contest = Write(
+                resource="contests", key=event.contest, contest=event.contest, record="", due=event.due
+            )
+            return [event.type, *head, *_write(contest, None)]
         case ContestClosing():
             name, versions = ["contests", event.contest, event.contest], [event.expected_config, ANY_VERSION]
             return [event.type, *head, *name, *versions, event.record]

@@ -7,6 +7,7 @@ from libs.contracts.catalogue_events import (
     CatalogueCommand,
     CatalogueEvent,
     ContestClosing,
+    ContestRestored,
     KeyIssued,
     KeyRevoked,
     KeyRow,
@@ -25,6 +26,7 @@ from libs.contracts.catalogue_events import (
 from libs.contracts.codec import Undecodable
 from libs.tally.events import LogCreated
 
+DELETED = "deleted_contests"
 DAY_MS = 24 * 3600 * 1000
 Name = tuple[str, str, str]
 """Account, resource, key."""
@@ -74,11 +76,19 @@ class Model:
         held = self.records.get(name)
         return -1 if held is None else held.stored.version
 
+    def found(self, name: Name) -> Held | None:
+        """Return a record unless it belongs to a deleted contest."""
+        held = self.records.get(name)
+        is_hidden = held is not None and held.parent is not None and (name[0], *held.parent) not in self.records
+        return None if is_hidden else held
+
     def list_of(self, account: str, resource: str, parent: str, order: str) -> list[Stored]:
         found = [
             held.stored
-            for (owner, kind, _), held in self.records.items()
-            if owner == account and kind == resource and held.stored.parent == parent
+            for name in self.records
+            if name[:2] == (account, resource)
+            and (held := self.found(name)) is not None
+            and held.stored.parent == parent
         ]
         return sorted(found, key=lambda stored: getattr(stored, order), reverse=True)
 
@@ -134,9 +144,11 @@ class Model:
                 return refuse(OutcomeKind.OK)
         if isinstance(event, ContestClosing):
             return self._close(offset, event, refuse)
+        if isinstance(event, ContestRestored):
+            return self._restore(offset, event, refuse)
         if not isinstance(event, RecordDeleted):
             return self._write(offset, event, refuse)
-        old = self.records.get((event.account, event.resource, event.key))
+        old = self.found((event.account, event.resource, event.key))
         if old is None:
             return refuse(OutcomeKind.MISSING, (event.resource, event.key))
         if event.expected_version is not None and event.expected_version != old.stored.version:
@@ -147,10 +159,15 @@ class Model:
                 return refuse(OutcomeKind.CONFLICT)
         if found := self._referrers(event.account, [(event.resource, event.key)], {(event.resource, event.key)}):
             return refuse(OutcomeKind.IN_USE, *found)
+        if event.resource == "contests":
+            deleted = replace(old, stored=replace(old.stored, updated=self._tick(event)))
+            self.records[event.account, DELETED, event.key] = deleted
+            del self.records[event.account, "contests", event.key]
+            self.due.pop((event.account, event.key), None)
+            return refuse(OutcomeKind.OK)
         family = self._family(event.account, (event.resource, event.key))
         for ref in family:
             del self.records[event.account, *ref]
-            self.due.pop((event.account, ref[1]) if ref[0] == "contests" else ("", ""), None)
             for counter in [c for c in self.numbers if c[0] == event.account and c[2] == ref[1]]:
                 if self._is_child_kind(counter[1], ref[0]):
                     del self.numbers[counter]
@@ -179,9 +196,10 @@ class Model:
                 after[name] = Held(stored, old.parent, write.refs, write.offers, write.sort_key)
         for write in writes:
             old, ref = self.records.get((account, write.resource, write.key)), (write.resource, write.key)
-            if write.expected_version is None and old is not None:
+            deleted = write.resource == "contests" and (account, DELETED, write.key) in self.records
+            if write.expected_version is None and (old is not None or deleted):
                 return refuse(OutcomeKind.EXISTS)
-            if write.expected_version is not None and old is None:
+            if write.expected_version is not None and self.found((account, write.resource, write.key)) is None:
                 return refuse(OutcomeKind.MISSING, ref)
             if old is not None and write.expected_version != old.stored.version:
                 return refuse(OutcomeKind.CONFLICT)
@@ -210,6 +228,24 @@ class Model:
         self.records[name] = replace(old, stored=stored)
         return Outcome(OutcomeKind.OK, offset, event.content, (stored,))
 
+    def _restore(self, offset: int, event: ContestRestored, refuse: Callable[..., Outcome]) -> Outcome:
+        account, key = event.account, event.contest
+        old = self.records.pop((account, DELETED, key), None)
+        if old is None:
+            return refuse(OutcomeKind.MISSING, ("contests", key))
+        stored = replace(old.stored, version=offset, updated=self._tick(event))
+        self.records[account, "contests", key] = replace(old, stored=stored)
+        offered = {
+            offer for (owner, *_), held in self.records.items() if owner == account for offer in held.offers
+        }
+        for ref in [("contests", key), *self._children(account, ("contests", key))]:
+            held = self.records[account, *ref]
+            kept = [to for to in held.refs if to in offered or (account, *to) in self.records]
+            self.records[account, *ref] = replace(held, refs=tuple(kept))
+        if event.due is not None:
+            self.due[account, key] = event.due
+        return Outcome(OutcomeKind.OK, offset, event.content, (stored,))
+
     def _schedule(self, account: str, write: Write) -> None:
         if write.resource == "contests" and write.due is not None:
             self.due[account, write.key] = write.due
@@ -217,7 +253,7 @@ class Model:
             self.due.pop((account, write.key), None)
 
     def _is_child_kind(self, resource: str, parent: str) -> bool:
-        return PARENTS.get(resource) == parent
+        return PARENTS.get(resource) == ("contests" if parent == DELETED else parent)
 
     def _next(self, event: CatalogueCommand) -> int:
         return max(self.clock + 1, min(event.at, self.time * 1000 + 999))
@@ -231,18 +267,22 @@ class Model:
             ref
             for target in targets
             for ref in sorted((resource, key) for owner, resource, key in self.records if owner == account)
-            if ref not in but and target in self.records[account, *ref].refs
+            if ref not in but and (held := self.found((account, *ref))) is not None and target in held.refs
+            if ref[0] != DELETED
         ]
 
     def _family(self, account: str, top: Ref) -> list[Ref]:
         family = [top]
         for ref in family:
-            family += [
-                (resource, key)
-                for (owner, resource, key), held in self.records.items()
-                if owner == account and held.parent == ref
-            ]
+            family += self._children(account, ("contests", ref[1]) if ref[0] == DELETED else ref)
         return family
+
+    def _children(self, account: str, parent: Ref) -> list[Ref]:
+        return [
+            (resource, key)
+            for (owner, resource, key), held in self.records.items()
+            if owner == account and held.parent == parent
+        ]
 
 
 def _write_of(event: RecordCreated | RecordChanged) -> Write:

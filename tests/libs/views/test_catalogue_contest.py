@@ -1,17 +1,24 @@
 """A contest of any size is read from the catalogue's views in short calls, consistently."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgpack
 import pytest
 
-from libs.contracts.catalogue_events import RecordChanged, RecordCreated, RecordDeleted
+from libs.contracts.catalogue_events import (
+    ContestRestored,
+    OutcomeKind,
+    RecordChanged,
+    RecordCreated,
+    RecordDeleted,
+)
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.catalogue.catalogue_views import DELETED_CONTESTS, CatalogueViews
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from tests.support.freshness import make_fresh
 
@@ -32,6 +39,8 @@ class Catalogue:
 
     async def _watched(self, *args: Any) -> Any:
         position, reply = await self._read(*args)
+        if args[0] != "contest":
+            return position, reply
         self.sizes.append(len(reply[3]) // 2)
         if self.between is not None and self.sizes[-1] == 250:
             await self.between()
@@ -73,6 +82,13 @@ class Catalogue:
     def deleted(self, number: int) -> RecordDeleted:
         what: dict[str, Any] = {"resource": "participants", "key": f"p{number}", "contest": CONTEST}
         return RecordDeleted(**self.command(number), **what)
+
+    async def delete_image(self) -> OutcomeKind:
+        delete = RecordDeleted(**self.command(0), resource="images", key="image")
+        await self.fold(delete)
+        [outcome] = await self.views.outcomes(PARTITION, [delete.command_id])
+        assert outcome is not None
+        return outcome.kind
 
 
 @pytest.fixture
@@ -163,3 +179,55 @@ async def test_large_records_are_read_whole_by_short_calls(
     assert [(each.key, each.record) for each in config.participants] == [(name, record) for name in names]
     assert len(sizes) >= 9
     assert max(sizes) < 400_000
+
+
+async def test_a_deleted_contest_is_restored_with_all_that_belonged_to_it(catalogue: Catalogue) -> None:
+    await catalogue.set_up(600)
+    views = catalogue.views
+    before = await views.contest_config(ACCOUNT, CONTEST)
+    about: dict[str, Any] = {"resource": "contests", "key": CONTEST, "contest": CONTEST}
+    await catalogue.fold(RecordDeleted(**catalogue.command(0), **about))
+    assert (await views.contest_config(ACCOUNT, CONTEST)).contest is None
+    assert await views.get(ACCOUNT, "participants", "p7") is None
+    assert await views.page(ACCOUNT, "participants", parent=CONTEST, limit=9) == []
+    await catalogue.fold(catalogue.changed(7, before.participants[7].version), catalogue.created(600))
+    [deleted] = await views.page(ACCOUNT, DELETED_CONTESTS, order="updated", limit=9)
+    await catalogue.fold(ContestRestored(**catalogue.command(0), contest=CONTEST, due=5))
+    after = await views.contest_config(ACCOUNT, CONTEST)
+    assert before.contest is not None
+    assert after.contest is not None
+    assert (after.contest.key, after.contest.record, after.contest.created) == (
+        deleted.key,
+        before.contest.record,
+        before.contest.created,
+    )
+    assert after.contest.updated > deleted.updated > before.contest.updated
+    assert after.version == after.contest.version == catalogue.end - 1
+    assert after.participants == before.participants
+    assert await views.page(ACCOUNT, DELETED_CONTESTS, order="updated", limit=9) == []
+    assert await views.due(PARTITION, 9) == [(ACCOUNT, CONTEST)]
+    await catalogue.fold(catalogue.created(600))
+    assert (await views.contest_config(ACCOUNT, CONTEST)).participants[-1].number == 601
+
+
+async def test_a_deleted_contest_keeps_no_picture_from_its_deletion(catalogue: Catalogue) -> None:
+    await catalogue.set_up(0)
+    refs = (("images", "image"),)
+    image = RecordCreated(**catalogue.command(0), resource="images", key="image", record="{}")
+    await catalogue.fold(image)
+    for number in range(120):
+        await catalogue.fold(replace(catalogue.created(number), refs=refs))
+    assert await catalogue.delete_image() is OutcomeKind.IN_USE
+    about: dict[str, Any] = {"resource": "contests", "key": CONTEST, "contest": CONTEST}
+    delete, restore = RecordDeleted(**catalogue.command(1), **about), ContestRestored
+    await catalogue.fold(delete)
+    await catalogue.fold(restore(**catalogue.command(2), contest=CONTEST))
+    assert await catalogue.delete_image() is OutcomeKind.IN_USE
+    await catalogue.fold(RecordDeleted(**catalogue.command(3), **about))
+    assert await catalogue.delete_image() is OutcomeKind.OK
+    await catalogue.fold(restore(**catalogue.command(4), contest=CONTEST))
+    assert len((await catalogue.views.contest_config(ACCOUNT, CONTEST)).participants) == 120
+    await catalogue.fold(replace(image, command_id="again"))
+    assert await catalogue.delete_image() is OutcomeKind.OK, (
+        "references to what was deleted are not taken up again"
+    )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
+    ContestRestored,
     KeyAncestor,
     KeyIssued,
     KeyRevoked,
@@ -33,7 +34,7 @@ from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews, Order
 from libs.views.generations.generations import Generations
 from libs.views.valkey.client import ValkeyClient
-from tests.libs.views.catalogue_model import DAY_MS, PARENTS, Model
+from tests.libs.views.catalogue_model import DAY_MS, DELETED, PARENTS, Model
 from tests.support.freshness import make_fresh
 from tests.support.hypothesis_examples import examples
 
@@ -48,7 +49,7 @@ LOG = "the-log"
 NOW_MS = 1_790_000_000_000
 LATER = 2**52
 
-DOINGS = ["close", "close", "issue", "revoke", "poison", "act"]
+DOINGS = ["close", "close", "restore", "restore", "forget", "issue", "revoke", "poison", "act"]
 
 one_step = st.fixed_dictionaries(
     {
@@ -98,6 +99,12 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
                 expected_version=[None, None, version, max(0, version - 1)][pick % 4],
                 expected_parent=[None, None, above, max(0, above - 1)][pick // 4 % 4],
             )
+        case "restore" | "forget":
+            gone = [key for owner, kind, key in model.records if (owner, kind) == (step["account"], DELETED)]
+            key = gone[pick % len(gone)] if gone else step["key"]
+            if step["do"] == "forget":
+                return RecordDeleted(**who, resource=DELETED, key=key, contest=key)
+            return ContestRestored(**who, contest=key, due=step["due"])
         case "close":
             version = model.config.get(step["key"], 0) - (pick % 4 == 0)
             closed = f'{{"closing":{offset}}}'
@@ -126,7 +133,7 @@ def ancestors_of(step: dict[str, Any], model: Model) -> tuple[KeyAncestor, ...]:
 
 def write_of(step: dict[str, Any], model: Model, offset: int) -> Write:
     account, pick, sensible = step["account"], step["pick"], step["sensible"]
-    there = [(resource, key) for owner, resource, key in model.records if owner == account]
+    there = [(kind, key) for owner, kind, key in model.records if owner == account and kind != DELETED]
     resource, key = step["resource"], step["key"]
     if step["do"] in ("change", "delete") and sensible and there:
         resource, key = there[pick % len(there)]
@@ -203,15 +210,16 @@ async def assert_equal(views: CatalogueViews, model: Model) -> None:
     assert await views.position(PARTITION) == Position(LOG, model.offset)
     await make_fresh(views.fresh, PARTITION)
     for account in ACCOUNTS:
-        for resource in [*TOPS, *PARENTS]:
+        for resource in [*TOPS, *PARENTS, DELETED]:
             for key in KEYS:
-                held = model.records.get((account, resource, key))
+                held = model.found((account, resource, key))
                 assert await views.get(account, resource, key) == (held.stored if held else None)
             for parent in KEYS if resource in PARENTS else [""]:
-                for order in ("created", "updated"):
+                for order in ("updated",) if resource == DELETED else ("created", "updated"):
                     listed = await views.page(account, resource, parent=parent, order=order, limit=10)
                     assert listed == model.list_of(account, resource, parent, order)
-                await assert_ascending(views, model, account, resource, parent)
+                if resource != DELETED:
+                    await assert_ascending(views, model, account, resource, parent)
         for contest in KEYS:
             config = await views.contest_config(account, contest)
             held = model.records.get((account, "contests", contest))
