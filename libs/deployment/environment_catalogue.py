@@ -48,6 +48,8 @@ class Catalogue:
     async def owner_of(self, contest: str) -> str:
         """Return the account that owns a contest. Raises `NotFound`."""
         account = await self.views.find_owner(CONTESTS.name, contest)
+        if account is None and await self.views.find_owner(DELETED_CONTESTS, contest) is not None:
+            raise NotFound(f"Contest {contest} was deleted: `tally contests restore {contest}` takes that back.")
         if account is None:
             raise NotFound(f"Contest {contest} not found.")
         return account

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import Any, Final, NamedTuple, TypeVar
 
 from libs.catalogue.commands import CommandWriter, WriteRequest
+from libs.catalogue.resource_table import CONTESTS
 from libs.concurrency.tasks import becomes_true
 from libs.contracts.catalogue_events import (
     CatalogueCommand,
@@ -20,6 +21,7 @@ from libs.deployment.deployment import Progress
 from libs.deployment.environment_catalogue import Catalogue
 from libs.kafka.reader import Extent, LogReader
 from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.views.catalogue.catalogue_views import DELETED_CONTESTS
 
 T = TypeVar("T")
 
@@ -119,8 +121,10 @@ def _command(writer: CommandWriter, name: RecordName) -> dict[str, Any]:
 
 
 def _created(event: object) -> Iterator[RecordName]:
-    """Yield the records that an event creates or writes."""
-    if isinstance(event, RecordCreated):
+    """Yield the records that an event creates or writes, and the deleted contest that a contest becomes."""
+    if isinstance(event, RecordDeleted) and event.resource == CONTESTS.name:
+        yield RecordName(event.account, DELETED_CONTESTS, event.key, is_top=True)
+    elif isinstance(event, RecordCreated):
         yield RecordName(event.account, event.resource, event.key, event.parent is None)
     elif isinstance(event, RecordsWritten):
         for write in event.writes:

@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "Watch": {
         "status": "status:status",
         "doctor": "doctor.command:doctor",
-        "contests": "contests:contests",
+        "contests": "contests:app",
         "count": "count:count",
         "log": "log:log",
     },

@@ -13,6 +13,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Catalogue
 from libs.tally.errors import NotFound, ViewsUnavailable
+from libs.views.catalogue.catalogue_views import DELETED_CONTESTS, Order
 
 PAGE: Final = 500
 MOST_NAMED: Final = 5
@@ -80,15 +81,20 @@ async def find_contest(deployment: Deployment, given: str) -> str:
     return entitled[0] if entitled else given
 
 
-async def all_contests(catalogue: Catalogue) -> AsyncIterator[tuple[str, Stored]]:
-    """Yield each contest with its account, newest first within an account, for the accounts that have API keys."""
+async def all_contests(catalogue: Catalogue, *, deleted: bool = False) -> AsyncIterator[tuple[str, Stored]]:
+    """Yield each contest with its account, newest first within an account, for the accounts that have API keys.
+
+    The `deleted` ones, by the time of the deletion, or all others.
+    """
     views = catalogue.views
     for account in sorted({key.account for key in await list_keys(views)}):
         after: int | str = ""
-        while page := await views.page(account, CONTESTS.name, after=after, limit=PAGE):
+        resource = DELETED_CONTESTS if deleted else CONTESTS.name
+        order: Order = "updated" if deleted else "created"
+        while page := await views.page(account, resource, order=order, after=after, limit=PAGE):
             for stored in page:
                 yield account, stored
-            after = page[-1].created
+            after = page[-1].updated if deleted else page[-1].created
 
 
 def _is_title(stored: Stored, given: str) -> bool:

@@ -38,6 +38,9 @@ tally() { "$PYTHON" -m services.cli "$@"; }
 curl() { command curl --fail "$@"; }
 """
 RECEIPT = """RECEIPT=$(echo "$VOTED" | sed 's/.*"receipt":"\\([^"]*\\)".*/\\1/')"""
+DELETION = (
+    'curl -s -X DELETE "$TALLY_URL/contests/$CONTEST" -H "Authorization: Bearer $TALLY_API_KEY"; echo "$CONTEST"'
+)
 NAMES = 'echo "CONTEST=$CONTEST"; echo "SINGER=$SINGER"; echo "RECEIPT=$RECEIPT"'
 INLINE = re.compile(r"`(tally [^`]+)`")
 HEADINGS = [
@@ -146,7 +149,9 @@ async def test_the_operator_s_guide_leads_from_the_daily_look_through_a_show_to_
     code, receipt = await run(own_stack, "\n".join([FIRST_VOTE[0], VOTED, RECEIPT, NAMES]), tmp_path)
     assert code == 0, receipt
     known = dict(line.split("=", 1) for line in receipt.splitlines())
-    known |= {"BACKUP": str(tmp_path), "NEW": own_stack.stack["namespace"] + "new"}
+    code, deleted = await run(own_stack, "\n".join([FIRST_VOTE[0], DELETION]), tmp_path)
+    assert code == 0, deleted
+    known |= {"DELETED": deleted.split()[-1], "BACKUP": str(tmp_path), "NEW": own_stack.stack["namespace"] + "new"}
     shown = {}
     for title, section in zip(titles, sections, strict=True):
         for block in BLOCK.findall(section):
@@ -157,6 +162,7 @@ async def test_the_operator_s_guide_leads_from_the_daily_look_through_a_show_to_
     assert "Ada" in shown["During"]
     assert "tally-final: final" in shown["Closing"].lower()
     assert "Run again with --execute" in shown["Sealing"]
+    assert "Restored." in shown["A dispute"]
     assert "the vote is in the sealed set and counted" in shown["A dispute"]
     assert f"into {known['NEW']}" in shown["A lost server"]
     assert "There is nothing to rebuild." in shown["Upgrade"]

@@ -1,25 +1,37 @@
-"""`tally contests`: lists the contests with keys, titles, phases and counts."""
+"""`tally contests`: lists the contests with keys, titles, phases and counts, and restores deleted ones."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from libs.catalogue.contests.closing_record import is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
-from libs.contracts.catalogue_events import ContestRecords
+from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.deployment.deployment import Deployment
 from libs.results.contest_counts import counts_by_partition, sum_of
 from libs.results.contest_results import results_of
 from libs.tally.contest import Contest
 from libs.tally.time_conversion import timestamp
-from services.cli.command_decorator import command
-from services.cli.contest_lookup import all_contests
+from services.cli.command_decorator import Execute, command, command_group
+from services.cli.contest_lookup import all_contests, named
+from services.cli.operator_actions import AuditedGroup
 from services.cli.output import Result
 from services.cli.render import Rows, plural
 
 
-@command()
+class ListGroup(AuditedGroup):
+    """Runs `tally contests` as `tally contests list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named else ["list", *args])
+
+
+app = command_group("List contests, and restore deleted ones; `list` may be omitted.", ListGroup)
+
+
+@command(app, "list")
 async def contests(
     deployment: Deployment,
     account: Annotated[str | None, typer.Option("--account", help="Only this account.")] = None,
@@ -58,3 +70,51 @@ async def _listed(deployment: Deployment, contest: Contest, config: ContestRecor
 
 def _state(contest: dict[str, object]) -> object:
     return "final" if contest["final"] and contest["state"] == "finished" else contest["state"]
+
+
+@command(app)
+async def deleted(
+    deployment: Deployment,
+    account: Annotated[str | None, typer.Option("--account", help="Only this account.")] = None,
+) -> Result:
+    """List the deleted contests with the votes that their log holds."""
+    found = [
+        await _deleted(deployment, owner, stored)
+        async for owner, stored in all_contests(deployment.catalogue, deleted=True)
+        if account in (None, owner)
+    ]
+    return Result({"contests": found}, [Rows(found, fit=True), f"{plural(len(found), 'deleted contest')}."])
+
+
+@command(app)
+async def restore(
+    deployment: Deployment,
+    contest: Annotated[str, typer.Argument(metavar="KEY", help="Key, from `tally contests deleted`.")],
+    execute: Execute = False,
+) -> Result:
+    """Restore a deleted contest with its participants, sources and votes."""
+    account, stored = await deployment.catalogue.deleted_contest(contest)
+    about = await _deleted(deployment, account, stored)
+    if execute:
+        await deployment.catalogue.restore(account, contest)
+    text = [
+        f"Contest {named(contest, about['title'])} of account {account}, deleted {about['deleted']}: "
+        f"{plural(about['votes'], 'vote')} of {plural(about['voters'], 'voter')}.",
+        "Restored." if execute else "Run again with --execute to restore it.",
+    ]
+    return Result(about | {"executed": execute}, text)
+
+
+async def _deleted(deployment: Deployment, account: str, stored: Stored) -> dict[str, Any]:
+    """Return a deleted contest with all counted votes, also of participants that are not approved."""
+    contest = contest_of(account, ContestRecords(stored.version, stored, ()))
+    assert contest is not None, "it has a record and a version"
+    sums = sum_of(await counts_by_partition(deployment.vote_views, deployment.votes, contest)).at("", "")
+    return {
+        "title": stored.document.get("title") or "",
+        "key": stored.key,
+        "votes": sums.count,
+        "voters": sums.unique,
+        "deleted": timestamp(stored.updated),
+        "account": account,
+    }

@@ -215,7 +215,8 @@ async def assert_equal(views: CatalogueViews, model: Model) -> None:
                 held = model.found((account, resource, key))
                 assert await views.get(account, resource, key) == (held.stored if held else None)
             for parent in KEYS if resource in PARENTS else [""]:
-                for order in ("updated",) if resource == DELETED else ("created", "updated"):
+                orders: list[Order] = ["updated"] if resource == DELETED else ["created", "updated"]
+                for order in orders:
                     listed = await views.page(account, resource, parent=parent, order=order, limit=10)
                     assert listed == model.list_of(account, resource, parent, order)
                 if resource != DELETED:

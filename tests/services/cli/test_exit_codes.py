@@ -18,8 +18,16 @@ AT_ONCE = {"keys create", "topics create"}
 """Commands that change the deployment without --execute, since they only add to it."""
 READ = {
     *("certificate check", "certificate prove", "certificate show", "certificate verify", "config show"),
-    *("contests", "count", "dashboard", "doctor", "export", "keys list", "log", "purchases reconcile"),
-    *("purchases refunds", "quarantine list", "quarantine show", "replay plan", "secrets list", "sources list"),
+    *("contests deleted", "contests list", "count", "dashboard", "doctor", "export", "keys list", "log"),
+    *(
+        "purchases reconcile",
+        "purchases refunds",
+        "quarantine list",
+        "quarantine show",
+        "replay plan",
+        "secrets list",
+        "sources list",
+    ),
     *("status", "topics check", "verify", "void list"),
 }
 WITHOUT_SERVERS = {"certificate check", "certificate verify", "config show", "demo", "doctor", "serve", "up"}
@@ -27,6 +35,7 @@ WITHOUT_SERVERS = {"certificate check", "certificate verify", "config show", "de
 REQUIRED = {
     "certificate prove": "contest receipt",
     "certificate show": "contest",
+    "contests restore": "contest",
     "count": "contest",
     "erase-contest-secret": "contest",
     "export": "--to {new}",
