@@ -3,9 +3,11 @@
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
+
+import orjson
 
 from libs.audit.log_fold import LogFold, without_gc
 from libs.catalogue.contests.closing_record import is_sealed
@@ -101,6 +103,15 @@ class Ballots:
         counts = counts_of([self._tally(fold) for fold in self.folds], {})
         results = results_of(self.contest, sources_of(self.config), counts)
         return vote_count(self.contest, self.config.contest.created, counts, results, sources=False)
+
+    def reopened(self, document: dict[str, Any]) -> "Ballots":
+        """Return the same votes with the contest's `document` as of its reopening."""
+        assert self.config.contest is not None
+        stored = replace(self.config.contest, record=orjson.dumps(document).decode())
+        config = replace(self.config, contest=stored)
+        contest = contest_of(self.contest.account, config)
+        assert contest is not None
+        return replace(self, contest=contest, config=config)
 
     def fold(self, partition: int, event: VoidEvent) -> None:
         """Apply `event` to the fold of `partition`, as if it were appended to the log."""

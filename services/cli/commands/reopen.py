@@ -1,18 +1,24 @@
 """`tally reopen`: reopens a closed contest until a new end."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
-from libs.catalogue.contests.closing_record import closing_of
+from libs.audit.recount import read_ballots
+from libs.catalogue.contests.closing_record import closing_of, reopened
+from libs.catalogue.contests.contest_mapper import sources_of, status_of
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.deployment.deployment import Deployment
+from libs.results.contest_counts import counts_by_partition, sum_of
+from libs.results.contest_results import entry_rank_key, places, results_of, vote_count
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, moment
 from services.cli.contest_lookup import read_titles
 from services.cli.output import Result
+from services.cli.render import Rows, cell
 
 
 @command()
@@ -22,7 +28,10 @@ async def reopen(
     end: Annotated[str, typer.Option("--end", help="New end, like 2026-05-01T18:00:00Z.")],
     execute: Execute = False,
 ) -> Result:
-    """Reopen a closed contest until a new end; late votes stay uncounted."""
+    """Reopen a closed contest until a new end; late votes stay uncounted.
+
+    Shows the result before and after: what was changed since the end, such as a disqualification, takes effect.
+    """
     until = moment(end, "--end")
     account = await deployment.catalogue.owner_of(contest)
     records, titles = await deployment.catalogue.record_service(), await read_titles(deployment, contest)
@@ -37,6 +46,7 @@ async def reopen(
             f"Contest {titles} is not closed; it ends at {now or 'no set time'}. To change that, "
             f'send PATCH /contests/{contest} with {{"contest_config": {{"end": "{timestamp(until)}"}}}}.'
         ) from None
+    effects = await _effects(deployment, contest, before, until)
     if execute:
         await reopener.reopen(account, contest, until)
     closing, new_end = closing_of(before), timestamp(until)
@@ -44,11 +54,48 @@ async def reopen(
     return Result(
         {
             "contest_key": contest, "title": titles.title, "closed_at": closed_at, "end": new_end,
-            "executed": execute,
+            "executed": execute, "participants": effects,
         },
         [
+            Rows([{name: _arrow(value) for name, value in row.items()} for row in effects]),
             f"Contest {titles}: closed since {closed_at or '-'}.",
             f"Reopened until {new_end}." if execute
             else f"Run again with --execute to reopen it until {new_end}.",
         ],
     )  # fmt: skip
+
+
+async def _effects(
+    deployment: Deployment, contest: str, document: dict[str, Any], until: int
+) -> list[dict[str, object]]:
+    """Return each participant's status, votes and rank, as pairs before and after the reopening."""
+    closed = await read_ballots(deployment, contest)
+    reopening, closing = closed.reopened(reopened(document, until)), closing_of(document)
+    counts = sum_of(await counts_by_partition(deployment.vote_views, deployment.votes, closed.contest))
+    results = results_of(closed.contest, sources_of(closed.config), counts)
+    records = vote_count(closed.contest, 0, counts, results, sources=False), reopening.record()
+    entries = [record["participants"] for record in records]
+    ranks = [places(map(entry_rank_key, entry.values())) for entry in entries]
+    statuses = {} if closing is None else {each.key: each.status for each in closing.participants}
+
+    def pair(value: Callable[[int, dict[str, Any]], object], key: str) -> tuple[object, object]:
+        before, after = (value(at, entry[key]) if key in entry else None for at, entry in enumerate(entries))
+        return before, after
+
+    return [
+        {
+            "participant": stored.key,
+            "title": stored.document.get("title") or "",
+            "status": (statuses.get(stored.key), status_of(stored)),
+            "votes": pair(lambda _, entry: entry["count"], stored.key),
+            "rank": pair(lambda at, entry: ranks[at][entry_rank_key(entry)], stored.key),
+        }
+        for stored in closed.config.participants
+    ]
+
+
+def _arrow(value: object) -> str:
+    if not isinstance(value, tuple):
+        return cell(value)
+    before, after = (cell(each) or "-" for each in value)
+    return before if before == after else f"{before} -> {after}"
