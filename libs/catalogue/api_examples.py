@@ -42,7 +42,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "publish": "2026-05-01T18:00:00.000000Z",
         "contest_config": {
             "start": "2026-05-01T18:00:00.000000Z",
-            "end": "2026-05-01T20:00:00.000000Z",
+            "end": "2036-05-01T20:00:00.000000Z",
             "free": {"max_contest": 3, "max_participant": 1},
             "vote_visibility": "hidden_until_end",
         },

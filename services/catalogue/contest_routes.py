@@ -108,7 +108,7 @@ def _counts(part: ContestCounts, closing: Closing, participant: str) -> bool:
 class Reopening(Members):
     """Request body of a reopening."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"end": "2026-05-02T20:00:00.000000Z"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"end": "2036-05-02T20:00:00.000000Z"}]})
 
     end: Timestamp = Field(description="Time at which it closes again.")
 

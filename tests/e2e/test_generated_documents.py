@@ -1,12 +1,15 @@
 """Generated documents are current; TALLY_UPDATE_DOCUMENTS=1 writes them again."""
 
 import os
+import time
 from typing import Any
 
 import orjson
 
+from libs.catalogue.contests.contest_mapper import phase_of
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
+from libs.tally.contest import Phase
 from tests.support.openapi import ASYNCAPI, read_tracked, resolved, without_test_environment, write_tracked
 from tests.support.voting import Api
 
@@ -131,3 +134,19 @@ async def test_every_link_leads_to_an_operation_with_the_parameters_that_it_give
     for name in ("shop", "timeslot", "contest", "participant", "file"):
         linked = operations[f"create_{name}"]["responses"]["201"]["links"]
         assert linked.keys() == {f"get_{name}", f"update_{name}", f"delete_{name}"}
+
+
+def test_titles_are_unique_and_examples_fit_their_errors() -> None:
+    document = read_tracked()
+    titles = [each["summary"] for path in document["paths"].values() for each in path.values()]
+    assert sorted(set(titles)) == sorted(titles)
+    problems = 0
+    for answer in document["components"]["responses"].values():
+        for content in answer.get("content", {}).values():
+            codes = content["schema"].get("properties", {}).get("code", {}).get("enum", [])
+            examples = content.get("examples", {})
+            assert [each["value"]["code"] for each in examples.values()] == list(examples) == codes
+            problems += bool(codes)
+    assert problems > 20
+    example = document["components"]["schemas"]["Contest"]["examples"][0]
+    assert phase_of(example, time.time_ns() // 1000) is Phase.RUNNING

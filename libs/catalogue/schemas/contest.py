@@ -186,7 +186,7 @@ class Contest(Record):
     owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened", "seal", "secret_erased", "votes_from"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"phase"}
 
-    title: Title = None
+    title: str | None = Field(None, description="The displayed title; a contest needs none.")
     description: Description = None
     publish: Timestamp | None = Field(
         None, description="Publication time; until then, and if unset, the contest is in setup."

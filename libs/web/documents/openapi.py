@@ -86,18 +86,19 @@ def problems(*codes: str) -> dict[int | str, Schema]:
     return by_status
 
 
-def _legacy(name: str, description: str) -> Schema:
+def _legacy(name: str, code: str, description: str) -> Schema:
+    error = {"code": code, "message": f"{TABLE[code].title}."}
     return {
         COMPONENT: f"responses/legacy.{name}",
         "description": description,
-        "content": {"application/json": {"schema": LEGACY_ERROR}},
+        "content": {"application/json": {"schema": LEGACY_ERROR, "example": {"error": error}}},
     }
 
 
 LEGACY_ANSWERS: Final[dict[int | str, Schema]] = {
-    400: _legacy("refused", "Not found, forbidden, or invalid."),
-    401: _legacy("unauthorized", "Brand or key is missing or unknown, or they do not match."),
-    503: _legacy("unavailable", TABLE["views_unavailable"].title + "."),
+    400: _legacy("refused", "not_found", "Not found, forbidden, or invalid."),
+    401: _legacy("unauthorized", "unauthorized", "Brand or key is missing or unknown, or they do not match."),
+    503: _legacy("unavailable", "views_unavailable", TABLE["views_unavailable"].title + "."),
 }
 """Error responses of every operation of the legacy API."""
 
@@ -109,8 +110,23 @@ def problem(codes: Iterable[str]) -> Schema:
     return {
         COMPONENT: f"responses/{'.'.join(codes)}",
         "description": "; ".join(f"{TABLE[code].title} (`{code}`)" for code in codes) + ".",
-        "content": {PROBLEM_JSON: {"schema": narrowed}},
+        "content": {PROBLEM_JSON: {"schema": narrowed, "examples": {code: _example(code) for code in codes}}},
     }
+
+
+def _example(code: str) -> Schema:
+    """Return an example of a problem; further members depend on the request."""
+    status, title = TABLE[code]
+    value = {
+        "type": f"urn:tallykeeper:problem:{code}",
+        "title": title,
+        "status": status,
+        "detail": f"{title}.",
+        "instance": "/contests/65f1c0ffee0ddba11ca7f00d",
+        "code": code,
+        "request_id": "0199a3c6f2b47d1e8a50",
+    }
+    return {"summary": title, "value": value}
 
 
 def parameter(name: str, where: str, description: str, schema: Schema | None = None) -> Schema:
@@ -151,7 +167,7 @@ def limit_answers(*, legacy: bool, has_body: bool) -> dict[str, Schema]:
     """Return the errors of every operation before it starts: request too large, too slow, or rate-limited."""
     codes = {"429": "rate_limited", "431": "headers_too_large"} | ({"408": "request_timeout"} if has_body else {})
     if legacy:
-        found = {status: _legacy(code, f"{TABLE[code].title}.") for status, code in codes.items()}
+        found = {status: _legacy(code, code, f"{TABLE[code].title}.") for status, code in codes.items()}
     else:
         found = {status: problem([code]) for status, code in codes.items()}
     found["429"] |= {"description": _TOO_MANY, "headers": LIMIT_HEADERS}

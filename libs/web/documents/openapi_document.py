@@ -67,9 +67,17 @@ class DocumentedApp(FastAPI):
             for route in self.routes:
                 if isinstance(route, APIRoute):
                     route.operation_id = route.operation_id or route.name
-                    route.summary = route.summary or route.name.replace("_", " ").capitalize()
+                    route.summary = _titled(route, route.summary or route.name.replace("_", " ").capitalize())
             self.openapi_schema = described(super().openapi())
         return self.openapi_schema
+
+
+def _titled(route: APIRoute, title: str) -> str:
+    """Return a title that no other operation has: legacy ones do the same as those of the current API."""
+    if LEGACY_TAG not in route.tags:
+        return title
+    environment = "Legacy test: " if str(route.operation_id).startswith("legacy_test_") else "Legacy: "
+    return f"{environment}{title[0].lower()}{title[1:]}"
 
 
 def described(document: Schema) -> Schema:
