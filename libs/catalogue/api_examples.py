@@ -54,6 +54,11 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "mode": "cumulative",
         "mapping": {"A": "5f0c7d1e2b3a49586776a5b4"},
     },
+    "shows": {
+        "state": "reveal",
+        "revealed": 3,
+        "call_to_vote": {"is_shown": False, "url": "https://vote.example.com", "text": "vote.example.com"},
+    },
     "apps": {
         "title": "Festival app",
         "app_store": {"bundle_id": "com.example.festival", "app_store_id": "1234567890"},

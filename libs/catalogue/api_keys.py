@@ -35,6 +35,7 @@ PERMISSIONS: Final = (
     "purchases:read",
     "purchases:write",
     "sources:write",
+    "show:control",
     "operations",
     "keys:manage",
 )

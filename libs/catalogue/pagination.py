@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from libs.catalogue.resource_definition import Resource
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.validation import no_token
 from libs.views.catalogue.catalogue_views import CatalogueViews, Order
-from libs.web.door.common_parameters import no_token
 
 Place = int | str
 """Position of a record in a list of one order: `CatalogueViews.page`."""

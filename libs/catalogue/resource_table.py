@@ -21,7 +21,7 @@ from libs.catalogue.errors import StatusTransition
 from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.catalogue.schemas.app import AccountSettings, App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
-from libs.catalogue.schemas.contest import Contest, Participant, StoredVoteSource
+from libs.catalogue.schemas.contest import Contest, Participant, Show, StoredVoteSource
 from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import (
     SIZES,
@@ -214,6 +214,31 @@ VOTE_SOURCES: Final = Resource(
 )
 
 
+def _stamp_show(before: Document | None, after: Document, at: int) -> None:
+    """Set since when the show is held, and since when its result is released."""
+    before = before or {}
+    for name, was, applies in (
+        ("held_at", before.get("state") in FROZEN, after.get("state") in FROZEN),
+        ("released_at", before.get("is_released", False), after.get("is_released", False)),
+    ):
+        after.pop(name, None)
+        if applies:
+            after[name] = before[name] if was else timestamp(at)
+
+
+FROZEN: Final = ("held", "reveal")
+"""States in which screens show the counts of an earlier time."""
+SHOWS: Final = Resource(
+    name="shows",
+    singular="show",
+    schema=Show,
+    example=EXAMPLES["shows"],
+    parent="contests",
+    arrange=_stamp_show,
+    operations=frozenset(),
+)
+
+
 APPS: Final = Resource(
     name="apps",
     singular="app",
@@ -323,6 +348,7 @@ RESOURCES: Final = Table(
     CONTESTS,
     PARTICIPANTS,
     VOTE_SOURCES,
+    SHOWS,
     APPS,
     SURVEYS,
     FEEDS,

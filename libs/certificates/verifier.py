@@ -11,7 +11,6 @@ import argparse
 import base64
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +20,10 @@ from zlib import crc32
 Event = dict[str, Any]
 ZERO = [0, 0, 0]
 WHOLE = 2**53
+ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-class Unreadable(Exception):
+class BrokenFile(Exception):
     """A file is missing, incomplete, or has another form."""
 
 
@@ -42,7 +42,7 @@ class Export:
     def __init__(self, directory: Path) -> None:
         self.directory, self.manifest = directory, json.loads((directory / "manifest.json").read_bytes())
         if not self.manifest["complete"]:
-            raise Unreadable(f"{directory}: the export was interrupted")
+            raise BrokenFile(f"{directory}: the export was interrupted")
 
     def topic(self, first: int) -> range:
         """Return the partitions of the votes' topic that begins with partition `first`."""
@@ -54,12 +54,12 @@ class Export:
         part = next(p for p in self.manifest["parts"] if (p["kind"], p["partition"]) == (kind, partition))
         content = (self.directory / part["file"]).read_bytes()
         if sha256(content).hex() != part["sha256"]:
-            raise Unreadable(f"{part['file']} was changed: its SHA-256 is not that of the manifest")
+            raise BrokenFile(f"{part['file']} was changed: its SHA-256 is not that of the manifest")
         for offset, line in enumerate(content.split(b"\n")[:-1], part["start"]):
             head, found, event = line.partition(b',"event":')
             members = json.loads(head + b"}" if found else head)
             if members["offset"] != offset:
-                raise Unreadable(f"{part['file']}: the record of offset {offset} is missing")
+                raise BrokenFile(f"{part['file']}: the record of offset {offset} is missing")
             yield offset, event.removesuffix(b"}") if found else base64.b64decode(members["value_base64"])
 
 
@@ -79,7 +79,7 @@ def decided(export: Export, given: Event) -> tuple[Event, Event]:
             if record.get("closing", {}).get("seq") == given["seq"]:
                 return {"account": account, "log_id": log_id, "offset": offset}, record
         version = offset
-    raise Unreadable(f"the export holds no closing {given['seq']} of contest {contest}")
+    raise BrokenFile(f"the export holds no closing {given['seq']} of contest {contest}")
 
 
 def below(most: int, least: int = 0) -> Callable[[Any], bool]:
@@ -88,7 +88,7 @@ def below(most: int, least: int = 0) -> Callable[[Any], bool]:
 
 def octets(length: int | None = None) -> Callable[[Any], bool]:
     def check(text: Any) -> bool:
-        size = len(base64.urlsafe_b64decode(text + "===")) if re.fullmatch(r"[\w-]*", text, re.ASCII) else -1
+        size = len(base64.urlsafe_b64decode(text + "===")) if ALPHABET.issuperset(text) else -1
         return size == len(text) * 3 // 4 and length in (None, size)
 
     return check
@@ -153,7 +153,7 @@ def has_form(cast: Event) -> bool:
     return len(choices) == 1 and (form == "plain" if rating is None else form == "rating" and choices[0][1] == 1)
 
 
-class Voter:
+class VoterVotes:
     """The votes of one voter by id. `slots` names the vote of a rating or ballot that the next one replaces."""
 
     def __init__(self, anonymous: bool) -> None:
@@ -188,7 +188,7 @@ class Fold:
         self.log_id, self.fence, self.closed, self.reopened = "", 0, 0, 0
         self.mark: int | None = None
         self.marks: dict[str, int] = {}
-        self.voters: dict[str, Voter] = {}
+        self.voters: dict[str, VoterVotes] = {}
         self.waiting: list[Event] = []
         self.reports: dict[str, Event] = {}
         self.leaves: list[tuple[int, bytes, Event | None]] = []
@@ -198,7 +198,7 @@ class Fold:
         return self.mark is not None and len(self.marks) == len(self.sources)
 
     @property
-    def counted(self) -> Iterator[tuple[str, Voter, Event]]:
+    def counted(self) -> Iterator[tuple[str, VoterVotes, Event]]:
         for name, voter in self.voters.items():
             yield from ((name, voter, vote) for vote in voter.votes.values() if vote["became"] == "counted")
 
@@ -225,7 +225,7 @@ class Fold:
             self.leaves.append((offset, sha256(value), vote))
 
     def take_VoteCast(self, cast: Event) -> Event | None:
-        voter = self.voters.setdefault(cast["voter"], Voter(cast["anonymous"]))
+        voter = self.voters.setdefault(cast["voter"], VoterVotes(cast["anonymous"]))
         if cast["vote_id"] in voter.votes:
             return None
         form, renews = cast.get("form", "plain"), cast["next_free_vote_at"] is not None
@@ -252,7 +252,7 @@ class Fold:
         if self.closed:
             self.wait(event, names)
             return
-        voter = self.voters.setdefault(event["voter"], Voter(event["anonymous"]))
+        voter = self.voters.setdefault(event["voter"], VoterVotes(event["anonymous"]))
         vote = voter.votes.setdefault(event["vote_id"], {"became": "removed", "source": "", "epoch": -1})
         if vote["became"] in ("counted", "voided"):
             vote["became"] = "removed"
@@ -424,7 +424,7 @@ def certificate_of(export: Export, given: Event) -> Event:
             if fold.is_complete:
                 break
         else:
-            raise Unreadable(f"partition {partition} of the export ends before the close markers")
+            raise BrokenFile(f"partition {partition} of the export ends before the close markers")
         leaves = [leaf_of(*its, approved) for its in fold.leaves]
         marks = [{"source": name, "mark": mark} for name, mark in sorted(fold.marks.items())]
         partitions.append({"partition": partition, "log_id": fold.log_id, "mark": fold.mark, "sources": marks,
@@ -487,8 +487,8 @@ def main() -> int:
         found = list(differences("", certificate, certificate_of(Export(files.export), certificate)))
         if files.proof is not None:
             found += proof_problems(json.loads(files.proof.read_bytes()), certificate)
-    except (Unreadable, OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
-        print(f"Not verified: {error if isinstance(error, Unreadable | OSError) else repr(error)}")
+    except (BrokenFile, OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
+        print(f"Not verified: {error if isinstance(error, BrokenFile | OSError) else repr(error)}")
         return 2
     print("\n".join(found) if found else f"The export gives this certificate: sha256 {certificate['sha256']}")
     return 1 if found else 0

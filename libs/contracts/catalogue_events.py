@@ -302,7 +302,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ContestRecords:
-    """A contest with its participants, vote sources and configuration version, read atomically.
+    """A contest with its participants, vote sources, show and configuration version, read atomically.
 
     `version` is None if the view has folded no event of the contest; `as_of` is the view's offset at the read.
     """
@@ -311,6 +311,7 @@ class ContestRecords:
     contest: Stored | None
     participants: tuple[Stored, ...]
     sources: tuple[Stored, ...] = ()
+    show: Stored | None = None
     as_of: int = field(default=0, compare=False)
 
 

@@ -191,3 +191,8 @@ def _wide_integers(value: Any, steps: tuple[str | int, ...]) -> Iterator[Problem
                 yield from _wide_integers(child, (*steps, index))
         case int() if not LEAST_INTEGER <= value <= LARGEST_INTEGER:
             yield Problem(pointer(*steps), "must be an integer of at most 64 bits")
+
+
+def no_token() -> ValidationFailed:
+    """Return the error for a `next` that is no token of the list."""
+    return ValidationFailed([Problem("", "next is not a token of this list: start without it", "next")])

@@ -48,6 +48,7 @@ from services.catalogue.keys import AccountKeys, key_router
 from services.catalogue.media_routes import MediaEnvironment, media_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
+from services.catalogue.show import show_router
 from services.catalogue.vote_sources import VoteSources, vote_source_router
 
 
@@ -183,6 +184,7 @@ async def open_module(
                 file_router(production.auth, files, urls),
                 media_router(media),
                 vote_source_router(production.auth, VoteSources(production.record_service, production.views)),
+                show_router(production.auth, production.record_service, production.views),
                 key_router(production.auth, account_keys),
                 reopening_router(
                     production.auth,

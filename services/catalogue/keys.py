@@ -28,14 +28,14 @@ from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
 from libs.catalogue.schemas.base import Members, Timestamp
 from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRules
-from libs.contracts.validation import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed, no_token
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import microseconds, timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.request_counters import KeyUses
 from libs.web.documents.openapi import LOCATION, REPLAYED, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import LISTED, TIME, IdempotencyKey, Limit, ListPage, Next, no_token
+from libs.web.door.common_parameters import LISTED, TIME, IdempotencyKey, Limit, ListPage, Next
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.errors import Forbidden, Unauthorized
 from libs.web.responses import NO_STORE, json_response

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from libs.contracts.purchase_events import Purchase, PurchasePlace
+from libs.contracts.validation import no_token
 from libs.purchases.encryption import SecretLost
 from libs.purchases.requests import PurchaseForm, RefundForm
 from libs.purchases.responses import PurchaseShown, PurchaseUnreadable, RefundShown, report, show, show_all
@@ -20,7 +21,7 @@ from libs.tally.errors import NotFound
 from libs.views.purchases.purchase_views import Listed, Unreadable
 from libs.web.documents.openapi import REPLAYED, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import LISTED, IdempotencyKey, Limit, ListPage, Next, no_token
+from libs.web.door.common_parameters import LISTED, IdempotencyKey, Limit, ListPage, Next
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 

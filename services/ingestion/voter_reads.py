@@ -8,6 +8,7 @@ from typing import Final
 
 from libs.catalogue.contests.contest_mapper import status_of
 from libs.contracts.position_token import PositionTokens
+from libs.contracts.validation import no_token
 from libs.contracts.vote_states import VoteState
 from libs.tally.admission import remaining, voting_limits
 from libs.tally.contest import MILLION, UNLIMITED, Contest
@@ -19,7 +20,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import CastCache
 from libs.voting.service import VotingService
-from libs.web.door.common_parameters import ListPage, no_token
+from libs.web.door.common_parameters import ListPage
 from services.ingestion.vote_forms import (
     Allowance,
     AllowanceAnswer,

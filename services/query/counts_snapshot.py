@@ -14,6 +14,7 @@ from libs.catalogue.contests.closing_record import Correction
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.pagination import Ranked
 from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.catalogue.schemas.contest import Show
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts, joined
 from libs.results.contest_results import Results, results_of
@@ -180,6 +181,7 @@ class Snapshot:
     sources: Mapping[str, SourceConfig]
     config: ContestRecords
     named: Sequence[Stored]
+    show: Show
     phase: Phase
     corrections: Sequence[Correction] = ()
     counts: Counts = field(default_factory=Counts)
@@ -227,13 +229,22 @@ class Snapshot:
 
         A vote reveals `hidden_until_vote` only to its voter, not to keys.
         """
+        if self.waits_for_release(now):
+            return True
         if self.visibility in ("shown", "hidden"):
             return self.visibility == "hidden"
         return self.contest.end is None or now < self.contest.end
 
+    def waits_for_release(self, now: int) -> bool:
+        """Return whether the contest has ended, and its result is released by hand later."""
+        if self.record.contest_config.result_release == "at_end" or self.show.is_released:
+            return False
+        return self.contest.closed > 0 or (self.contest.end is not None and now >= self.contest.end)
+
     def hides_from_public(self, now: int, has_voted: bool) -> bool:
         """Return whether the counts are hidden from callers without a key."""
-        return self.hides(now) and not (has_voted and self.visibility == "hidden_until_vote")
+        opens = has_voted and self.visibility == "hidden_until_vote" and not self.waits_for_release(now)
+        return self.hides(now) and not opens
 
     def totals(self, permissions: Collection[str], now: int) -> Mapping[str, VoteSums] | None:
         """Return the sums by participant in the results, "" for the contest; None if these permissions do not

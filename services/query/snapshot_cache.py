@@ -10,6 +10,7 @@ from typing import Final
 from libs.catalogue.contests.closing_record import as_closed, corrections, votes_from
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.catalogue.schemas.contest import Show
 from libs.concurrency.tasks import SingleFlight, outcome
 from libs.contracts.catalogue_events import ContestRecords
 from libs.contracts.topics import Topic
@@ -214,6 +215,7 @@ def _snapshot(account: str, config: ContestRecords) -> Snapshot | None:
         sources=sources_of(config),
         config=config,
         named=shown.participants,
+        show=Show.model_validate({} if config.show is None else config.show.document),
         phase=contest.phase(now()),
         corrections=corrections(config),
     )

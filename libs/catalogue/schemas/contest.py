@@ -17,6 +17,7 @@ from libs.catalogue.schemas.base import (
     Members,
     Picture,
     Record,
+    ServerTime,
     Style,
     Tags,
     Timestamp,
@@ -31,6 +32,7 @@ ParticipantOrder = Literal["participated", "running_number", "vote_count"]
 ContestVisibility = Literal["listed", "not_listed"]
 ContestType = Literal["voteonly", "participation", "rating", "ordering"]
 Status = Literal["approved", "pending", "rejected"]
+ResultRelease = Literal["at_end", "by_hand"]
 
 
 def _not_zero(value: int) -> int:
@@ -162,6 +164,10 @@ class ContestConfig(Members):
         "shown", description="With `owner_only` public results name no participants."
     )
     vote_visibility: VoteVisibility = Field("shown", description="Visibility of counts in public results.")
+    result_release: ResultRelease = Field(
+        "at_end",
+        description="With `by_hand` counts are hidden from the end on, until the contest's show `is_released`.",
+    )
     participant_style: Style = Field({})
     renew_free_vote: RenewFreeVote | None = Field(
         None, description="Renewal of a voter's allowance of free votes."
@@ -272,6 +278,38 @@ class VoteSource(Record):
         {},
         description="Participant keys by the source's own ids. Reports of an unmapped id count once it is mapped.",
     )
+
+
+ShowState = Literal["live", "held", "reveal", "result"]
+
+
+class CallToVote(Members):
+    """Where the audience votes. Kept also while it is not shown."""
+
+    is_shown: bool = Field(False, description="Screens show it.")
+    url: str | None = Field(None, max_length=2_000, description="The address in the QR code.")
+    text: str | None = Field(None, max_length=200, description="A short address or number to read out.")
+
+
+class Show(Record):
+    """What screens show of a contest, and whether its result is released."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["shows"]]})
+    ignored: ClassVar[frozenset[str]] = Record.ignored | {"contest_key"}
+
+    state: ShowState = Field(
+        "live",
+        description="`live`: present counts; `held`: those of `held_at`; `reveal`: the last `revealed` places; "
+        "`result`: all places.",
+    )
+    held_at: ServerTime = Field(None, description="Since when the show is held or reveals; null otherwise.")
+    revealed: int = Field(0, ge=0, le=10_000, description="Number of revealed places, from the last one up.")
+    is_released: bool = Field(
+        False, description="The result may be seen, if the contest's `result_release` is `by_hand`."
+    )
+    released_at: ServerTime = Field(None, description="Since when; null unless it is released.")
+    call_to_vote: CallToVote = Field(default_factory=CallToVote, description="Where the audience votes.")
+    message: str | None = Field(None, max_length=280, description="A text on all screens.")
 
 
 class StoredVoteSource(VoteSource):

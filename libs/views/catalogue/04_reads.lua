@@ -81,18 +81,19 @@ read('page', function(base, args)
 end)
 
 -- ARGV: account, contest, most, time of the last change (us) of the participants that the caller has read, and of the
--- vote sources ('-inf' to begin). {version or '', swaps, envelope or '', {participant, envelope, ...}, their number in all,
+-- vote sources ('-inf' to begin). {version or '', swaps, envelope or '', envelope of the show or '', {participant, envelope, ...}, their number in all,
 -- {source, envelope, ...}, their number in all}: by their last change, so that records changed meanwhile are returned again.
 read('contest', function(base, args, own)
   local account, contest = args[1], args[2]
   local version = call('HGET', base .. ':config', contest) or ''
   local envelope = call('HGET', records_of(base, account, 'contests'), contest)
-  local reply = { version, generations.swaps(own), envelope or '' }
+  local show = call('HGET', records_of(base, account, 'shows'), contest)
+  local reply = { version, generations.swaps(own), envelope or '', envelope and show or '' }
   for i, resource in ipairs({ 'participants', 'vote_sources' }) do
     local list = list_of(base, 'updated', account, resource, contest)
     local keys = envelope and call('ZRANGE', list, '(' .. args[3 + i], '+inf', 'BYSCORE', 'LIMIT', 0, args[3]) or {}
-    reply[2 + 2 * i], reply[3 + 2 * i] = envelopes(records_of(base, account, resource), keys), 0
-    if envelope then reply[3 + 2 * i] = call('ZCARD', list) end
+    reply[3 + 2 * i], reply[4 + 2 * i] = envelopes(records_of(base, account, resource), keys), 0
+    if envelope then reply[4 + 2 * i] = call('ZCARD', list) end
   end
   return reply
 end)

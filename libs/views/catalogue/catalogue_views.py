@@ -70,20 +70,20 @@ class _ContestPages:
         """Add a page, and return the number of records in the longer of its lists; `PAGE` if some are unread."""
         self._last = reply
         self._swaps.add(reply[1])
-        for at, flat in enumerate(reply[3::2]):
+        for at, flat in enumerate(reply[4::2]):
             page = _many(flat)
             self._records[at].update((record.key, record) for record in page)
             if page:
                 self.ends[at] = page[-1].updated
-        return max(PAGE if _unread(flat) else len(flat) // 2 for flat in reply[3::2])
+        return max(PAGE if _unread(flat) else len(flat) // 2 for flat in reply[4::2])
 
     @property
     def is_complete(self) -> bool:
         """True if nothing was deleted while the pages were read, and the view was not swapped."""
-        return len(self._swaps) == 1 and [len(records) for records in self._records] == self._last[4::2]
+        return len(self._swaps) == 1 and [len(records) for records in self._records] == self._last[5::2]
 
     def config(self, contest: str, as_of: int) -> ContestRecords:
-        version, _, envelope = self._last[:3]
+        version, _, envelope, show = self._last[:4]
         participants, sources = (
             sorted(all_of.values(), key=lambda record: record.created) for all_of in self._records
         )
@@ -92,6 +92,7 @@ class _ContestPages:
             contest=_stored(contest.encode(), envelope) if envelope else None,
             participants=tuple(participants) if envelope else (),
             sources=tuple(sources) if envelope else (),
+            show=_stored(contest.encode(), show) if show else None,
             as_of=as_of,
         )
 

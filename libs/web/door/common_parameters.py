@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 from fastapi import Header, Query
 from pydantic import BaseModel, Field
 
-from libs.contracts.validation import Problem, ValidationFailed, explained
+from libs.contracts.validation import explained
 
 T = TypeVar("T")
 TIME: Final[dict[str, Any]] = {"format": "date-time"}
@@ -34,8 +34,3 @@ class ListPage(BaseModel, Generic[T]):
     data: list[T] = Field(description="The page, in the order of the list.")
     has_more: bool = Field(description="Whether there is another page.")
     next: str | None = Field(description="Send it as `?next=` to read the next page.")
-
-
-def no_token() -> ValidationFailed:
-    """Return the error for a `next` that is no token of the list."""
-    return ValidationFailed([Problem("", "next is not a token of this list: start without it", "next")])

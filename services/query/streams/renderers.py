@@ -72,6 +72,7 @@ def _update(
         sealed=is_sealed(snapshot.stored.document),
         visibility=snapshot.visibility,
         hidden=hidden,
+        show=snapshot.show.shown(),
         lag=None if hidden else lag,
     )
     seen, status = Seen(state, None), events.phase(state, now)

@@ -1,5 +1,6 @@
 """Server-sent events of the streams, as bytes."""
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -28,6 +29,7 @@ class PhaseState(NamedTuple):
     sealed: bool
     visibility: str
     hidden: bool
+    show: Mapping[str, Any]
     lag: CountingLag | None
 
 

@@ -103,7 +103,7 @@ async def compare(log: Sequence[LogRecord], seq: int, kind: str, approved: str, 
             expected = (await sealing.certify()).model_dump(mode="json")
         except NotClosed:
             wanted = {"contest_key": "one", "seq": seq, "decision": {"account": ACCOUNT}}
-            with pytest.raises(verifier.Unreadable):
+            with pytest.raises(verifier.BrokenFile):
                 verifier.certificate_of(export, wanted)
             return
         assert list(verifier.differences("", expected, verifier.certificate_of(export, expected))) == []
@@ -162,7 +162,7 @@ async def test_it_notices_every_changed_byte_of_an_export(tmp_path: Path) -> Non
         file.write_bytes(forged)
         part["sha256"] = sha256(content).hexdigest()
         (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-        with pytest.raises(verifier.Unreadable, match="was changed"):
+        with pytest.raises(verifier.BrokenFile, match="was changed"):
             verifier.certificate_of(verifier.Export(tmp_path), certificate)
         if at in certified:
             part["sha256"] = sha256(forged).hexdigest()
@@ -173,7 +173,7 @@ async def test_it_notices_every_changed_byte_of_an_export(tmp_path: Path) -> Non
 def is_noticed(directory: Path, certificate: Any) -> bool:
     try:
         return verifier.certificate_of(verifier.Export(directory), certificate) != certificate
-    except (verifier.Unreadable, ValueError, LookupError, TypeError, AttributeError):
+    except (verifier.BrokenFile, ValueError, LookupError, TypeError, AttributeError):
         return True
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.catalogue.schemas.contest import Contest as ContestRecord
+from libs.catalogue.schemas.contest import Show
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.legacy.contests import ContestPage, contest_read
 from libs.legacy.participants import participant_read
@@ -76,6 +77,7 @@ def a_snapshot(
         sources=sources or {},
         config=ContestRecords(1, stored, participants),
         named=participants,
+        show=Show(),
         phase=contest.phase(NOW),
         counts=counts,
     )

@@ -192,6 +192,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/contests/{contest_key}/votes/{vote_id}": "one vote",
     "/account": "settings",
     "/contests/{contest_key}/vote_sources": "registrations",
+    "/contests/{contest_key}/show": "what screens show, without counts",
     "/contests/{contest_key}/vote_sources/{source}": "a registration",
     "/api/users/{user_id}/purchases": "what one user bought",
     "/api/purchases/{purchase_key}": "one purchase",
@@ -295,6 +296,23 @@ async def test_a_change_of_visibility_holds_from_the_next_read_on(env: QueryEnvi
         await env.production.change("contests", "song", contest(**rules), "song")
         for path, (read, shown, hidden) in READS.items():
             assert await read(env, key) == (shown if visibility == "shown" else hidden), path
+
+
+@pytest.mark.parametrize("phase", TIMES)
+async def test_a_result_that_is_released_by_hand_is_hidden_from_the_end_until_then(
+    env: QueryEnvironment, phase: str
+) -> None:
+    await song(env, result_release="by_hand", **TIMES[phase])
+    await vote(env)
+    key = await env.production.key(permissions=KEYS["reader"])
+    for path, (read, shown, hidden) in READS.items():
+        assert await read(env, key) == (hidden if phase == "finished" else shown), path
+    await env.production.create("shows", "song", {"is_released": True})
+    for path, (read, shown, _) in READS.items():
+        assert await read(env, key) == shown, path
+    await env.production.change("shows", "song", {"is_released": False}, "song")
+    for path, (read, shown, hidden) in READS.items():
+        assert await read(env, key) == (hidden if phase == "finished" else shown), path
 
 
 async def test_a_rejected_participant_has_no_votes_anywhere_until_approved_again(env: QueryEnvironment) -> None:

@@ -72,6 +72,7 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
                 "final",
                 "sealed",
                 "visibility",
+                "show",
                 "hidden",
                 "lag",
                 "server_time",
