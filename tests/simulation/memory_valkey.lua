@@ -14,7 +14,7 @@ local format, byte, char, sub, floor = string.format, string.byte, string.char, 
 local concat, sort, remove = table.concat, table.sort, table.remove
 
 local function text(value)
-  if type(value) == 'number' then
+  if type(value) ~= 'string' then
     if value == floor(value) and value > -2 ^ 63 and value < 2 ^ 63 then return format('%.0f', value) end
     return format('%.17g', value)
   end
@@ -118,7 +118,11 @@ end
 
 function commands.HMGET(name, ...)
   local hash, found = at(name, 'hash') or {}, { ... }
-  for i = 1, #found do found[i] = hash[text(found[i])] or false end
+  for i = 1, #found do
+    local field = found[i]
+    if type(field) ~= 'string' then field = text(field) end
+    found[i] = hash[field] or false
+  end
   return found
 end
 
@@ -378,6 +382,14 @@ local packers = {}
 
 local function pack_into(out, value) packers[type(value)](out, value) end
 
+local function two(value) return char(floor(value / 256), value % 256) end
+
+local function four(value)
+  return char(floor(value / 16777216), floor(value / 65536) % 256, floor(value / 256) % 256, value % 256)
+end
+
+local function eight(value) return four(floor(value / 4294967296)) .. four(value % 4294967296) end
+
 local function integer(value, size)
   local bytes = {}
   for i = size, 1, -1 do
@@ -408,15 +420,15 @@ function packers.number(out, value)
   elseif value >= 0 then
     if value < 128 then packed = char(value)
     elseif value < 256 then packed = '\204' .. char(value)
-    elseif value < 65536 then packed = '\205' .. integer(value, 2)
-    elseif value < 4294967296 then packed = '\206' .. integer(value, 4)
-    else packed = '\207' .. integer(value, 8) end
+    elseif value < 65536 then packed = '\205' .. two(value)
+    elseif value < 4294967296 then packed = '\206' .. four(value)
+    else packed = '\207' .. eight(value) end
   elseif value >= -32 then packed = char(256 + value)
   elseif value >= -128 then packed = '\208' .. char(256 + value)
-  elseif value >= -32768 then packed = '\209' .. integer(65536 + value, 2)
-  elseif value >= -2147483648 then packed = '\210' .. integer(4294967296 + value, 4)
+  elseif value >= -32768 then packed = '\209' .. two(65536 + value)
+  elseif value >= -2147483648 then packed = '\210' .. four(4294967296 + value)
   else
-    packed = '\211' .. integer(4294967295 + floor(value / 4294967296) + 1, 4) .. integer(value % 4294967296, 4)
+    packed = '\211' .. four(4294967296 + floor(value / 4294967296)) .. four(value % 4294967296)
   end
   out[#out + 1] = packed
 end
@@ -425,30 +437,34 @@ function packers.string(out, value)
   local size = #value
   if size < 32 then out[#out + 1] = char(160 + size)
   elseif size < 256 then out[#out + 1] = '\217' .. char(size)
-  elseif size < 65536 then out[#out + 1] = '\218' .. integer(size, 2)
-  else out[#out + 1] = '\219' .. integer(size, 4) end
+  elseif size < 65536 then out[#out + 1] = '\218' .. two(size)
+  else out[#out + 1] = '\219' .. four(size) end
   out[#out + 1] = value
 end
 
 function packers.table(out, value)
   local count, most = 0, 0
-  for key in pairs(value) do
+  for key in next, value do
     if type(key) ~= 'number' or key <= 0 or key ~= floor(key) then
       most = math.huge
       break
     end
-    count, most = count + 1, math.max(most, key)
+    count = count + 1
+    if key > most then most = key end
   end
   if most == count then
     if count < 16 then out[#out + 1] = char(144 + count)
-    elseif count < 65536 then out[#out + 1] = '\220' .. integer(count, 2)
-    else out[#out + 1] = '\221' .. integer(count, 4) end
-    for i = 1, count do pack_into(out, value[i]) end
+    elseif count < 65536 then out[#out + 1] = '\220' .. two(count)
+    else out[#out + 1] = '\221' .. four(count) end
+    for i = 1, count do
+      local item = value[i]
+      packers[type(item)](out, item)
+    end
     return
   end
   count = 0
   for _ in pairs(value) do count = count + 1 end
-  if count < 16 then out[#out + 1] = char(128 + count) else out[#out + 1] = '\222' .. integer(count, 2) end
+  if count < 16 then out[#out + 1] = char(128 + count) else out[#out + 1] = '\222' .. two(count) end
   for key, item in pairs(value) do
     pack_into(out, key)
     pack_into(out, item)
@@ -456,6 +472,19 @@ function packers.table(out, value)
 end
 
 local function read_integer(packed, from, size)
+  if size == 1 then return byte(packed, from) end
+  if size == 2 then
+    local a, b = byte(packed, from, from + 1)
+    return a * 256 + b
+  end
+  if size == 4 then
+    local a, b, c, d = byte(packed, from, from + 3)
+    return ((a * 256 + b) * 256 + c) * 256 + d
+  end
+  if size == 8 then
+    local a, b, c, d, e, f, g, h = byte(packed, from, from + 7)
+    return ((((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g) * 256 + h
+  end
   local value = 0
   for i = from, from + size - 1 do value = value * 256 + byte(packed, i) end
   return value
@@ -544,10 +573,6 @@ function cmsgpack.pack(...)
   return concat(out)
 end
 
-local function read_on(packed, from, limit, count, ...)
-  return select('#', ...), packed, from, limit, count, ...
-end
-
 function cmsgpack.unpack(packed)
   local values, count, from = {}, 0, 1
   while from <= #packed do
@@ -633,24 +658,34 @@ function server.restore(data) keys, writes = copied(data), writes + 1 end
 function server.clear() keys, writes = {}, writes + 1 end
 function server.forget_functions() functions = {} end
 
+-- the outcome of a call: 0 and an error, 1 and a single value, or 2, the length of a list and its members
+local function outcome(is_done, reply, place)
+  if is_done then
+    if type(reply) ~= 'table' then return 1, reply end
+    if reply.ok then return 1, reply.ok end
+    return 2, #reply, unpack(reply)
+  end
+  return 0, (type(reply) == 'table' and reply.err or reply) .. place
+end
+
 function server.fcall(name, count, ...)
   local callback = functions[name]
-  if not callback then return false, 'ERR Function not found' end
+  if not callback then return 0, 'ERR Function not found' end
   clock_number = 0
-  local names, args = {}, { ... }
-  for i = 1, count do names[i] = args[i] end
-  local rest = {}
-  for i = count + 1, #args do rest[i - count] = args[i] end
-  local done, reply = pcall(callback, names, rest)
-  if done then return true, reply end
-  if type(reply) == 'table' then reply = reply.err end
-  return false, reply .. ' script: ' .. name .. ', on @user_function:1.'
+  local names, rest
+  if count == 1 then
+    names, rest = { (...) }, { select(2, ...) }
+  else
+    local args = { ... }
+    names, rest = { unpack(args, 1, count) }, { unpack(args, count + 1) }
+  end
+  local is_done, reply = pcall(callback, names, rest)
+  return outcome(is_done, reply, is_done or ' script: ' .. name .. ', on @user_function:1.')
 end
 
 function server.command(name, ...)
-  local done, reply = pcall(commands[name], ...)
-  if done then return true, reply end
-  return false, type(reply) == 'table' and reply.err or reply
+  local is_done, reply = pcall(commands[name], ...)
+  return outcome(is_done, reply, '')
 end
 
 return server

@@ -16,6 +16,8 @@ from lupa import lua51
 from libs.views.valkey.function_libraries import libraries
 
 SOURCE: Final = Path(__file__).with_name("memory_valkey.lua").read_bytes()
+LIST: Final = 2
+"""Kind of a reply: a list, whose length and members follow."""
 FUNCTION_MISSING: Final = "ERR Function not found"
 
 Change = tuple[str, str]
@@ -105,17 +107,17 @@ class MemoryValkey:
         name, *rest = command
         if name in ("FCALL", "FCALL_RO"):
             function, count, *args = rest
-            done, reply = self._fcall(_encoded(function), int(count), *map(_encoded, args))
+            kind, *reply = self._fcall(_encoded(function), int(count), *map(_encoded, args))
         elif name == "FUNCTION":
             if self._is_loaded:
                 raise hiredis.ReplyError("ERR Library already exists")
             self.load_functions()
             return b"OK"
         else:
-            done, reply = self._command(name.encode(), *map(_encoded, rest))
-        if not done:
-            raise hiredis.ReplyError(reply.decode())
-        return _decoded(reply)
+            kind, *reply = self._command(name.encode(), *map(_encoded, rest))
+        if not kind:
+            raise hiredis.ReplyError(reply[0].decode())
+        return [_decoded(item) for item in reply[1:]] if kind == LIST else _decoded(reply[0])
 
     def load_functions(self) -> None:
         self._is_loaded = True
@@ -141,20 +143,19 @@ def _sha1(text: bytes) -> bytes:
 
 
 def _encoded(value: Any) -> bytes:
-    if isinstance(value, bytes):
+    if type(value) is bytes:
         return value
     return value.encode() if isinstance(value, str) else repr(value).encode()
 
 
 def _decoded(reply: Any) -> Any:
-    if isinstance(reply, bool | None):
-        return 1 if reply else None
-    if isinstance(reply, bytes | int):
+    kind = type(reply)
+    if kind is bytes or kind is int:
         return reply
-    if isinstance(reply, float):
+    if reply is None or kind is bool:
+        return 1 if reply else None
+    if kind is float:
         return int(reply)
-    if (status := reply[b"ok"]) is not None:
-        return status
     if (error := reply[b"err"]) is not None:
         return hiredis.ReplyError(error.decode())
     return [_decoded(item) for item in reply.values()]

@@ -91,13 +91,12 @@ class SimulatedServer:
 
 
 class _Call:
-    __slots__ = ("answer", "command", "deadline", "server")
+    __slots__ = ("answer", "command", "server")
 
-    def __init__(self, command: tuple[Any, ...], server: SimulatedServer, deadline: float) -> None:
+    def __init__(self, command: tuple[Any, ...], server: SimulatedServer, loop: VirtualLoop) -> None:
         self.command = command
         self.server = server
-        self.deadline = deadline
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[Any] = loop.create_future()
 
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
@@ -129,7 +128,7 @@ class SimulatedValkey:
         return self.call_at(self._server(command), *command)
 
     def call_at(self, server: SimulatedServer, *command: Any) -> "asyncio.Future[Any]":
-        call = _Call(command, server, self._loop.now + TIMEOUT_S)
+        call = _Call(command, server, self._loop)
         self._waiting.setdefault(server, []).append(call)
         if not self._is_flushing:
             self._is_flushing = True
@@ -175,9 +174,9 @@ class SimulatedValkey:
             return
         self._in_flight[server] += 1
         batch = _Batch(self, server, live)
-        self._loop.call_at(self._loop.now + TIMEOUT_S, batch.time_out)
+        self._loop.deliver(self._process, TIMEOUT_S, batch.end, f"no answer within {TIMEOUT_S:g} s")
         if self._lost():
-            self._loop.call_at(self._loop.now + self._delay(), batch.end, "connection reset")
+            self._loop.deliver(self._process, self._delay(), batch.end, "connection reset")
         else:
             self._loop.deliver(server.process, self._delay(), batch.arrive)
 
@@ -254,9 +253,6 @@ class _Batch:
         for call in self._calls:
             call.fail(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=cause))
         self._client._freed(self._server)
-
-    def time_out(self) -> None:
-        self.end(f"no answer within {TIMEOUT_S:g} s")
 
 
 class _OneServer:
