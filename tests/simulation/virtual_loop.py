@@ -37,7 +37,7 @@ class SimulatedProcess:
 
 
 class _Handle:
-    """A callback that is ready, or due at `time`: what asyncio uses of its own handles, at a fraction of their cost."""
+    """A callback that is ready, or due at `time`: the part of asyncio's own handles that is used, at less cost."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled", "process", "time")
 
