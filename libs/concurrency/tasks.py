@@ -1,4 +1,4 @@
-"""Tasks of asyncio: one call for several callers, the first of several to succeed, tasks by key and a loop."""
+"""Tasks of asyncio: one call for several callers, the first of several to succeed, retries, polling, loops."""
 
 import asyncio
 import logging
@@ -136,6 +136,18 @@ async def becomes_true(
             return False
         await asyncio.sleep(poll_s)
     return True
+
+
+async def retried(call: Callable[[], Awaitable[T]], attempts: int) -> T:
+    """Return the result of the call; after a `TallyError` that says when, call again, `attempts` times in all."""
+    for _ in range(attempts - 1):
+        try:
+            return await call()
+        except TallyError as error:
+            if error.retry_after_s is None:
+                raise
+            await asyncio.sleep(error.retry_after_s)
+    return await call()
 
 
 async def every(

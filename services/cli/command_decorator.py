@@ -1,8 +1,8 @@
 """Declares commands, with their common options.
 
 A command is an async function of its options and, where it has a parameter of that type, a `Deployment`. It
-returns a `Result`, or yields several. `command` adds --data-dir and --json, connects, and prints. A parameter of
-another dataclass stands for its fields: each is an option.
+returns a `Result`, or yields several; one that prints by itself returns None. `command` adds --data-dir and
+--json, connects, and prints. A parameter of another dataclass stands for its fields: each is an option.
 """
 
 import asyncio
@@ -49,23 +49,28 @@ EnvironmentOption = Annotated[
     Environment, typer.Option("--environment", help="Production, or the separate legacy test environment.")
 ]
 
-Function = Callable[..., Coroutine[Any, Any, Any] | AsyncGenerator[Any, None]]
+Function = Callable[..., Coroutine[Any, Any, Result | None] | AsyncGenerator[Result, None]]
 
 
-def command_group(help_: str, cls: type[AuditedGroup] = AuditedGroup) -> typer.Typer:
-    """Return a group of commands, such as `tally keys`."""
-    return typer.Typer(cls=cls, no_args_is_help=True, help=help_)
+class DefaultGroup(AuditedGroup):
+    """Runs `default` if the arguments name no command."""
+
+    default = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        names = {*self.commands, *ctx.help_option_names}
+        is_given = args[0] in names if args else self.no_args_is_help
+        return super().parse_args(ctx, args if is_given else [self.default, *args])
+
+
+def command_group(help_: str, default: str = "", *, no_args_is_help: bool = True) -> typer.Typer:
+    """Return a group of commands, such as `tally keys`; the name of the `default` command may be omitted."""
+    cls = type("Group", (DefaultGroup,), {"default": default}) if default else AuditedGroup
+    return typer.Typer(cls=cls, no_args_is_help=no_args_is_help, help=help_)
 
 
 def command(
-    group: typer.Typer | None = None,
-    name: str | None = None,
-    *,
-    redraw: str = "",
-    finds_topics: bool = True,
-    text: Any = None,
-    is_fine: Any = None,
-    exit_code: Any = None,
+    group: typer.Typer | None = None, name: str | None = None, *, redraw: str = "", finds_topics: bool = True
 ) -> Callable[[Function], Callable[..., None]]:
     """Make a function a command, of the `group` if one is given; the exit code is that of its (last) result.
 
@@ -76,7 +81,7 @@ def command(
     def declare(function: Function) -> Callable[..., None]:
         def run_command(**given: Any) -> None:
             output = Output(in_json=given["as_json"], redraw=bool(given.get(redraw)))
-            run(_execute(function, given, output, finds_topics, _old(text, is_fine, exit_code)))
+            run(_execute(function, given, output, finds_topics))
 
         options = _options(function)
         run_command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
@@ -115,9 +120,7 @@ def _options(function: Function) -> list[inspect.Parameter]:
     ]
 
 
-async def _execute(
-    function: Function, given: Mapping[str, Any], output: Output, finds_topics: bool, old: Any
-) -> ExitCode:
+async def _execute(function: Function, given: Mapping[str, Any], output: Output, finds_topics: bool) -> ExitCode:
     """Call the function with the given options that it takes, and print its results."""
     find, code = partial(find_addresses, given.get("data_dir", DATA_DIR)), ExitCode.FINE
     async with Deployment(find, output.progress) as deployment:
@@ -136,20 +139,10 @@ async def _execute(
                 arguments[name] = given[name]
         with output:
             async with aclosing(_results(function(**arguments))) as results:
-                async for made in results:
-                    result = made if isinstance(made, Result) else old(made)
+                async for result in results:
                     output.show(result)
                     code = result.code
     return code
-
-
-def _old(text: Any, is_fine: Any, exit_code: Any) -> Any:
-    def convert(result: Any) -> Result:
-        members = result.canonical() if hasattr(result, "canonical") else result
-        code = exit_code(result) if exit_code else ExitCode.fine_if(is_fine is None or is_fine(result))
-        return Result(members, text(result), code)
-
-    return convert
 
 
 async def _find_topics(deployment: Deployment) -> None:
@@ -160,14 +153,14 @@ async def _find_topics(deployment: Deployment) -> None:
 
 
 async def _results(
-    made: Coroutine[Any, Any, Any] | AsyncGenerator[Any, None],
+    made: Coroutine[Any, Any, Result | None] | AsyncGenerator[Result, None],
 ) -> AsyncGenerator[Result, None]:
     if isinstance(made, AsyncGenerator):
         async with aclosing(made) as results:
             async for result in results:
                 yield result
-    else:
-        yield await made
+    elif (only := await made) is not None:
+        yield only
 
 
 def moment(text: str, option: str) -> int:

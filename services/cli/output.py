@@ -1,6 +1,6 @@
 """The result of a command, its printing, and the progress in between."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import typer
@@ -23,6 +23,14 @@ class Result:
     def listing(cls, name: str, rows: Sequence[object], columns: str = "", none: str = "") -> "Result":
         """Return rows with the one member `name`; as a table of the given `columns`, by default of all members."""
         return cls({name: rows}, [Rows(rows_of(rows, columns.split()))] if rows else [none or f"No {name}."])
+
+    @classmethod
+    def change(
+        cls, members: Mapping[str, object], text: Iterable[Block], executed: bool, done: str, to: str
+    ) -> "Result":
+        """Return a change: its effect, and what was done, or what it takes --execute `to` do."""
+        ending = done if executed else f"Run again with --execute to {to}."
+        return cls({**members, "executed": executed}, [*text, ending])
 
 
 class Output:

@@ -11,14 +11,13 @@ from typing import Any
 
 import promql_parser as promql
 import pytest
-import typer
 import yaml
 
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.metrics import OF_ALL, REGISTRY, ROWS, Metric
 from libs.views.generations.generations import State
 from libs.web.errors import METHODS, TABLE
-from services.cli.__main__ import app
+from tests.support.commands import command_tree
 from tests.support.openapi import read_tracked
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -143,7 +142,7 @@ def test_an_alert_says_what_to_do_by_commands_that_there_are(rule: dict[str, Any
     said = rule["annotations"]["runbook"]
     commands = re.findall(r"`tally ([^`]+)`", said)
     assert commands, said
-    tree = typer.main.get_command(app)
+    tree = command_tree()
     for command in commands:
         at: Any = tree
         for word in command.split():

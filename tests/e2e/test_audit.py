@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import app
-from tests.support.commands import tally
+from tests.support.commands import command_tree, tally
 from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
@@ -188,4 +186,4 @@ def test_every_command_that_changes_something_is_known_to_the_audit() -> None:
             return [" ".join(path)] if any(one.name == "execute" for one in group.params) else []
         return [name for key, one in group.commands.items() for name in names(one, *path, key)]
 
-    assert {*names(typer.main.get_command(app))} == BY_EVENTS | BY_ACTIONS | NOT_AT_ALL
+    assert {*names(command_tree())} == BY_EVENTS | BY_ACTIONS | NOT_AT_ALL

@@ -19,6 +19,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
 from services.cli.deployment_discovery import find_addresses
 from tests.support import commands
+from tests.support.commands import run
 from tests.support.eventually import eventually
 from tests.support.sources import a_source
 from tests.support.voting import Api, Contest, code, hours_from_now, running
@@ -155,7 +156,7 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
     confirmed = await asyncio.to_thread(_verify, file, export)
     assert confirmed.exit_code == 0, confirmed.output
     independent = tmp_path / "verify_certificate.py"
-    assert (await tally("certificate", "verifier", "--out", independent)).exit_code == 0
+    assert (await run("certificate", "verifier", "--out", independent)).exit_code == 0
     assert _runs_alone(independent, file, export) == (0, certificate["sha256"])
     one_vote_changed(export, contest)
     assert _runs_alone(independent, file, export)[0] == 1

@@ -12,8 +12,8 @@ from libs.audit.recount import VoidEvent
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.tally.errors import LogUnavailable
-from services.cli.commands.void import operation
-from services.cli.commands.void.operation import append
+from services.cli.commands import void as void_command
+from services.cli.commands.void import append
 from tests.support.commands import tally, tally_json
 from tests.support.eventually import eventually
 from tests.support.purchases_over_http import becomes, purchase, refund, send, wait_for_paid_votes
@@ -131,7 +131,7 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
     await votes(contest, 0, "ann", "bob", "cid", "dan")
     key = contest.key
     with monkeypatch.context() as kafka:
-        kafka.setattr(operation, "append", half)
+        kafka.setattr(void_command, "append", half)
         result = await tally(stack, "void", key, "--all", "--reason", "why", "--execute")
     assert result.exit_code == 3
     (name,) = re.findall("resume with `tally void [0-9a-z]+ ... --void ([0-9a-f-]+) --execute`", result.stderr)
@@ -140,7 +140,7 @@ async def test_an_interrupted_operation_goes_on_under_its_name(
     (listed,) = (await void(stack, "list", key))["voids"]
     assert (listed["voided"], listed["reason"]) == (4, "why")
     with monkeypatch.context() as kafka:
-        kafka.setattr(operation, "append", half)
+        kafka.setattr(void_command, "append", half)
         result = await tally(stack, "void", "undo", key, name, "--execute")
     assert f"resume with `tally void undo {key} {name} --execute`" in result.stderr
     assert [(await void(stack, "undo", key, name, "--execute"))["votes"] for _ in range(2)] == [2, 0]

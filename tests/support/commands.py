@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from typer import Typer
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.supervisor import Supervisor
-from services.cli.__main__ import app
+from services.cli.__main__ import PLACES, app, import_command
 
 
 def environment(deployment: DeploymentAddresses) -> dict[str, str]:
@@ -30,6 +31,13 @@ def use_deployment(monkeypatch: pytest.MonkeyPatch, deployment: DeploymentAddres
     """Run the test's commands on `deployment`."""
     for name, value in environment(deployment).items():
         monkeypatch.setenv(name, value)
+
+
+def command_tree() -> Any:
+    """Return the group of all commands, which imports them otherwise when they are used."""
+    tree: Any = get_command(app)
+    tree.commands |= {name: import_command(name) for name in PLACES}
+    return tree
 
 
 async def run(*arguments: str | Path, of: Typer = app, env: Mapping[str, str] | None = None) -> Result:

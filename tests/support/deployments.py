@@ -9,8 +9,9 @@ from libs.audit.report import VerificationReport
 from libs.catalogue import api_keys
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
+from libs.monitoring.collector import StatusCollector
 from libs.monitoring.status import Status
-from services.cli.commands import status
+from services.cli.commands.status import read_parts
 
 FEW_PARTITIONS: Final = 4
 """Partitions of the whole service's topics: it polls each several times a second, and every read asks each."""
@@ -25,7 +26,7 @@ async def compare(
 
 async def read_status(addresses: DeploymentAddresses) -> Status:
     async with Deployment(addresses) as deployment:
-        return await status.read_status(deployment)
+        return await StatusCollector(deployment).collect(await read_parts(deployment.description))
 
 
 async def reconcile_logs(addresses: DeploymentAddresses) -> Reconciliation:

@@ -1,5 +1,8 @@
-"""`tally certificate`: shows and verifies certificates, and proves that a vote is included in one."""
+"""`tally seal` certifies a closed contest's result, `tally unseal` withdraws that; `tally certificate` shows and
+verifies certificates, and proves that a vote is included in one.
+"""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -8,13 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import orjson
 import typer
 from pydantic import BaseModel, ValidationError
 
 from libs.audit.log_fold import SLICE, slices, without_gc
-from libs.backup.manifest import Manifest, read_manifest
-from libs.catalogue.contests.closing_record import Correction, closing_of, corrections, reopened_of, seal_of
+from libs.backup.manifest import ImportRefused, Manifest, read_manifest, records_of
+from libs.catalogue.contests.closing_record import Correction, Seal, closing_of, corrections, reopened_of, seal_of
 from libs.catalogue.errors import NotClosed, NotSealed
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
@@ -22,17 +24,17 @@ from libs.catalogue.resource_table import CONTESTS
 from libs.certificates import verifier
 from libs.certificates.builder import Batches, CertifiedLog, Sealing
 from libs.certificates.merkle_proofs import problems, proof_of, root_of
-from libs.certificates.service import SealingService, load
+from libs.certificates.service import SealingService, load, save
 from libs.contracts.certificates import Certificate, Proof, differences
-from libs.contracts.ndjson_codec import from_line
 from libs.contracts.topics import Log, Topic, catalogue_topic
 from libs.deployment.deployment import Deployment, Progress
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
-from services.cli.command_decorator import ContestKey, command, command_group
-from services.cli.contest_lookup import Titles, named, read_titles
+from services.cli.command_decorator import ContestKey, Execute, command, command_group
+from services.cli.contest_lookup import named, read_titles
+from services.cli.exit_codes import ExitCode
 from services.cli.output import Result
-from services.cli.render import Block, Rows, as_json, plural
+from services.cli.render import Block, Rows, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,6 @@ class SealableContest:
     async def corrections(self) -> list[Correction]:
         """Return the titles that were changed after the closing in force."""
         return corrections(await self.deployment.catalogue.views.contest_config(self.account, self.contest))
-
-    async def titles(self) -> Titles:
-        return await read_titles(self.deployment, self.contest)
-
-    async def is_in_force(self, certificate: Certificate) -> bool:
-        """Return whether the contest is sealed with this certificate."""
-        seal = seal_of(await self.document())
-        return seal is not None and seal.sha256 == certificate.sha256
 
     async def sealing(self, seq: int) -> Sealing:
         """Return the computation of closing `seq` from the log."""
@@ -177,18 +171,14 @@ class ExportedLog:
         return self._records("votes", partition)
 
     async def _records(self, kind: str, partition: int) -> Batches:
-        """Yield the records of one file. Raises `BrokenExport`."""
+        """Yield the records of one file. Raises `ImportRefused`."""
         part = next(part for part in self._manifest.parts if (part.kind, part.partition) == (kind, partition))
+        records = records_of(self._directory, part)
         try:
-            with (self._directory / part.file).open("rb") as lines:
-                while records := [from_line(line) for line in islice(lines, SLICE)]:
-                    yield records
-        except (ValueError, KeyError, OSError) as error:
-            raise BrokenExport(f"{part.file} was changed after `tally export` wrote it: {error}") from None
-
-
-class BrokenExport(TallyError):
-    """A file of an export is missing or holds an invalid line."""
+            while piece := list(islice(records, SLICE)):
+                yield piece
+        except OSError as error:
+            raise ImportRefused(f"{part.file} cannot be read: {error.strerror}.") from None
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -201,82 +191,18 @@ Seq = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A certificate; `in_force`: the contest is sealed with it."""
-
-    certificate: Certificate
-    corrections: Sequence[Correction]
-    in_force: bool
-
-    def canonical(self) -> bytes:
-        return self.certificate.canonical()
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """The certificate's differences from the log."""
-
-    contest_key: str
-    title: str
-    seq: int
-    sha256: str
-    problems: list[str]
-    votes: int
-
-    @property
-    def verified(self) -> bool:
-        return not self.problems
-
-
-@dataclass(frozen=True, slots=True)
-class Proved:
-    """A proof, and the file that it was written to."""
-
-    proof: Proof
-    titles: Titles
-    out: Path | None
-
-    def canonical(self) -> bytes:
-        return orjson.dumps(self.proof.model_dump())
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The reasons why a proof is invalid."""
-
-    problems: list[str]
-    became: str
-    receipt: str
-    certificate: str
-
-    @property
-    def holds(self) -> bool:
-        return not self.problems
-
-
-def _shown(result: Shown) -> Iterator[Block]:
-    yield from certificate_text(result.certificate, result.corrections)
-    yield "The contest is sealed with it." if result.in_force else "The contest was unsealed later."
-
-
-@app.command()
-@command(text=_shown)
-async def show(deployment: Deployment, contest: ContestKey, seq: Seq = None) -> Shown:
+@command(app)
+async def show(deployment: Deployment, contest: ContestKey, seq: Seq = None) -> Result:
     """Show a contest's certificate; with --json, exactly as stored."""
     found = await SealableContest.find(deployment, contest)
     certificate = await found.certificate(seq)
-    return Shown(certificate, await found.corrections(), await found.is_in_force(certificate))
+    seal = seal_of(await found.document())
+    in_force = seal is not None and seal.sha256 == certificate.sha256
+    state = "The contest is sealed with it." if in_force else "The contest was unsealed later."
+    return Result(certificate.canonical(), [*certificate_text(certificate, await found.corrections()), state])
 
 
-def _verified(result: Verified) -> Iterator[Block]:
-    yield f"Contest {named(result.contest_key, result.title)}, closing {result.seq}"
-    fits = f"The certificate matches the log: {plural(result.votes, 'vote')}, sha256 {result.sha256}."
-    yield from _problems(result.problems, "The certificate does not match the log.", fits)
-
-
-@app.command()
-@command(text=_verified, is_fine=lambda result: result.verified)
+@command(app)
 async def verify(
     deployment: Deployment,
     file: Annotated[Path, typer.Argument(help="File of the certificate.", exists=True, dir_okay=False)],
@@ -289,24 +215,26 @@ async def verify(
             file_okay=False,
         ),
     ] = None,
-) -> Verified:
+) -> Result:
     """Recompute a certificate from the log and list all differences."""
     given = _read(file, Certificate, "FILE")
     log = ServedLog(deployment) if export is None else _exported(export)
     with without_gc():
         found = await _find_problems(given, log, deployment.progress)
-    return Verified(given.contest_key, given.title, given.seq, given.sha256, found, given.result.count)
+    of = {"contest_key": given.contest_key, "title": given.title, "seq": given.seq, "sha256": given.sha256}
+    votes = given.result.count
+    fits = f"The certificate matches the log: {plural(votes, 'vote')}, sha256 {given.sha256}."
+    return Result(
+        of | {"problems": found, "votes": votes, "verified": not found},
+        [
+            f"Contest {named(given.contest_key, given.title)}, closing {given.seq}",
+            *_problems(found, "The certificate does not match the log.", fits),
+        ],
+        ExitCode.fine_if(not found),
+    )
 
 
-def _proved(result: Proved) -> Iterator[Block]:
-    if result.out is None:
-        yield as_json(result)
-    else:
-        yield f"Contest {result.titles}: the vote {_became(result.proof.became)}. Proof written to {result.out}."
-
-
-@app.command()
-@command(text=_proved)
+@command(app)
 async def prove(
     deployment: Deployment,
     contest: ContestKey,
@@ -315,32 +243,32 @@ async def prove(
         Path | None, typer.Option("--out", help="File for the proof; default: standard output.", dir_okay=False)
     ] = None,
     seq: Seq = None,
-) -> Proved:
+) -> Result:
     """Prove that the vote with this receipt is in the sealed set, without naming any voter."""
     found = await SealableContest.find(deployment, contest)
     certificate = await found.certificate(seq)
     with without_gc():
         proof = await _prove(found, certificate, receipt, deployment.progress)
-    if out is not None:
-        _write(out, proof.model_dump_json() + "\n")
-    return Proved(proof, await found.titles(), out)
+    line = proof.model_dump_json()
+    if out is None:
+        return Result(line.encode(), [line])
+    _write(out, line + "\n")
+    titles = await read_titles(deployment, contest)
+    return Result(line.encode(), [f"Contest {titles}: the vote {_became(proof.became)}. Proof written to {out}."])
 
 
-def _checked(result: Checked) -> Iterator[Block]:
-    holds = f"The proof is valid: the vote {_became(result.became)}, by certificate {result.certificate}."
-    yield from _problems(result.problems, "The proof is not valid.", holds)
-
-
-@app.command()
-@command(text=_checked, is_fine=lambda result: result.holds)
+@command(app)
 async def check(
     proof_file: Annotated[Path, typer.Argument(metavar="PROOF", exists=True, dir_okay=False)],
     certificate_file: Annotated[Path, typer.Argument(metavar="CERTIFICATE", exists=True, dir_okay=False)],
-) -> Checked:
+) -> Result:
     """Check a proof against a certificate, without servers."""
     proof = _read(proof_file, Proof, "PROOF")
     found = problems(proof, _read(certificate_file, Certificate, "CERTIFICATE"))
-    return Checked(found, proof.became, proof.receipt, proof.certificate)
+    vote = {"became": proof.became, "receipt": proof.receipt, "certificate": proof.certificate}
+    holds = f"The proof is valid: the vote {_became(proof.became)}, by certificate {proof.certificate}."
+    text = _problems(found, "The proof is not valid.", holds)
+    return Result({"problems": found, **vote, "holds": not found}, text, ExitCode.fine_if(not found))
 
 
 @command(app, "verifier")
@@ -356,6 +284,49 @@ async def write_verifier(
     """
     _write(out, getsource(verifier))
     return Result({"out": str(out)}, [f"Written to {out}. Run: python3 {out} CERTIFICATE --export DIRECTORY"])
+
+
+@command()
+async def seal(deployment: Deployment, contest: ContestKey, execute: Execute = False) -> Result:
+    """Certify the result of a closed contest from the log alone, and prevent reopening.
+
+    External sources that may still report are ended at once.
+    """
+    found, titles = await SealableContest.find(deployment, contest), await read_titles(deployment, contest)
+    closing = await found.sealer.closing(contest)
+    reporting = await found.sealer.reporting(contest, closing)
+    members: dict[str, object] = {"contest_key": contest, "titles": titles}
+    if reporting and execute:
+        await found.sealer.end_grace(contest, closing)
+    elif any(not closing.sources[name].retired for name in reporting):
+        members |= {"reporting": reporting, "certificate": None, "corrections": []}
+        text = [f"Contest {titles}: external sources may still report: {', '.join(reporting)}."]
+        return Result.change(members, text, False, "", "end this now and seal the resulting counts")
+    await found.sealer.final(contest, closing)
+    deployment.progress.begin("Reading the log", await ServedLog(deployment).size())
+    with without_gc():
+        certificate = await (await found.sealing(closing.seq)).certify(deployment.progress.advance)
+    if execute:
+        # The certificate first, so that every sealed contest has one.
+        await save(deployment.store, certificate)
+        await found.sealer.seal(contest, Seal(certificate.seq, certificate.sha256, time.time_ns() // 1000))
+    corrections = await found.corrections()
+    members |= {"reporting": [], "certificate": certificate, "corrections": corrections}
+    return Result.change(members, certificate_text(certificate, corrections), execute, "Sealed.", "seal it")
+
+
+@command()
+async def unseal(deployment: Deployment, contest: ContestKey, execute: Execute = False) -> Result:
+    """Allow a sealed contest to be reopened. Its certificate is kept."""
+    found, titles = await SealableContest.find(deployment, contest), await read_titles(deployment, contest)
+    seal = seal_of(await found.document())
+    if seal is None:
+        raise NotSealed("The contest is not sealed.")
+    if execute:
+        await found.sealer.unseal(contest)
+    members = {"contest_key": contest, "title": titles.title, "seq": seal.seq, "sha256": seal.sha256}
+    text = [f"Contest {titles}, closing {seal.seq}, sealed as {seal.sha256}."]
+    return Result.change(members, text, execute, "Unsealed; the certificate is kept.", "unseal it")
 
 
 async def _find_problems(given: Certificate, log: CertifiedLog, progress: Progress) -> list[str]:

@@ -1,34 +1,37 @@
-"""`tally contests`: lists the contests with keys, titles, phases and counts, and restores deleted ones."""
+"""Lists, restores and counts contests, and destroys the secrets of sealed ones."""
 
 import time
-from typing import Annotated, Any
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Any, Final
 
 import typer
 
-from libs.catalogue.contests.closing_record import is_sealed
+from libs.audit.recount import HistoricalCount, count_at
+from libs.catalogue.contests.closing_record import erased, is_sealed
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
+from libs.catalogue.resource_table import CONTESTS
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.deployment.deployment import Deployment
 from libs.results.contest_counts import counts_by_partition, sum_of
-from libs.results.contest_results import results_of
+from libs.results.contest_results import entry_rank_key, places, results_of
+from libs.storage.secrets import erase_contest_secret
 from libs.tally.contest import Contest
 from libs.tally.time_conversion import timestamp
-from services.cli.command_decorator import Execute, command, command_group
+from services.cli.command_decorator import ContestKey, Execute, command, command_group, moment
 from services.cli.contest_lookup import all_contests, named
-from services.cli.operator_actions import AuditedGroup
 from services.cli.output import Result
-from services.cli.render import Rows, plural
+from services.cli.render import Block, Rows, plural
 
+CONSEQUENCES: Final = """\
+- Votes and allowances can no longer be read or removed by voter: such requests get 410.
+- Votes can no longer be attributed to purchases; bought votes count even if refunded.
+- The contest can never be reopened.
+Its counts, seal and receipts stay. Backups and exports of the object store still contain the secret."""
 
-class ListGroup(AuditedGroup):
-    """Runs `tally contests` as `tally contests list`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if named else ["list", *args])
-
-
-app = command_group("List contests, and restore deleted ones; `list` may be omitted.", ListGroup)
+app = command_group(
+    "List contests, and restore deleted ones; `list` may be omitted.", "list", no_args_is_help=False
+)
 
 
 @command(app, "list")
@@ -97,12 +100,11 @@ async def restore(
     about = await _deleted(deployment, account, stored)
     if execute:
         await deployment.catalogue.restore(account, contest)
-    text = [
+    text = (
         f"Contest {named(contest, about['title'])} of account {account}, deleted {about['deleted']}: "
-        f"{plural(about['votes'], 'vote')} of {plural(about['voters'], 'voter')}.",
-        "Restored." if execute else "Run again with --execute to restore it.",
-    ]
-    return Result(about | {"executed": execute}, text)
+        f"{plural(about['votes'], 'vote')} of {plural(about['voters'], 'voter')}."
+    )
+    return Result.change(about, [text], execute, "Restored.", "restore it")
 
 
 async def _deleted(deployment: Deployment, account: str, stored: Stored) -> dict[str, Any]:
@@ -118,3 +120,90 @@ async def _deleted(deployment: Deployment, account: str, stored: Stored) -> dict
         "deleted": timestamp(stored.updated),
         "account": account,
     }
+
+
+@command()
+async def count(
+    deployment: Deployment,
+    contest: ContestKey,
+    at: Annotated[
+        str | None, typer.Option("--at", help="Time of the counts, like 2026-05-01T18:00:00Z; default: now.")
+    ] = None,
+    sources: Annotated[bool, typer.Option("--sources", help="Add counts by vote source.")] = False,
+) -> Result:
+    """Count a contest as of a given time, from all records appended to the log until then.
+
+    Participants, titles and mappings of sources' ids are the current ones, for a closed contest those of its
+    closing. Before the contest all counts are zero; a time in the future means now.
+    """
+    now = time.time_ns() // 1000
+    when = now if at is None else moment(at, "--at")
+    counted = await count_at(deployment, contest, when, now, sources=sources)
+    return Result(counted, _count_text(counted))
+
+
+def _count_text(counted: HistoricalCount) -> Iterator[Block]:
+    """Yield the participants in the order of rank, then the contest."""
+    yield f"Contest {named(counted.record['contest_key'], counted.title)}"
+    yield Rows(_rows(counted))
+    record = counted.record
+    for source in record.get("total_vote_sources", ()):
+        totals = "in total" if source["is_in_total"] else "not in total"
+        yield f"Source {source['source']} ({source['title']}): {plural(source['count'], 'vote')}, {totals}."
+    yield (
+        f"{plural(record['count'], 'vote')} of {plural(record['unique_voter_count'], 'voter')}, "
+        f"of which {record['anonymous_voter_count']:,} anonymous, as of {counted.at}. "
+        "Voters are counted even if they voted only for rejected participants."
+    )
+    offsets = " ".join(f"{partition}:{at.offset}" for partition, at in sorted(counted.positions.items()))
+    yield f"Last event included: {counted.last_event or '-'}. Positions: {offsets}"
+
+
+def _rows(counted: HistoricalCount) -> list[dict[str, object]]:
+    record = counted.record
+    participants: dict[str, dict[str, Any]] = record["participants"]
+    ranks = places(map(entry_rank_key, participants.values()))
+    return [
+        {
+            "rank": ranks[entry_rank_key(entry)],
+            "participant": key,
+            "title": counted.titles.get(key, ""),
+            "votes": entry["count"],
+            "share": f"{entry['count'] / max(1, record['count']):.1%}",
+            "voters": entry["unique_voter_count"],
+            "anonymous": entry["anonymous_voter_count"],
+            **({"average": str(entry["rating"]["average"] or "-")} if "rating" in entry else {}),
+            **_by_source(entry, [source["source"] for source in record.get("total_vote_sources", ())]),
+        }
+        for key, entry in sorted(participants.items(), key=lambda item: ranks[entry_rank_key(item[1])])
+    ]
+
+
+def _by_source(entry: dict[str, Any], sources: list[str]) -> dict[str, int]:
+    """Sum the participant's votes by source; an external source has an entry for each of its mapped ids."""
+    given = entry.get("vote_sources", ())
+    return {name: sum(one["count"] for one in given if one["source"] == name) for name in sources}
+
+
+@command()
+async def erase_secret(deployment: Deployment, contest: ContestKey, execute: Execute = False) -> Result:
+    """Destroy the secret that links a sealed contest's votes to its voters; the counts stay."""
+    account = await deployment.catalogue.owner_of(contest)
+    records = await deployment.catalogue.record_service()
+    document = (await records.get(CONTESTS, account, contest)).document
+    change = partial(erased, now=time.time_ns() // 1000)
+    change(document)
+    if execute:
+        # The record first: it prevents reopening, and a repeated call completes an interrupted one.
+        document = (await records.amend(CONTESTS, account, contest, change)).stored.document
+        await erase_contest_secret(deployment.store, contest)
+    title, erased_at = document.get("title") or "", timestamp(document.get("secret_erased"))
+    name = named(contest, title)
+    if execute:
+        text = [f"{name}: the secret is destroyed."]
+    elif erased_at is not None:
+        text = [f"{name}: the secret was destroyed at {erased_at}; --execute repeats it to be sure."]
+    else:
+        text = [f"{name} is sealed. Permanent effects of destroying its secret:", CONSEQUENCES]
+        text.append("Run again with --execute to destroy it.")
+    return Result({"contest_key": contest, "title": title, "erased_at": erased_at, "executed": execute}, text)

@@ -128,7 +128,7 @@ async def revoke(
         for each in (row, *(() if keep_descendants else descendants)):
             await catalogue.key_uses.forget(each.key_id)
     first, *others = (_members(each, last_used.get(each.key_id)) for each in (row, *descendants))
-    members = {"key": first, "descendants": others, "kept": keep_descendants, "executed": execute or now}
+    members = {"key": first, "descendants": others, "kept": keep_descendants}
     text: list[Block] = [
         f"Key {named(key_id, row.rules.name)} of account {row.account}: {', '.join(row.permissions)}.",
         f"Created {first['created'] or '-'}, last used {first['last_used'] or '-'}.",
@@ -136,13 +136,9 @@ async def revoke(
     if others:
         text.append(f"Keys that descend from it, which are {'kept' if keep_descendants else 'revoked with it'}:")
         text.append(Rows([_descendant(other) for other in others]))
-    if execute or now:
-        text.append("Revoked: within a second every process rejects it.")
-    else:
-        text.append(
-            "Run again with --execute to revoke it permanently: every client that uses it is then rejected."
-        )
-    return Result(members, text)
+    done = "Revoked: within a second every process rejects it."
+    to = "revoke it permanently: every client that uses it is then rejected"
+    return Result.change(members, text, execute or now, done, to)
 
 
 def _members(row: KeyRow, last_used: int | None) -> dict[str, Any]:

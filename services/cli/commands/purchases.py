@@ -1,31 +1,34 @@
 """`tally purchases`: imports purchases from files, lists refunds, and reconciles purchases with votes."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from libs.audit.purchase_reconciliation import PurchaseOrphan, Reconciliation, VoteOrphan, reconcile_logs
 from libs.catalogue.api_keys import list_keys
+from libs.concurrency.tasks import retried
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.deployment.deployment import Deployment, Progress
+from libs.deployment.deployment import Deployment
 from libs.purchases.encryption import AccountCiphers
 from libs.purchases.requests import PurchaseForm, parse_purchase
 from libs.purchases.responses import PurchaseShown, show_all
 from libs.purchases.service import PackageBounds, PurchaseService, PurchaseSettings, Recorded
 from libs.storage.secrets import account_secret
-from libs.tally.errors import IdempotencyKeyReused, TallyError
-from libs.views.purchases.purchase_views import Listed, Unreadable
+from libs.tally.errors import IdempotencyKeyReused
+from libs.views.purchases.purchase_views import Listed
 from libs.web.door.request_parsing import parse_object
 from libs.web.errors import MalformedJson
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.contest_lookup import named, titles_by_key
+from services.cli.exit_codes import ExitCode
 from services.cli.operator_actions import record_action
+from services.cli.output import Result
 from services.cli.render import Block, Rows, plural
 
 Account = Annotated[
@@ -54,11 +57,14 @@ async def find_account(deployment: Deployment, given: str | None) -> str:
     return account
 
 
-AT_ONCE = 200
-ATTEMPTS = 5
+AT_ONCE: Final = 200
+ATTEMPTS: Final = 5
 """Attempts per purchase while a server is unavailable; then the import ends, and can be run again."""
-MOST_NAMED = 1_000
-MOST_SHOWN = 30
+MOST_NAMED: Final = 1_000
+MOST_SHOWN: Final = 30
+PAGE: Final = 200
+
+app = command_group("Purchases and the votes bought with them.")
 
 
 class Line(NamedTuple):
@@ -68,119 +74,71 @@ class Line(NamedTuple):
     size: int
     content: PurchaseForm | ValidationFailed
 
-
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """An invalid line, with its errors as in the API."""
-
-    line: int
-    errors: list[dict[str, Any]]
+    @property
+    def purchase(self) -> str | int:
+        """Identifies the purchase, or the invalid line; later lines of a purchase are its later states."""
+        return self.number if isinstance(self.content, ValidationFailed) else self.content.purchase_token
 
 
 @dataclass(slots=True)
 class ImportedPurchases:
-    """Outcomes of the lines; `bad` lists the first thousand of `bad_count`."""
+    """Outcomes of the lines; `bad` lists the first thousand of `bad_count`, with the errors as in the API."""
 
     executed: bool
     good: int = 0
     recorded: int = 0
     replayed: int = 0
     bad_count: int = 0
-    bad: list[BadLine] = field(default_factory=list)
-
-    def refuse(self, line: int, error: ValidationFailed) -> None:
-        self.bad_count += 1
-        if len(self.bad) < MOST_NAMED:
-            self.bad.append(BadLine(line, error.data["errors"]))
+    bad: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _import_text(result: ImportedPurchases) -> Iterator[Block]:
-    for bad in result.bad[:MOST_SHOWN]:
-        what = "; ".join(f"{one['pointer']}: {one['message']}".removeprefix(": ") for one in bad.errors)
-        yield f"line {bad.line}: {what}"
-    if result.bad_count > MOST_SHOWN:
-        yield f"... and {result.bad_count - MOST_SHOWN:,} more invalid lines (the first thousand with --json)."
-    if result.executed:
-        yield f"Recorded {result.recorded:,} purchases or states; {result.replayed:,} were recorded before."
-    else:
-        yield f"{result.good:,} purchases can be recorded: run again with --execute."
-    if result.bad_count:
-        yield f"{result.bad_count:,} lines are invalid."
-
-
-@command(text=_import_text, is_fine=lambda result: not result.bad_count)
+@command(app, "import")
 async def import_purchases(
     deployment: Deployment,
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="NDJSON file.")],
     account: Account = None,
     execute: Execute = False,
-) -> ImportedPurchases:
+) -> Result:
     """Record the purchases in a file, one JSON object per line as for POST /operations/purchases.
 
     Valid lines are recorded, invalid ones listed. It may be run again: no purchase is recorded twice. Later lines
     of the same purchase are later states of its subscription, unless their reported_at says otherwise; without one
     they are recorded again, in the same order.
     """
-    progress, size = deployment.progress, file.stat().st_size
-    if not execute:
-        progress.begin("Checking", size)
-        return check_all(file, progress)
-    owner = await find_account(deployment, account)
-    await record_action(deployment, "purchases imported", account=owner, file=file.name)
-    service = await purchase_service(deployment)
-    progress.begin("Recording", size)
-    return await record_all(file, service, owner, progress)
+    result, record = ImportedPurchases(execute), None
+    if execute:
+        owner = await find_account(deployment, account)
+        await record_action(deployment, "purchases imported", account=owner, file=file.name)
+        record = partial(_record, await purchase_service(deployment), owner)
+    deployment.progress.begin("Recording" if execute else "Checking", file.stat().st_size)
 
-
-def check_all(file: Path, progress: Progress) -> ImportedPurchases:
-    result = ImportedPurchases(executed=False)
-    for line in read(file):
-        if isinstance(line.content, ValidationFailed):
-            result.refuse(line.number, line.content)
-        else:
-            result.good += 1
-        progress.advance(line.size)
-    return result
-
-
-async def record_all(file: Path, service: PurchaseService, account: str, progress: Progress) -> ImportedPurchases:
-    """Record all valid lines. Raises as `PurchaseService.record` while a server stays unavailable."""
-    result = ImportedPurchases(executed=True)
-
-    async def take(line: Line) -> None:
-        try:
-            if isinstance(line.content, ValidationFailed):
-                raise line.content
-            recorded = await _record(service, account, line.content)
-        except ValidationFailed as error:
-            result.refuse(line.number, error)
-        else:
-            result.good += 1
-            result.recorded += not recorded.replayed
-            result.replayed += recorded.replayed
-        progress.advance(line.size)
-
-    async def take_in_order(lines: list[Line]) -> None:
+    async def take(lines: Iterable[Line]) -> None:
         for line in lines:
-            await take(line)
+            try:
+                if isinstance(line.content, ValidationFailed):
+                    raise line.content
+                recorded = await record(line.content) if record else None
+            except ValidationFailed as error:
+                result.bad_count += 1
+                if len(result.bad) < MOST_NAMED:
+                    result.bad.append({"line": line.number, "errors": error.data["errors"]})
+            else:
+                result.good += 1
+                result.recorded += recorded is not None and not recorded.replayed
+                result.replayed += recorded is not None and recorded.replayed
+            deployment.progress.advance(line.size)
 
-    lines = read(file)
+    lines = _lines(file)
     while batch := list(islice(lines, AT_ONCE)):
-        await asyncio.gather(*map(take_in_order, _by_purchase(batch)))
-    result.bad.sort(key=lambda bad: bad.line)
-    return result
+        purchases: dict[str | int, list[Line]] = {}
+        for line in batch:
+            purchases.setdefault(line.purchase, []).append(line)
+        await asyncio.gather(*map(take, purchases.values()))
+    result.bad.sort(key=lambda bad: bad["line"])
+    return Result(result, _import_text(result), ExitCode.fine_if(not result.bad_count))
 
 
-def _by_purchase(batch: list[Line]) -> list[list[Line]]:
-    """Group the lines by purchase: the states of one are recorded in their order."""
-    groups: dict[str | int, list[Line]] = {}
-    for line in batch:
-        name = line.number if isinstance(line.content, ValidationFailed) else line.content.purchase_token
-        groups.setdefault(name, []).append(line)
-    return list(groups.values())
-
-
-def read(file: Path) -> Iterator[Line]:
+def _lines(file: Path) -> Iterator[Line]:
     """Yield the file's lines, except for blank ones."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -198,43 +156,33 @@ def _parse(line: bytes) -> PurchaseForm | ValidationFailed:
 
 
 async def _record(service: PurchaseService, account: str, form: PurchaseForm) -> Recorded:
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return await service.record(account, form)
-        except IdempotencyKeyReused as error:
-            raise ValidationFailed([Problem("/purchase_token", error.message)]) from error
-        except TallyError as error:
-            if error.retry_after_s is None or attempt == ATTEMPTS:
-                raise
-            await asyncio.sleep(error.retry_after_s)
-    raise AssertionError("the last attempt returns or raises")
+    """Record a purchase. Raises as `PurchaseService.record` while a server stays unavailable."""
+    try:
+        return await retried(partial(service.record, account, form), ATTEMPTS)
+    except IdempotencyKeyReused as error:
+        raise ValidationFailed([Problem("/purchase_token", error.message)]) from error
 
 
-PAGE = 200
+def _import_text(result: ImportedPurchases) -> Iterator[Block]:
+    for bad in result.bad[:MOST_SHOWN]:
+        errors = (f"{error['pointer']}: {error['message']}".removeprefix(": ") for error in bad["errors"])
+        yield f"line {bad['line']}: {'; '.join(errors)}"
+    if result.bad_count > MOST_SHOWN:
+        yield f"... and {result.bad_count - MOST_SHOWN:,} more invalid lines (the first thousand with --json)."
+    if result.executed:
+        yield f"Recorded {result.recorded:,} purchases or states; {result.replayed:,} were recorded before."
+    else:
+        yield f"{result.good:,} purchases can be recorded: run again with --execute."
+    if result.bad_count:
+        yield f"{result.bad_count:,} lines are invalid."
 
 
-@dataclass(frozen=True, slots=True)
-class Refunds:
-    """Purchases to be refunded, and those on the list that cannot be read."""
-
-    refunds: list[PurchaseShown]
-    unreadable: list[Unreadable]
-    titles: dict[str, str]
-
-
-def _refunds_text(result: Refunds) -> Iterator[Block]:
-    yield Rows([_row(one, result.titles) for one in result.refunds])
-    yield f"{plural(len(result.refunds), 'purchase')} to refund."
-    for one in result.unreadable:
-        yield f"{one.key} cannot be read: {one.reason}"
-
-
-@command(text=_refunds_text, is_fine=lambda result: not result.unreadable)
+@command(app)
 async def refunds(
     deployment: Deployment,
     account: Account = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Show the full purchase tokens.")] = False,
-) -> Refunds:
+) -> Result:
     """List the purchases to be refunded, with the reasons, newest first, until each is refunded.
 
     The exit code is 1 if one of them cannot be read: its key and the reason are shown.
@@ -245,8 +193,17 @@ async def refunds(
     while page := await deployment.purchase_views.refused(owner, listed[-1].place if listed else None, PAGE):
         listed += page
     shown, unreadable = show_all((one.purchase for one in listed), cipher, whole_token=tokens)
-    contests = (one.vote.contest_key for one in shown if one.vote is not None)
-    return Refunds(shown, unreadable, await titles_by_key(deployment, contests))
+    contests = (purchase.vote.contest_key for purchase in shown if purchase.vote is not None)
+    titles = await titles_by_key(deployment, contests)
+    return Result(
+        {"refunds": shown, "unreadable": unreadable, "titles": titles},
+        [
+            Rows([_row(purchase, titles) for purchase in shown]),
+            f"{plural(len(shown), 'purchase')} to refund.",
+            *(f"{purchase.key} cannot be read: {purchase.reason}" for purchase in unreadable),
+        ],
+        ExitCode.fine_if(not unreadable),
+    )
 
 
 def _row(one: PurchaseShown, titles: Mapping[str, str]) -> dict[str, object]:
@@ -262,6 +219,25 @@ def _row(one: PurchaseShown, titles: Mapping[str, str]) -> dict[str, object]:
         "votes": "" if one.vote is None else one.vote.count,
         "reason": "" if one.refusal is None else f"{one.refusal.code}: {one.refusal.reason}",
     }
+
+
+@command(app)
+async def reconcile(
+    deployment: Deployment,
+    waiting_s: Annotated[
+        float, typer.Option("--waiting-s", min=0, help="Age below which a purchase may still be in progress.")
+    ] = 30,
+) -> Result:
+    """Compare the purchases of all accounts with paid votes, both read from the log.
+
+    Reports purchases without counted votes, paid votes without a purchase, and votes that count although their
+    purchase was refunded or refused.
+    """
+    found = await reconcile_logs(deployment, waiting_s)
+    contests = {orphan.contest for orphan in (*found.uncast, *found.not_taken_back)}
+    contests |= {orphan.contest for orphan in found.unpaid}
+    found.titles = await titles_by_key(deployment, contests)
+    return Result(found, _reconciliation_text(found), ExitCode.fine_if(found.fits))
 
 
 Titles = Callable[[str], str]
@@ -294,25 +270,6 @@ def _reconciliation_text(found: Reconciliation) -> Iterator[Block]:
     yield "Purchases and votes match." if found.fits else "Purchases and votes do not match."
 
 
-@command(text=_reconciliation_text, is_fine=lambda found: found.fits)
-async def reconcile(
-    deployment: Deployment,
-    waiting_s: Annotated[
-        float, typer.Option("--waiting-s", min=0, help="Age below which a purchase may still be in progress.")
-    ] = 30,
-) -> Reconciliation:
-    """Compare the purchases of all accounts with paid votes, both read from the log.
-
-    Reports purchases without counted votes, paid votes without a purchase, and votes that count although their
-    purchase was refunded or refused.
-    """
-    found = await reconcile_logs(deployment, waiting_s)
-    bought = [*found.uncast, *found.not_taken_back]
-    contests = [*(one.contest for one in bought), *(one.contest for one in found.unpaid)]
-    found.titles = await titles_by_key(deployment, contests)
-    return found
-
-
 def _purchase(orphan: PurchaseOrphan, titles: Titles) -> str:
     return (
         f"purchase {orphan.key} of account {orphan.account}, {orphan.status}: contest {titles(orphan.contest)}, "
@@ -323,9 +280,3 @@ def _purchase(orphan: PurchaseOrphan, titles: Titles) -> str:
 def _vote(orphan: VoteOrphan, titles: Titles) -> str:
     votes = ", ".join(f"{count} for {titles(participant)}" for participant, count in orphan.choices)
     return f"vote {orphan.vote_id} of voter {orphan.voter} in contest {titles(orphan.contest)}: {votes}"
-
-
-app = command_group("Purchases and the votes bought with them.")
-app.command("import")(import_purchases)
-app.command()(refunds)
-app.command()(reconcile)

@@ -18,7 +18,7 @@ from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, moment
 from services.cli.contest_lookup import read_titles
 from services.cli.output import Result
-from services.cli.render import Rows, cell
+from services.cli.render import Block, Rows, cell
 
 
 @command()
@@ -51,18 +51,13 @@ async def reopen(
         await reopener.reopen(account, contest, until)
     closing, new_end = closing_of(before), timestamp(until)
     closed_at = None if closing is None else timestamp(closing.end)
-    return Result(
-        {
-            "contest_key": contest, "title": titles.title, "closed_at": closed_at, "end": new_end,
-            "executed": execute, "participants": effects,
-        },
-        [
-            Rows([{name: _arrow(value) for name, value in row.items()} for row in effects]),
-            f"Contest {titles}: closed since {closed_at or '-'}.",
-            f"Reopened until {new_end}." if execute
-            else f"Run again with --execute to reopen it until {new_end}.",
-        ],
-    )  # fmt: skip
+    members = {"contest_key": contest, "title": titles.title, "closed_at": closed_at, "end": new_end}
+    text: list[Block] = [
+        Rows([{name: _arrow(value) for name, value in row.items()} for row in effects]),
+        f"Contest {titles}: closed since {closed_at or '-'}.",
+    ]
+    done, to = f"Reopened until {new_end}.", f"reopen it until {new_end}"
+    return Result.change(members | {"participants": effects}, text, execute, done, to)
 
 
 async def _effects(

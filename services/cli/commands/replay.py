@@ -16,7 +16,9 @@ from libs.views.valkey.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.contest_lookup import named, titles_by_key
+from services.cli.exit_codes import ExitCode
 from services.cli.operator_actions import record_action
+from services.cli.output import Result
 from services.cli.render import Block, Rows, plural
 
 MOST_SHOWN: Final = 30
@@ -27,13 +29,6 @@ Projections = Annotated[
     list[Rebuildable] | None,
     typer.Option("--projection", help="Projection to rebuild; repeatable. Default: all."),
 ]
-Partitions = Annotated[
-    list[int] | None,
-    typer.Option("--partition", min=0, help="Only this partition of one projection; repeatable. Default: all."),
-]
-Outdated = Annotated[
-    bool, typer.Option("--outdated", help="Only projections whose stored layout is not this version's.")
-]
 Accept = Annotated[
     bool,
     typer.Option(
@@ -41,6 +36,26 @@ Accept = Annotated[
         help="Swap even if the catalogue or purchases differ, or accepted votes might no longer count.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Options that select what to rebuild."""
+
+    projection: Projections = None
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partition", min=0, help="Only this partition of one projection; repeatable. Default: all."
+        ),
+    ] = None
+    outdated: Annotated[
+        bool, typer.Option("--outdated", help="Only projections whose stored layout is not this version's.")
+    ] = False
+
+    async def plan(self, deployment: Deployment) -> Plan:
+        targets = _targets(deployment, self.projection, self.partition)
+        return await make_plan(deployment, targets, outdated=self.outdated)
 
 
 def _targets(
@@ -58,11 +73,14 @@ def _targets(
     return targets
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilds:
-    """Results of replays whose generation is to become the live one."""
+@command(app)
+async def plan(deployment: Deployment, selection: Selection) -> Result:
+    """Estimate a replay's events, duration and memory. Nothing is changed."""
+    return _planned(await selection.plan(deployment))
 
-    rebuilt: list[Rebuilt]
+
+def _planned(plan: Plan) -> Result:
+    return Result(plan, _plan_text(plan), ExitCode.fine_if(plan.fits))
 
 
 def _plan_text(plan: Plan) -> Iterator[Block]:
@@ -105,58 +123,32 @@ def _options(plan: Plan) -> str:
     return projections + "".join(f"--partition {number} " for number in plan.parts[0].partitions or ())
 
 
-@app.command()
-@command(text=_plan_text, is_fine=lambda plan: plan.fits)
-async def plan(
-    deployment: Deployment,
-    projection: Projections = None,
-    partition: Partitions = None,
-    outdated: Outdated = False,
-) -> Plan:
-    """Estimate a replay's events, duration and memory. Nothing is changed."""
-    return await make_plan(deployment, _targets(deployment, projection, partition), outdated=outdated)
-
-
-def _run_text(result: Plan | Rebuilds) -> Iterator[Block]:
-    if isinstance(result, Plan):
-        yield from _plan_text(result)
-        return
-    for one in result.rebuilt:
-        yield from rebuilt_text(one)
-
-
-def _is_fine(result: Plan | Rebuilds) -> bool:
-    return result.fits if isinstance(result, Plan) else all(one.swapped for one in result.rebuilt)
-
-
-@app.command()
-@command(text=_run_text, is_fine=_is_fine)
+@command(app)
 async def run(
     deployment: Deployment,
-    projection: Projections = None,
-    partition: Partitions = None,
-    outdated: Outdated = False,
+    selection: Selection,
     accept: Accept = False,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions processed in parallel.")] = 16,
     execute: Execute = False,
-) -> Plan | Rebuilds:
+) -> Result:
     """Rebuild views as a new generation (copy), verify it, and swap it in for readers.
 
     Rebuilds all contests of the partitions. Run it again to resume after an interruption. The former generation is
     kept up to date, so `tally replay rollback` restores it at once. Every batch is therefore processed twice until
     `tally replay drop`, the next replay, or the end of a day.
     """
-    planned = await make_plan(deployment, _targets(deployment, projection, partition), outdated=outdated)
+    planned = await selection.plan(deployment)
     if not execute or not planned.fits or not planned.parts:
-        return planned
-    done: list[Rebuilt] = []
+        return _planned(planned)
+    rebuilt: list[Rebuilt] = []
     for part in planned.parts:
         await record_action(deployment, "views rebuilt", projection=part.projection, accept_differences=accept)
         job = Job(deployment, ReplayTarget(part.projection, part.partitions), parallel=parallel)
-        done.append(await with_titles(deployment, await job.run(accept=accept)))
+        rebuilt.append(await with_titles(deployment, await job.run(accept=accept)))
         if part is not planned.parts[-1]:
-            deployment.progress.note(_line(done[-1]))
-    return Rebuilds(done)
+            deployment.progress.note(_line(rebuilt[-1]))
+    text = [block for done in rebuilt for block in rebuilt_text(done)]
+    return Result({"rebuilt": rebuilt}, text, ExitCode.fine_if(all(done.swapped for done in rebuilt)))
 
 
 async def with_titles(deployment: Deployment, done: Rebuilt) -> Rebuilt:
@@ -213,82 +205,30 @@ def rebuilt_text(done: Rebuilt) -> Iterator[Block]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """The generation taken back, the former ones that readers see instead, and the number of their partitions."""
-
-    projection: Rebuildable
-    generation: int
-    former: list[int]
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    rolled_back: list[Restored]
-    executed: bool
-
-
-def _rolled_back(result: Rollback) -> Iterator[Block]:
-    for one in result.rolled_back:
-        former = ", ".join(map(str, one.former))
-        yield f"{one.projection}: generation {one.generation} -> {former} in {plural(one.partitions, 'partition')}"
-    if not result.rolled_back:
-        yield "There is nothing to roll back."
-    elif result.executed:
-        yield "Readers see the former generations."
-    else:
-        yield "Run again with --execute to let readers see the former generations."
-
-
-@app.command()
-@command(text=_rolled_back)
+@command(app)
 async def rollback(
     deployment: Deployment, projection: Projections = None, accept: Accept = False, execute: Execute = False
-) -> Rollback:
+) -> Result:
     """Swap the former views back in, undoing the latest replay. Exit code 0 if there is nothing to roll back."""
     await load_functions(deployment.valkey)
-    undone = []
+    undone, text = [], []
     for target in _targets(deployment, projection):
+        name = target.projection
         if execute:
-            await record_action(
-                deployment, "replay rolled back", projection=target.projection, accept_differences=accept
-            )
+            await record_action(deployment, "replay rolled back", projection=name, accept_differences=accept)
         number, swaps = await roll_back(target.row.generations(deployment), execute=execute, accept=accept)
         if number is not None:
-            undone.append(Restored(target.projection, number, sorted({*swaps.values()}), len(swaps)))
-    return Rollback(undone, execute)
+            former, partitions = sorted({*swaps.values()}), len(swaps)
+            undone.append({"projection": name, "generation": number, "former": former, "partitions": partitions})
+            numbers = f"{number} -> {', '.join(map(str, former))}"
+            text.append(f"{name}: generation {numbers} in {plural(partitions, 'partition')}")
+    if not undone:
+        return Result({"rolled_back": [], "executed": execute}, ["There is nothing to roll back."])
+    done, to = "Readers see the former generations.", "let readers see the former generations"
+    return Result.change({"rolled_back": undone}, text, execute, done, to)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGeneration:
-    """A generation of one partition."""
-
-    projection: Rebuildable
-    partition: int
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """Dropped generations, and the number of their keys."""
-
-    dropped: list[ListedGeneration]
-    keys: int
-    executed: bool
-
-
-def _dropped(result: Dropped) -> Iterator[Block]:
-    for name, number in sorted({(str(one.projection), one.generation) for one in result.dropped}):
-        yield f"{name}: generation {number}"
-    if not result.dropped and not result.keys:
-        yield "There is nothing to drop."
-    else:
-        yield f"Dropped: {result.keys:,} keys." if result.executed else "Run again with --execute to drop them."
-
-
-@app.command()
-@command(text=_dropped)
+@command(app)
 async def drop(
     deployment: Deployment,
     projection: Projections = None,
@@ -296,26 +236,30 @@ async def drop(
         int | None, typer.Option("--generation", help="Number of the generation, from `tally status`.")
     ] = None,
     execute: Execute = False,
-) -> Dropped:
+) -> Result:
     """Delete generations that readers do not use: all of them, or the given one. This frees their memory."""
     await load_functions(deployment.valkey)
-    dropped, keys = [], 0
+    dropped: list[tuple[Rebuildable, int, int]] = []
+    keys = 0
     for target in _targets(deployment, projection):
+        name, generations = target.projection, target.row.generations(deployment)
         if execute:
-            await record_action(
-                deployment, "generations dropped", projection=target.projection, generation=generation
-            )
-        generations = target.row.generations(deployment)
+            await record_action(deployment, "generations dropped", projection=name, generation=generation)
         for partition, found in (await generations.read_all()).items():
             for number in found.others:
                 if generation in (None, number):
-                    dropped.append(ListedGeneration(target.projection, partition, number))
+                    dropped.append((name, partition, number))
                     if execute:
                         await generations.drop(partition, number)
         keys += await generations.sweep() if execute else 0
     if generation is not None and not dropped:
         raise NotFound(f"No generation {generation} can be dropped: it does not exist, or readers use it.")
-    return Dropped(dropped, keys, execute)
+    text = [f"{name}: generation {number}" for name, number in sorted({(row[0], row[2]) for row in dropped})]
+    rows = [dict(zip(("projection", "partition", "generation"), row, strict=True)) for row in dropped]
+    members = {"dropped": rows, "keys": keys}
+    if not dropped and not keys:
+        return Result(members | {"executed": execute}, ["There is nothing to drop."])
+    return Result.change(members, text, execute, f"Dropped: {keys:,} keys.", "drop them")
 
 
 def _megabytes(size: int) -> str:

@@ -108,15 +108,13 @@ async def release(
         await reporter.report(account, contest, source, permission)
     text = [f"Contest {titles}, source {source}"]
     text += [f"{name}: {before.count:,} -> {after.count:,}" for name, before, after in held]
-    if held:
-        text.append("Released." if execute else "Run again with --execute to release them.")
-    else:
-        text.append("No lower counts are held.")
     changes = [
         {"mapped_id": name, "before": _figures(before), "after": _figures(after)} for name, before, after in held
     ]
-    members = {"contest_key": contest, "title": titles.title, "source": source, "executed": execute}
-    return Result(members | {"released": changes}, text)
+    members = {"contest_key": contest, "title": titles.title, "source": source, "released": changes}
+    if not held:
+        return Result(members | {"executed": execute}, [*text, "No lower counts are held."])
+    return Result.change(members, text, execute, "Released.", "release them")
 
 
 async def _read(deployment: Deployment, contest: str) -> tuple[dict[str, ExternalCounts], dict[str, SourceCounts]]:

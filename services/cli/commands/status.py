@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import orjson
@@ -12,7 +12,6 @@ import psutil
 import typer
 from rich.text import Text
 
-from libs.contracts.ndjson_codec import HIDDEN
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import stack_json
@@ -34,6 +33,7 @@ from libs.telemetry.redaction import redacted
 from services.cli.command_decorator import DataDir, command
 from services.cli.deployment_discovery import DATA_DIR
 from services.cli.exit_codes import ExitCode
+from services.cli.output import Result
 from services.cli.present_servers import FIND_S, open_present
 from services.cli.render import Block, Rows
 
@@ -43,30 +43,41 @@ Description = Callable[[], Mapping[str, Any]]
 """Returns the current contents of stack.json."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A status; `everything`: all partitions are shown, `repeated`: others follow."""
+@command(redraw="watch", finds_topics=False)
+async def status(
+    deployment: Deployment,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show all partitions, not only those with a problem.")
+    ] = False,
+    data_dir: DataDir = DATA_DIR,
+) -> AsyncGenerator[Result, None]:
+    """Show the lag of all views, whether votes are accepted, quarantine, and the state of the processes.
 
-    status: Status
-    everything: bool = False
-    repeated: bool = False
+    The exit code is 3 if a server is away; it is named, and the others are read. It is 1 if a problem needs an
+    operator; each is printed: a process is dead, or a task of the
+    projector stopped or failing; a view is stalled (no available record processed for over 10 s), or behind the
+    log's end; voting is paused, or a vote pending for over 10 s; a generation (copy of the views) is broken;
+    accepted votes were overruled; records are in quarantine and not dropped. After a restart voting is paused for
+    some seconds. A single reading cannot distinguish a stalled view from one that catches up: --watch can. --watch
+    ends with 0.
 
-    def canonical(self) -> bytes:
-        return orjson.dumps(as_json(self.status))
-
-
-@dataclass(frozen=True, slots=True)
-class FailedReading:
-    """A failed reading, and the last successful one."""
-
-    at: str | None
-    error: str
-    last: Reading | None = field(metadata=HIDDEN)
-
-
-async def read_status(deployment: Deployment) -> Status:
-    """Read the status once. Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable`."""
-    return await StatusCollector(deployment).collect(await read_parts(deployment.description))
+    `lag` is in records; `behind` is the age of the first record not processed yet, by the broker's clock. --json
+    shows all partitions, with --watch one line per second.
+    """
+    if not watch:
+        found = await read_present_status(deployment.addresses)
+        code = ExitCode.fine_if(not problems_of(found))
+        text = status_text(found, everything=everything)
+        yield Result(orjson.dumps(as_json(found)), text, ExitCode.SERVER_AWAY if found.away else code)
+        return
+    with suppress(TallyError, TimeoutError):
+        await asyncio.wait_for(deployment.find_topics(), FIND_S)
+    try:
+        async for reading in readings(deployment, lambda: stack_json.read(data_dir) or {}, everything=everything):
+            yield reading
+    except asyncio.CancelledError:
+        raise typer.Exit from None
 
 
 async def read_present_status(addresses: DeploymentAddresses) -> Status:
@@ -92,16 +103,20 @@ async def read_present_status(addresses: DeploymentAddresses) -> Status:
 
 async def readings(
     deployment: Deployment, description: Description, *, everything: bool = False
-) -> AsyncGenerator[Reading | FailedReading, None]:
-    """Yield a reading every second, without end."""
+) -> AsyncGenerator[Result, None]:
+    """Yield a reading every second, without end; after a failed one the text repeats the last successful one."""
     collector, last = StatusCollector(deployment), None
     while True:
         began = time.monotonic()
         try:
-            last = Reading(await collector.collect(await read_parts(description())), everything, repeated=True)
-            yield last
+            last = await collector.collect(await read_parts(description()))
+            yield Result(orjson.dumps(as_json(last)), [*status_text(last, everything=everything), ""])
         except TallyError as error:
-            yield FailedReading(moment(time.time_ns() // 1_000_000), redacted(str(error)), last)
+            at, reason = moment(time.time_ns() // 1_000_000), redacted(str(error))
+            text: list[Block] = [Text(f"{at}: nothing could be read: {reason}", style="bold red")]
+            text.append(Text("The last successful reading:\n" if last else "", style="dim"))
+            former = status_text(last, everything=everything) if last else ()
+            yield Result({"at": at, "error": reason}, [*text, *former, ""])
         await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
 
 
@@ -134,32 +149,18 @@ UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
 DAY: Final = len("2026-01-01")
 
 
-def status_text(reading: Reading | FailedReading) -> Iterator[Block]:
+def status_text(status: Status, *, everything: bool = False) -> Iterator[Block]:
     """Yield the most important first: a terminal may be too low for all."""
-    last = reading if isinstance(reading, Reading) else reading.last
-    if isinstance(reading, FailedReading):
-        yield Text(f"{reading.at}: nothing could be read: {reading.error}", style="bold red")
-        yield Text("The last successful reading:\n" if last else "", style="dim")
-    if last is not None:
-        yield from _status(last.status, last.everything)
-    if not isinstance(reading, Reading) or reading.repeated:
-        yield ""
-
-
-def _status(status: Status, everything: bool) -> Iterator[Block]:
     yield from _verdict(status, problems_of(status))
     yield ""
-    yield Rows(_shortened(_projection_cells(status, everything=everything), moment(status.at) or ""), fit=True)
-    if generations := _generation_cells(status):
+    yield Rows(_projection_cells(status, everything=everything), fit=True)
+    if status.beside:
         yield ""
-        yield Rows(generations, fit=True)
+        yield Rows([_generation(one) for one in status.beside], fit=True)
         yield from (Text(note, style="dim") for note in notes_of(status))
-    if status.sealed and everything:
+    if status.sealed:
         yield ""
-        yield Rows(_sealed_cells(status), fit=True)
-    elif status.sealed:
-        yield ""
-        yield f"Sealed contests: {len(status.sealed):,}"
+        yield Rows(_sealed_cells(status), fit=True) if everything else f"Sealed contests: {len(status.sealed):,}"
     yield Text(f"As of {moment(status.at)}.", style="dim")
 
 
@@ -173,24 +174,27 @@ def _verdict(status: Status, problems: Sequence[HealthProblem]) -> Iterator[Text
 
 def _projection_cells(status: Status, *, everything: bool) -> list[Cells]:
     """Return each projection's totals, then its noteworthy partitions, or all."""
-    found = []
+    found, now = [], moment(status.at) or ""
     for projection in filter(status.of, ProjectionName):
         totals = status.totals(projection)
         gates = "" if totals.shut is None else f"{totals.shut} paused" if totals.shut else "open"
-        found.append(_cells(projection, "all", totals, gates))
+        found.append(_cells(projection, "all", totals, gates, now))
     for row in status.rows:
         if everything or is_noteworthy(row):
             gate = "" if row.open is None else "open" if row.open else "paused"
-            found.append(_cells(row.projection, str(row.partition), row, gate))
+            found.append(_cells(row.projection, str(row.partition), row, gate, now))
     return found
 
 
-def _cells(projection: str, partition: str, of: ProjectionTotals | PartitionStatus, gate: str) -> Cells:
-    """Return the cells, the most important first: a narrow terminal omits the last ones."""
-    row = of if isinstance(of, PartitionStatus) else None
+def _cells(projection: str, partition: str, of: ProjectionTotals | PartitionStatus, gate: str, now: str) -> Cells:
+    """Return the cells, the most important first: a narrow terminal omits the last ones.
+
+    Of the last event it shows the time today, and the date of another day.
+    """
+    row, last = of if isinstance(of, PartitionStatus) else None, moment(of.last_event) or "-"
     return {
         "projection": projection,
-        "partition": partition,
+        "part": partition,
         "position": of.position,
         "lag": of.lag,
         "behind": duration(of.lag_s),
@@ -198,7 +202,7 @@ def _cells(projection: str, partition: str, of: ProjectionTotals | PartitionStat
         "pending": of.pending,
         "quar": of.quarantined,
         "over": of.overruled,
-        "last event": moment(of.last_event) or "-",
+        "last event": last[DAY + 1 : DAY + 9] if last[:DAY] == now[:DAY] else last[:DAY],
         **({} if of.processed_per_s is None else {"rec/s": f"{of.processed_per_s:,.0f}"}),
         "oldest": "" if of.oldest_pending_s is None else duration(of.oldest_pending_s),
         "fenced": of.fenced,
@@ -210,11 +214,7 @@ def _cells(projection: str, partition: str, of: ProjectionTotals | PartitionStat
     }
 
 
-def _generation_cells(status: Status) -> list[Cells]:
-    return [_one_generation(one) for one in status.beside]
-
-
-def _one_generation(one: GenerationStatus) -> Cells:
+def _generation(one: GenerationStatus) -> Cells:
     return {
         "projection": one.projection,
         "generation": one.generation,
@@ -240,19 +240,6 @@ def _sealed_cells(status: Status) -> list[Cells]:
     ]
 
 
-def _shortened(rows: Sequence[Cells], now: str) -> list[Cells]:
-    """Abbreviate times (today: the time, other days: the date) and the column `partition`."""
-    return [
-        {("part" if name == "partition" else name): _time(str(value), now) if name == "last event" else value
-         for name, value in row.items()}
-        for row in rows
-    ]  # fmt: skip
-
-
-def _time(text: str, now: str) -> str:
-    return text[DAY + 1 : DAY + 9] if text[:DAY] == now[:DAY] else text[:DAY]
-
-
 def duration(seconds: float) -> str:
     """Return the duration in its largest unit and the next smaller one."""
     if seconds < 60:
@@ -261,43 +248,3 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}{int(seconds % size // rest):02d}{smaller}"
     raise AssertionError("a minute is the smallest unit")
-
-
-def _ending(reading: Reading | FailedReading) -> ExitCode:
-    if not isinstance(reading, Reading) or reading.status.away:
-        return ExitCode.SERVER_AWAY
-    return ExitCode.PROBLEM if problems_of(reading.status) else ExitCode.FINE
-
-
-@command(text=status_text, exit_code=_ending, redraw="watch", finds_topics=False)
-async def status(
-    deployment: Deployment,
-    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Show all partitions, not only those with a problem.")
-    ] = False,
-    data_dir: DataDir = DATA_DIR,
-) -> AsyncGenerator[Reading | FailedReading, None]:
-    """Show the lag of all views, whether votes are accepted, quarantine, and the state of the processes.
-
-    The exit code is 3 if a server is away; it is named, and the others are read. It is 1 if a problem needs an
-    operator; each is printed: a process is dead, or a task of the
-    projector stopped or failing; a view is stalled (no available record processed for over 10 s), or behind the
-    log's end; voting is paused, or a vote pending for over 10 s; a generation (copy of the views) is broken;
-    accepted votes were overruled; records are in quarantine and not dropped. After a restart voting is paused for
-    some seconds. A single reading cannot distinguish a stalled view from one that catches up: --watch can. --watch
-    ends with 0.
-
-    `lag` is in records; `behind` is the age of the first record not processed yet, by the broker's clock. --json
-    shows all partitions, with --watch one line per second.
-    """
-    if not watch:
-        yield Reading(await read_present_status(deployment.addresses), everything)
-        return
-    with suppress(TallyError, TimeoutError):
-        await asyncio.wait_for(deployment.find_topics(), FIND_S)
-    try:
-        async for reading in readings(deployment, lambda: stack_json.read(data_dir) or {}, everything=everything):
-            yield reading
-    except asyncio.CancelledError:
-        raise typer.Exit from None

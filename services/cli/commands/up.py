@@ -1,10 +1,10 @@
 """`tally up`: runs the whole service on this machine, in the foreground."""
 
-import asyncio
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -14,47 +14,63 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.local_stack.supervisor import Preparation, Supervisor
 from services.cli import bootstrap
+from services.cli.command_decorator import command
 from services.cli.deployment_discovery import DATA_DIR
 from services.cli.exit_codes import check_environment
 
 
-def up(
-    port: Annotated[
-        int, typer.Option(envvar="TALLY_PORT", min=0, max=65535, help="HTTP port of the gateway.")
-    ] = 8080,
+@dataclass(frozen=True, slots=True)
+class StackOptions:
+    """Options of `tally up` and `tally demo`."""
+
+    port: Annotated[int, typer.Option(envvar="TALLY_PORT", min=0, max=65535, help="HTTP port of the gateway.")] = (
+        8080
+    )
     data_dir: Annotated[
         Path, typer.Option(envvar="TALLY_DATA_DIR", help="Directory for data and logs, kept between runs.")
-    ] = DATA_DIR,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of earlier runs first.")] = False,
-    any_port: Annotated[
-        bool, typer.Option("--any-port", help="Use any free port if the requested one is in use.")
-    ] = False,
+    ] = DATA_DIR
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of earlier runs first.")] = False
     no_browser: Annotated[
         bool,
         typer.Option(
             "--no-browser",
             help="Open no browser; by default a terminal session with a display opens one, logged in.",
         ),
-    ] = False,
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Numbers of processes."""
+
     brokers: Annotated[
         int | None, typer.Option(envvar="TALLY_BROKERS", min=1, help="Brokers of Kafka: 1, or at least 3.")
-    ] = None,
+    ] = None
     valkey_shards: Annotated[
         int | None,
         typer.Option(
             envvar="TALLY_VALKEY_SHARDS", min=1, help="Primaries of Valkey: 1, or a cluster of at least 3."
         ),
-    ] = None,
+    ] = None
     valkey_replicas: Annotated[
         int | None,
         typer.Option(envvar="TALLY_VALKEY_REPLICAS", min=0, help="Replicas of each shard: 0, or at least 2."),
-    ] = None,
+    ] = None
     gateways: Annotated[
         int, typer.Option(envvar="TALLY_GATEWAYS", min=1, help="Gateways, which share one address.")
-    ] = 1,
+    ] = 1
     projectors: Annotated[
         int, typer.Option(envvar="TALLY_PROJECTORS", min=1, help="Projectors, which share the partitions.")
-    ] = 1,
+    ] = 1
+
+
+@command()
+async def up(
+    options: StackOptions,
+    topology: Topology,
+    any_port: Annotated[
+        bool, typer.Option("--any-port", help="Use any free port if the requested one is in use.")
+    ] = False,
     restore: Annotated[
         Path | None,
         typer.Option(
@@ -72,22 +88,26 @@ def up(
     A data directory keeps the numbers of its brokers and of Valkey's servers; by default there is one of each.
     """
     check_environment()
-    report = Report()
-    is_interactive = not no_browser and sys.stdout.isatty()
-    settings = StackSettings(
-        data_dir=data_dir,
-        brokers=brokers,
-        valkey_shards=valkey_shards,
-        valkey_replicas=valkey_replicas,
-        gateways=gateways,
-        projectors=projectors,
-    )
-    preparation: Preparation = bootstrap
+    report, preparation = Report(), cast(Preparation, bootstrap)
+    settings = StackSettings(data_dir=options.data_dir, **asdict(topology))
     if restore is not None:
         preparation, exported = bootstrap.Restoration(restore), _manifest(restore)
         settings = settings.model_copy(update={"partitions": exported.partitions, "namespace": exported.namespace})
-    supervisor = Supervisor(settings, preparation, port=port, any_port=any_port, fresh=fresh, report=report)
-    raise typer.Exit(asyncio.run(_run(supervisor, report, as_json=as_json, opens_browser=is_interactive)))
+    supervisor = Supervisor(
+        settings, preparation, port=options.port, any_port=any_port, fresh=options.fresh, report=report
+    )
+    async with AsyncExitStack() as opened:
+
+        async def ready(stack: dict[str, Any]) -> None:
+            from services.cli.commands.dashboard import open_dashboard  # noqa: PLC0415 (not before it is ready)
+            from services.cli.voting_page.server import serve_voting_page  # noqa: PLC0415
+
+            page = await opened.enter_async_context(serve_voting_page(stack))
+            report.line(f"voting page: {page}")
+            if not options.no_browser and sys.stdout.isatty():
+                await open_dashboard(stack)
+
+        raise typer.Exit(await foreground.run(supervisor, report, as_json=as_json, ready=ready))
 
 
 def _manifest(export: Path) -> Manifest:
@@ -98,19 +118,3 @@ def _manifest(export: Path) -> Manifest:
     if found is None:
         raise typer.BadParameter(f"{export} is no export.", param_hint="--restore")
     return found
-
-
-async def _run(supervisor: Supervisor, report: Report, *, as_json: bool, opens_browser: bool) -> int:
-    """Run the stack, and the voting page as long as the stack."""
-    async with AsyncExitStack() as opened:
-
-        async def ready(stack: dict[str, Any]) -> None:
-            from services.cli.commands.dashboard import open_dashboard  # noqa: PLC0415 (not before it is ready)
-            from services.cli.voting_page.server import serve_voting_page  # noqa: PLC0415
-
-            page = await opened.enter_async_context(serve_voting_page(stack))
-            report.line(f"voting page: {page}")
-            if opens_browser:
-                await open_dashboard(stack)
-
-        return await foreground.run(supervisor, report, as_json=as_json, ready=ready)

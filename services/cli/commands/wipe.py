@@ -44,11 +44,8 @@ async def wipe(
     ]
     if objects:
         text.append(f"files: {len(objects):,}")
-    if not text:
-        text.append("The environment is empty.")
-    elif execute:
-        text.append("Deleted.")
-    else:
-        text.append("Run again with --execute to delete all of this permanently.")
     rows = [{"account": account, "records": numbers} for account, numbers in sorted(accounts.items())]
-    return Result({"accounts": rows, "objects": len(objects), "executed": execute}, text)
+    members = {"accounts": rows, "objects": len(objects)}
+    if not text:
+        return Result(members | {"executed": execute}, ["The environment is empty."])
+    return Result.change(members, text, execute, "Deleted.", "delete all of this permanently")

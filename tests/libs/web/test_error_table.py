@@ -24,10 +24,9 @@ NO_ROW = {
     "libs.views.generations.generations.FencesDiffer": COMMAND,
     "services.cli.commands.certificate.LogDiffers": COMMAND,
     "services.cli.commands.certificate.NotInSet": COMMAND,
-    "services.cli.commands.certificate.BrokenExport": COMMAND,
     "services.cli.commands.dashboard.NotLoggedIn": COMMAND,
     "services.cli.commands.demo.sample_contest.DemoFailed": COMMAND,
-    "services.cli.commands.quarantine.command.CouldBeProcessed": COMMAND,
+    "services.cli.commands.quarantine.CouldBeProcessed": COMMAND,
     "services.projector.supervision.PartFailed": "reported by the projector's health check only, as text",
 }
 """Errors that no HTTP request ends in, with the reason."""

@@ -19,10 +19,9 @@ from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_libraries import libraries
 from libs.views.valkey.function_loading import open_valkey
 from services.cli.__main__ import app
-from services.cli.commands.doctor import machine, servers
-from services.cli.commands.doctor.finding import Finding
-from services.cli.commands.doctor.servers import check_servers
-from services.cli.commands.doctor.valkey_settings import check_valkey_settings
+from services.cli.commands.doctor import command as machine
+from services.cli.commands.doctor import servers
+from services.cli.commands.doctor.servers import Finding, check_servers, check_valkey_settings
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.own_valkey import own_valkey

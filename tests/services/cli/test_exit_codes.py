@@ -9,28 +9,25 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.__main__ import COMMANDS as HEADINGS
-from services.cli.__main__ import PLACES, app, import_command
+from services.cli.__main__ import app
 from services.cli.exit_codes import ExitCode
+from tests.support.commands import command_tree
 
 ROOT = Path(__file__).parents[3]
 
 AT_ONCE = {"keys create", "topics create"}
 """Commands that change the deployment without --execute, since they only add to it."""
 READ = {
-    *("certificate check", "certificate prove", "certificate show", "certificate verify", "config show"),
-    *("contests deleted", "contests list", "count", "dashboard", "doctor", "export", "keys list", "log"),
-    *(
-        "purchases reconcile",
-        "purchases refunds",
-        "quarantine list",
-        "quarantine show",
-        "replay plan",
-        "secrets list",
-        "sources list",
-    ),
+    *("certificate check", "certificate prove", "certificate show", "certificate verifier", "certificate verify"),
+    *("config show", "contests deleted", "contests list", "count", "dashboard", "doctor", "export", "keys list"),
+    *("log", "purchases reconcile", "purchases refunds", "quarantine list", "quarantine show", "replay plan"),
+    *("secrets list", "sources list"),
     *("status", "topics check", "verify", "void list"),
 }
-WITHOUT_SERVERS = {"certificate check", "certificate verify", "config show", "demo", "doctor", "serve", "up"}
+WITHOUT_SERVERS = {
+    *("certificate check", "certificate verifier", "certificate verify", "config show", "demo", "doctor"),
+    *("serve", "up"),
+}
 """Commands that need no running servers, start them, or first read a file."""
 REQUIRED = {
     "certificate prove": "contest receipt",
@@ -70,7 +67,7 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(each, f"{name} {word}".strip())
 
 
-COMMANDS = {leaf: command for name in PLACES for leaf, command in leaves(import_command(name), name)}
+COMMANDS = dict(leaves(command_tree()))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

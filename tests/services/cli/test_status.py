@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -21,8 +21,8 @@ from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionStatus, Status
 from libs.views.generations.generations import State
 from services.cli.__main__ import app
-from services.cli.commands.status import Reading, parts_of, readings, status_text
-from services.cli.render import show
+from services.cli.commands.status import parts_of, readings, status_text
+from services.cli.render import Block, show
 from tests.support.builders import a_cast
 from tests.support.commands import run, use_deployment
 from tests.support.deployments import read_status
@@ -47,8 +47,12 @@ def votes(status: Status) -> list[PartitionStatus]:
 
 def plain(status: Status) -> list[str]:
     """The lines that are printed where there is no terminal."""
+    return lines_of(status_text(status))
+
+
+def lines_of(text: Iterable[Block]) -> list[str]:
     file = StringIO()
-    show(status_text(Reading(status)), Console(file=file))
+    show(text, Console(file=file))
     return file.getvalue().splitlines()
 
 
@@ -176,8 +180,7 @@ async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog)
         assert (problem.where, problem.detail) == ("projector", "stopped or failing in it: purchases")
         async with Deployment(stack) as deployment, aclosing(readings(deployment, lambda: described)) as watched:
             first = await anext(watched)
-        assert isinstance(first, Reading)
-        assert f"{problem.where}: {problem.detail}; {problem.remedy}" in plain(first.status)
+        assert f"{problem.where}: {problem.detail}; {problem.remedy}" in lines_of(first.text)
         up.labels("purchases").set(1)
         assert ("part", "projector") not in problems(await read_status(stack))
     assert ("part", "projector") not in problems(await read_status(stack))
@@ -195,7 +198,7 @@ async def test_it_fits_80_columns_and_shows_totals_and_what_is_remarkable(log: F
     status = await read_status(log.stack)
     file = StringIO()
     console = Console(width=80, force_terminal=True, color_system=None, file=file)
-    show(status_text(Reading(status)), console)
+    show(status_text(status), console)
     shown = file.getvalue()
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 80

@@ -23,9 +23,10 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
 from services.cli.command_decorator import command
 from services.cli.commands.dashboard import open_dashboard
-from services.cli.commands.demo.sample_contest import CheckResult, Sample, check_counts, create_sample
+from services.cli.commands.demo.sample_contest import Sample, check_counts, create_sample
 from services.cli.commands.demo.screen import LiveMetrics, Screen, shown
 from services.cli.commands.demo.voters import MOST_IN_FLIGHT, AcceptedResults, VoterLoad, VoterPopulation
+from services.cli.commands.up import StackOptions
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.deployment_discovery import DATA_DIR, addresses_in
 from services.cli.exit_codes import ExitCode, check_environment
@@ -65,29 +66,15 @@ class Interrupts:
 
 @command()
 async def demo(
-    data_dir: Annotated[
-        Path,
-        typer.Option(envvar="TALLY_DATA_DIR", help="Data directory as for `tally up`; the demo adds a contest."),
-    ] = DATA_DIR,
-    port: Annotated[
-        int, typer.Option(envvar="TALLY_PORT", min=0, max=65535, help="HTTP port of the gateway.")
-    ] = 8080,
+    options: StackOptions,
     any_port: Annotated[
         bool, typer.Option("--any-port/--this-port", help="Use any free port if the requested one is in use.")
     ] = True,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of earlier runs first.")] = False,
     seconds: Annotated[float, typer.Option(min=0, help="Duration of the voting; 0: until Ctrl-C.")] = 60,
     rate: Annotated[float, typer.Option(min=0.1, max=5000, help="Votes per second.")] = 150,
     voters: Annotated[int, typer.Option(min=1, help="Number of signed-in voters.")] = 5000,
     keep: Annotated[bool, typer.Option("--keep", help="Keep running after the voting, until Ctrl-C.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random votes; the same seed repeats them.")] = 1,
-    no_browser: Annotated[
-        bool,
-        typer.Option(
-            "--no-browser",
-            help="Open no browser; by default a terminal session with a display opens one, logged in.",
-        ),
-    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as one line of JSON; progress goes to stderr.")
     ] = False,
@@ -100,8 +87,10 @@ async def demo(
     check_environment()
     console, interrupts = Console(stderr=as_json, highlight=False), Interrupts()
     report = Report(console if console.is_terminal else None)
-    settings = StackSettings(data_dir=data_dir, gateways=1, projectors=1)
-    supervisor = Supervisor(settings, bootstrap, port=port, any_port=any_port, fresh=fresh, report=report)
+    settings = StackSettings(data_dir=options.data_dir, gateways=1, projectors=1)
+    supervisor = Supervisor(
+        settings, bootstrap, port=options.port, any_port=any_port, fresh=options.fresh, report=report
+    )
     console.print("Starting Kafka, Valkey and the service on this machine ...")
     try:
         stack = await supervisor.start()
@@ -111,8 +100,8 @@ async def demo(
             serve_voting_page(stack) as page,
         ):
             sample = await create_sample(client)
-            _introduce(console, stack, sample, data_dir, page)
-            if not no_browser and console.is_terminal:
+            _introduce(console, stack, sample, options.data_dir, page)
+            if not options.no_browser and console.is_terminal:
                 await open_dashboard(stack, sample.key)
             results, population = AcceptedResults(), VoterPopulation(list(sample.titles), voters, seed)
             metrics = LiveMetrics(client, sample.key, deployment)
@@ -133,7 +122,7 @@ async def demo(
                 "answers": answers,
                 "check": check,
             }
-            yield Result(members, _text(answers, check, sample.titles), ExitCode.fine_if(check.equal))
+            yield Result(members, _text(answers, check, sample.titles), ExitCode.fine_if(check["equal"]))
             if keep:
                 console.print("The stack keeps running; Ctrl-C stops it.")
                 await interrupts.wait()
@@ -185,37 +174,35 @@ def _introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir
         console.print(line, soft_wrap=True)
 
 
-def _text(answers: dict[str, Any], check: CheckResult, titles: dict[str, str]) -> Iterator[Block]:
+def _text(answers: dict[str, Any], check: dict[str, Any], titles: dict[str, str]) -> Iterator[Block]:
     """Yield the figures and differences, and the result last."""
-    refused = answers["refused"]
+    refused, accepted = answers["refused"], check["vote_ids_accepted"]
     yield (
-        f"\nAccepted {check.vote_ids_accepted:,} votes, "
-        f"confirmed {answers['replayed']:,} repeated ones and refused {refused.total():,}; "
-        f"{answers['sent_again'].total():,} requests were retried. "
+        f"\nAccepted {accepted:,} votes, confirmed {answers['replayed']:,} repeated ones and refused "
+        f"{refused.total():,}; {answers['sent_again'].total():,} requests were retried. "
         f"Response times: {answers['p50_ms']:.0f} ms (p50), {answers['p99_ms']:.0f} ms (p99)."
     )
     yield Rows([{"refused because of": code, "votes": count} for code, count in refused.most_common()])
-    if check.vote_ids_in_doubt:
-        yield Text(f"{check.vote_ids_in_doubt:,} votes had no final response at the end.", style="yellow")
-    if check.vote_ids_of_others:
-        yield f"{check.vote_ids_of_others:,} votes came from others, perhaps from you."
-    if not check.processed_to_the_end:
+    if check["vote_ids_in_doubt"]:
+        yield Text(f"{check['vote_ids_in_doubt']:,} votes had no final response at the end.", style="yellow")
+    if check["vote_ids_of_others"]:
+        yield f"{check['vote_ids_of_others']:,} votes came from others, perhaps from you."
+    if not check["processed_to_the_end"]:
         yield Text("The views did not reach the end of the log in time.", style="red")
-    yield from figures_text(check.verify)
-    yield from differences_text(check.verify)
-    keys_and_rest = (row.partition(" ") for row in check.miscounted)
+    yield from figures_text(check["verify"])
+    yield from differences_text(check["verify"])
+    keys_and_rest = (row.partition(" ") for row in check["miscounted"])
     for title, rows in (
-        ("accepted, but not counted", check.accepted_but_not_counted),
-        ("counted, but refused", check.counted_but_refused),
+        ("accepted, but not counted", check["accepted_but_not_counted"]),
+        ("counted, but refused", check["counted_but_refused"]),
         ("counted differently", [f"{titles.get(key, key)} {rest}" for key, _, rest in keys_and_rest]),
     ):
         if rows:
             yield Text(f"{len(rows):,} {title}:", style="red")
             yield from (f"  {row}" for row in rows[:MOST_SHOWN])
-    if check.equal:
+    if check["equal"]:
         equal = Text("The counts equal those computed from the log:", style="bold green")
-        accepted = check.vote_ids_accepted
-        ids = f" {accepted:,} vote ids accepted, {accepted:,} counted, {check.votes_by_the_log:,} votes."
+        ids = f" {accepted:,} vote ids accepted, {accepted:,} counted, {check['votes_by_the_log']:,} votes."
         yield equal.append(ids, style="not bold default")
     else:
         yield Text("The counts do not equal those computed from the log.", style="bold red")

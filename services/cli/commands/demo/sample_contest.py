@@ -10,7 +10,7 @@ import httpx
 
 from libs.audit.comparison import compare
 from libs.audit.log_fold import LogFold
-from libs.audit.report import VerificationReport, counted_casts
+from libs.audit.report import counted_casts
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
 from libs.tally.events import VoteCast
@@ -73,31 +73,6 @@ async def _post(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> s
     return str(answer.json()["key"])
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """Differences between views, log and responses.
-
-    `verify` compares views and log; the rest compares the log with the responses to voters, by vote id.
-    `vote_ids_of_others` were not sent by the simulated voters; `votes_shown` is the count returned by the API.
-    """
-
-    processed_to_the_end: bool
-    vote_ids_accepted: int
-    vote_ids_in_doubt: int
-    accepted_but_not_counted: list[str]
-    counted_but_refused: list[str]
-    vote_ids_of_others: int
-    votes_by_the_log: int
-    votes_shown: int | None
-    miscounted: list[str]
-    verify: VerificationReport
-
-    @property
-    def equal(self) -> bool:
-        wrong = self.accepted_but_not_counted or self.counted_but_refused or self.miscounted
-        return self.verify.equal and self.processed_to_the_end and not wrong
-
-
 async def check_counts(
     deployment: Deployment,
     sample: Sample,
@@ -106,8 +81,13 @@ async def check_counts(
     counts: dict[str, Any] | None,
     *,
     folded: bool,
-) -> CheckResult:
-    """Compare the counts; `ids` are all ids of the simulated votes, `counts` is the final vote count record."""
+) -> dict[str, Any]:
+    """Return the differences between views, log and responses.
+
+    `ids` are all ids of the simulated votes, `counts` is the final vote count record. `verify` compares views and
+    log; the rest compares the log with the responses to voters, by vote id. `vote_ids_of_others` were not sent by
+    the simulated voters; `votes_shown` is the count returned by the API.
+    """
     casts: list[VoteCast] = []
 
     def collect(fold: LogFold) -> None:
@@ -116,18 +96,22 @@ async def check_counts(
     report = await compare(deployment, sample.key, inspect=collect)
     counted, accepted = {cast.vote_id for cast in casts} & ids, set(results.accepted)
     others = [cast for cast in casts if cast.vote_id not in ids]
-    return CheckResult(
-        verify=report,
-        processed_to_the_end=folded,
-        vote_ids_accepted=len(accepted),
-        vote_ids_in_doubt=len(results.in_doubt),
-        accepted_but_not_counted=sorted(accepted - counted),
-        counted_but_refused=sorted(counted - accepted - set(results.in_doubt)),
-        vote_ids_of_others=len(others),
-        votes_by_the_log=sum(cast.choices[0][1] for cast in casts),
-        votes_shown=None if counts is None else int(counts["count"]),
-        miscounted=list(_miscounted(others, counted, results, counts)),
-    )
+    wrong = {
+        "accepted_but_not_counted": sorted(accepted - counted),
+        "counted_but_refused": sorted(counted - accepted - set(results.in_doubt)),
+        "miscounted": list(_miscounted(others, counted, results, counts)),
+    }
+    return {
+        "equal": report.equal and folded and not any(wrong.values()),
+        "processed_to_the_end": folded,
+        "vote_ids_accepted": len(accepted),
+        "vote_ids_in_doubt": len(results.in_doubt),
+        **wrong,
+        "vote_ids_of_others": len(others),
+        "votes_by_the_log": sum(cast.choices[0][1] for cast in casts),
+        "votes_shown": None if counts is None else int(counts["count"]),
+        "verify": report,
+    }
 
 
 def _miscounted(

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -111,7 +112,6 @@ TITLE_WIDTH: Final = 19
 BARS: Final = (4, 44)
 """Minimum and maximum width."""
 COLUMNS: Final = (" share", " votes", "  free", "  paid", "voters", " anon.")
-QUIET: Final = "dim"
 REDRAW_S: Final = 0.25
 LINE_S: Final = 5.0
 
@@ -132,8 +132,14 @@ class Screen:
 
     def render(self, console: Console) -> RenderableType:
         """Render the table, in at most 20 lines to fit small terminals."""
-        below = Text(""), self._answers(), self._refusals(console), self._rates()
-        return Padding(Group(self._head(), self._table(console), *below), (1, 1, 0, 1))
+        head = Table.grid(expand=True)
+        head.add_column()
+        head.add_column(justify="right")
+        head.add_row(
+            f"[bold]{TITLE}[/]  [dim]{escape(self._address)}[/]", f"[dim]{self.phase}  {self._clock()}[/]"
+        )
+        below = self._answers(), self._refusals(console), self._rates()
+        return Padding(Group(head, "", self._table(console), "", *map(Text.from_markup, below)), (1, 1, 0, 1))
 
     def line(self) -> str:
         """Return the state as one short line, for logs; the result lists the reasons of refusals."""
@@ -151,14 +157,6 @@ class Screen:
             return _minutes(now)
         return f"{_minutes(min(now, self._seconds))} of {_minutes(self._seconds)}"
 
-    def _head(self) -> RenderableType:
-        head = Table.grid(expand=True)
-        head.add_column()
-        head.add_column(justify="right")
-        title = Text.assemble((TITLE, "bold"), (f"  {self._address}", QUIET))
-        head.add_row(title, Text(f"{self.phase}  {self._clock()}", style=QUIET))
-        return Group(head, Text(""))
-
     def _table(self, console: Console) -> RenderableType:
         counts = self._metrics.counts or {"participants": {}}
         rows = {key: counts["participants"].get(key, {"count": 0}) for key in self._sample.titles}
@@ -168,7 +166,7 @@ class Screen:
         room = console.width - TITLE_WIDTH - sum(widths) - len(widths) - 4
         width = min(BARS[1], max(BARS[0], room))
         top = max(row["count"] for row in rows.values())
-        table = Table(box=None, padding=(0, 1, 0, 0), header_style=QUIET, pad_edge=False)
+        table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
         table.add_column("", no_wrap=True, width=TITLE_WIDTH)
         table.add_column("", no_wrap=True, width=width)
         for name in COLUMNS:
@@ -181,40 +179,34 @@ class Screen:
         table.add_row("all", "", *figures["all"], style="bold")
         return table
 
-    def _answers(self) -> RenderableType:
+    def _answers(self) -> str:
         results, again = self._results, self._results.retries.total()
-        line = Text.assemble(
-            ("accepted ", QUIET), f"{len(results.accepted):,}", ("   repeated ", QUIET), f"{results.replayed:,}",
-            ("   refused ", QUIET), f"{results.refusals.total():,}",
-            ("   retried ", QUIET), (f"{again:,}", "yellow" if again else ""),
-        )  # fmt: skip
-        if again:
-            reasons = ", ".join(f"{code} {count:,}" for code, count in results.retries.most_common(3))
-            line.append(f" ({reasons})", QUIET)
-        line.truncate(200)
-        return line
+        reasons = ", ".join(f"{code} {count:,}" for code, count in results.retries.most_common(3))
+        return (
+            f"[dim]accepted[/] {len(results.accepted):,}   [dim]repeated[/] {results.replayed:,}   "
+            f"[dim]refused[/] {results.refusals.total():,}   [dim]retried[/] "
+            + (f"[yellow]{again:,}[/] [dim]({reasons})[/]" if again else "0")
+        )
 
-    def _refusals(self, console: Console) -> RenderableType:
+    def _refusals(self, console: Console) -> str:
         """List the most frequent reasons that fit in two lines."""
-        line = Text(style=QUIET)
+        line = ""
         for code, count in self._results.refusals.most_common():
             piece = f"{code.replace('_', ' ')} {count:,}"
             if len(line) + len(piece) > 2 * (console.width - 6):
                 break
-            line.append(f"{' · ' if line else ''}{piece}")
-        return line
+            line += f"{' · ' if line else ''}{piece}"
+        return f"[dim]{line}[/]"
 
-    def _rates(self) -> RenderableType:
+    def _rates(self) -> str:
         (p50, p99), lag, closed = self._results.recent_times(), self._metrics.lag, self._metrics.closed_gates
-        line = Text.assemble(
-            f"{self._results.rate():.0f}", (" votes/s   responses ", QUIET), f"{p50 * 1000:.0f} ms",
-            (" p50, ", QUIET), f"{p99 * 1000:.0f} ms", (" p99   projector ", QUIET),
-        )  # fmt: skip
-        if lag is None:
-            return line.append("unavailable", "yellow")
-        if closed:
-            return line.append(f"recovering in {closed} partitions", "yellow")
-        return line.append(f"{lag:,}").append(" behind", QUIET)
+        behind = "[yellow]unavailable[/]" if lag is None else f"{lag:,} [dim]behind[/]"
+        if lag is not None and closed:
+            behind = f"[yellow]recovering in {closed} partitions[/]"
+        return (
+            f"{self._results.rate():.0f} [dim]votes/s   responses[/] {p50 * 1000:.0f} ms [dim]p50,[/] "
+            f"{p99 * 1000:.0f} ms [dim]p99   projector[/] {behind}"
+        )
 
 
 @asynccontextmanager

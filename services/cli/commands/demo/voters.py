@@ -4,9 +4,9 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice
 from typing import Any, Final, Self
 
 import httpx
@@ -116,8 +116,8 @@ def _address(voter: int) -> str:
     return f"10.{voter >> 16 & 255}.{voter >> 8 & 255}.{voter & 255}"
 
 
-WINDOW_S: Final = 10.0
-"""Window of the rates and response times on the screen."""
+RECENT: Final = 1_000
+"""Responses and votes of the times and rates on the screen."""
 MOST_TIMES: Final = 200_000
 
 
@@ -132,14 +132,10 @@ class AcceptedResults:
     retries: Counter[str] = field(default_factory=Counter)
     in_doubt: dict[str, SimulatedVote] = field(default_factory=dict)
     """Votes without a final response at the end, by vote id."""
-    _times: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
-    """Time of each response and its duration."""
-    _votes: deque[tuple[float, None]] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
-    """Time of each acceptance."""
-
-    def record_time(self, seconds: float) -> None:
-        """Record the response time of a request."""
-        self._times.append((time.monotonic(), seconds))
+    times: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TIMES))
+    """Response times in seconds."""
+    _votes: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """Times of the latest acceptances."""
 
     def record_response(self, vote: SimulatedVote, status: int, code: str) -> bool:
         """Record a final response; returns whether it accepts the vote."""
@@ -150,7 +146,7 @@ class AcceptedResults:
         self.replayed += status == 200
         self.in_doubt.pop(vote.vote_id, None)
         self.accepted.setdefault(vote.vote_id, vote)
-        self._votes.append((time.monotonic(), None))
+        self._votes.append(time.monotonic())
         return True
 
     def record_doubt(self, vote: SimulatedVote) -> None:
@@ -158,17 +154,16 @@ class AcceptedResults:
             self.in_doubt[vote.vote_id] = vote
 
     def rate(self) -> float:
-        """Return the accepted votes per second, over the last `WINDOW_S`."""
-        ages = [time.monotonic() - at for at, _ in _recent(self._votes)]
-        return len(ages) / max(1.0, ages[-1]) if ages else 0.0
+        """Return the accepted votes per second, of the latest `RECENT`."""
+        return len(self._votes) / max(1.0, time.monotonic() - self._votes[0]) if self._votes else 0.0
 
     def recent_times(self) -> tuple[float, float]:
-        """Return p50 and p99 of the response times in seconds, over the last `WINDOW_S`."""
-        return quantiles([seconds for _, seconds in _recent(self._times)])
+        """Return p50 and p99 of the latest `RECENT` response times, in seconds."""
+        return quantiles(islice(reversed(self.times), RECENT))
 
     def summary(self) -> dict[str, Any]:
         """Return numbers of responses, by code if refused or retried, and response times."""
-        p50, p99 = quantiles([seconds for _, seconds in self._times])
+        p50, p99 = quantiles(self.times)
         return {
             "accepted": self.first_answers,
             "replayed": self.replayed,
@@ -179,17 +174,9 @@ class AcceptedResults:
         }
 
 
-def _recent(records: deque[tuple[float, Any]]) -> Iterator[tuple[float, Any]]:
-    """Return the records of the last `WINDOW_S`, the latest first."""
-    horizon = time.monotonic() - WINDOW_S
-    return takewhile(lambda record: record[0] >= horizon, reversed(records))
-
-
-def quantiles(values: list[float]) -> tuple[float, float]:
-    if not values:
-        return 0.0, 0.0
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+def quantiles(values: Iterable[float]) -> tuple[float, float]:
+    ordered = sorted(values) or [0.0]
+    return ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
 
 
 MOST_IN_FLIGHT: Final = 200
@@ -281,33 +268,33 @@ class VoterLoad:
     async def _final_answer(
         self, votes: Sequence[SimulatedVote], path: str, body: bytes, kind: str
     ) -> httpx.Response | None:
-        """Send a request until it has a final response; without one, or if cancelled, its votes are in doubt."""
-        answer = None
-        try:
-            answer = await self._send_until_final(path, body, kind)
-        finally:
-            for vote in votes if answer is None else ():
-                self._results.record_doubt(vote)
-        return answer
+        """Send the request, with the same vote ids, until it has a final response; None when the time is up.
 
-    async def _send_until_final(self, path: str, body: bytes, kind: str) -> httpx.Response | None:
-        while True:
-            pause_s = 0.5
-            began = time.monotonic()
-            try:
-                answer = await self._client.post(path, content=body, headers={"content-type": kind})
-            except httpx.TransportError:
-                self._results.retries["no_answer"] += 1
-            else:
-                self._results.record_time(time.monotonic() - began)
-                if answer.status_code < 500 and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
-                    return answer
-                self._results.retries[_code(answer)] += 1
-                pause_s = min(5.0, max(0.1, float(answer.headers.get("retry-after", pause_s))))
-            pause_s *= random.uniform(1.0, 1.5)  # noqa: S311
-            if time.monotonic() + pause_s > self._give_up_at:
-                return None
-            await asyncio.sleep(pause_s)
+        Without one, or if cancelled, its votes are in doubt.
+        """
+        final = None
+        try:
+            while True:
+                pause_s, began = 0.5, time.monotonic()
+                try:
+                    answer = await self._client.post(path, content=body, headers={"content-type": kind})
+                except httpx.TransportError:
+                    self._results.retries["no_answer"] += 1
+                else:
+                    self._results.times.append(time.monotonic() - began)
+                    if answer.status_code < 500 and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
+                        final = answer
+                        break
+                    self._results.retries[_code(answer)] += 1
+                    pause_s = min(5.0, max(0.1, float(answer.headers.get("retry-after", pause_s))))
+                pause_s *= random.uniform(1.0, 1.5)  # noqa: S311
+                if time.monotonic() + pause_s > self._give_up_at:
+                    break
+                await asyncio.sleep(pause_s)
+        finally:
+            for vote in votes if final is None else ():
+                self._results.record_doubt(vote)
+        return final
 
 
 def _code(answer: httpx.Response) -> str:

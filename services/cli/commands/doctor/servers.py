@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
@@ -17,17 +18,47 @@ from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import problems_of
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.telemetry.redaction import redacted
-from libs.views.valkey.client import Shard, Valkey
+from libs.views.valkey.client import Shard, Valkey, read_info
+from libs.views.valkey.connection import NotPermitted
+from libs.views.valkey.failover_settings import LAG, NODE_TIMEOUT, WRITE, lag_problem, read_config
+from libs.views.valkey.function_libraries import libraries, version
+from libs.views.valkey.function_loading import loaded_libraries
+from libs.views.valkey.hash_tags import SLOTS
+from libs.views.valkey.settings import ValkeySettings
 from libs.web.server.tls import public_authorities
-from services.cli.commands.doctor.finding import Finding, fine, problem
-from services.cli.commands.doctor.functions import missing_libraries, other_versions
-from services.cli.commands.doctor.valkey_settings import check_valkey_settings
 from services.cli.commands.status import parts_of
 from services.cli.present_servers import PresentServers, open_present
 
 MOST_SKEW_S: Final = 1.0
 PING_S: Final = 1.0
 CHECK_S: Final = 3.0
+
+
+SETTINGS = "Valkey's settings"
+REPLICAS = 2
+"""Replicas of a shard where writes wait for one: of one replica, a promoted one has none and refuses writes."""
+WANTED = ("maxmemory-policy", "appendonly", "cluster-require-full-coverage", WRITE, LAG, NODE_TIMEOUT)
+LONGEST_NODE_TIMEOUT_MS = 5_000
+"""A failover begins after it, and votes of the shard wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Result of one check; `away` marks a server that does not respond."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    away: bool = False
+
+
+def fine(name: str, detail: str) -> Finding:
+    return Finding(name, True, redacted(detail))
+
+
+def problem(name: str, detail: str, remedy: str, *, away: bool = False) -> Finding:
+    return Finding(name, False, redacted(detail), remedy, away)
 
 
 async def check_servers(deployment: Deployment) -> AsyncIterator[Finding]:
@@ -174,11 +205,17 @@ async def _pings(shard: Shard) -> bool:
 
 
 async def _functions(shards: Sequence[Shard]) -> Finding:
-    missing = await missing_libraries(shards)
+    """Check that each shard has the libraries of this version."""
+    loaded = [await loaded_libraries(shard.valkey) for shard in shards]
+    missing = [
+        library.loaded_name
+        for library in libraries()
+        if not all(library.name in names.get(version(), []) for names in loaded)
+    ]
     if missing:
         remedy = "start a projector of this version, or run `tally topics create` with it"
         return problem("functions", f"not loaded: {', '.join(missing)}", remedy)
-    others = len(await other_versions(shards))
+    others = len({name for names in loaded for name in names} - {version()})
     text = f", and of {others} other versions; FUNCTION DELETE removes them" if others else ""
     return fine("functions", f"loaded, of this version{text}")
 
@@ -208,3 +245,60 @@ async def _views(servers: PresentServers) -> list[Finding]:
         for one in problems_of(found)
     ]
     return wrong or [fine("views", f"{len(found.rows)} partitions, {found.lag:,} records behind")]
+
+
+async def check_valkey_settings(shards: Sequence[Shard], silent: Sequence[Shard] = ()) -> list[Finding]:
+    """Return each problem once, or that there is none; `silent` shards do not answer."""
+    found = [finding for each in await asyncio.gather(*map(_of_shard, shards)) for finding in each]
+    found += _uncovered([*shards, *silent])
+    distinct = list(dict.fromkeys(found))
+    return distinct or [
+        fine(SETTINGS, f"as required on {len(shards)} {'shard' if len(shards) == 1 else 'shards'}")
+    ]
+
+
+async def _of_shard(shard: Shard) -> list[Finding]:
+    try:
+        settings = await read_config(shard.valkey, *WANTED)
+    except NotPermitted:
+        return [
+            problem(SETTINGS, "cannot be read by this user", "permit `config|get` (deploy/security/valkey.acl)")
+        ]
+    replication = await read_info(shard.valkey, "replication")
+    cluster = await read_info(shard.valkey, "cluster")
+    is_clustered = cluster.get("cluster_enabled") == "1"
+    return list(_problems(settings, int(replication["connected_slaves"]), is_clustered, shard.slots))
+
+
+def _problems(
+    settings: dict[str, str], replicas: int, is_clustered: bool, slots: Sequence[tuple[int, int]]
+) -> Iterator[Finding]:
+    policy = settings["maxmemory-policy"]
+    if policy != "noeviction":
+        detail = f"maxmemory-policy is {policy}: when memory is full, votes would be deleted from the counts"
+        yield problem(SETTINGS, detail, "set maxmemory-policy noeviction")
+    if settings["appendonly"] != "yes":
+        detail = "appendonly is no: after a restart of Valkey, votes wait until all of the log is processed again"
+        yield problem(SETTINGS, detail, "set appendonly yes")
+    if replicas and (unsafe := lag_problem(settings, is_clustered, ValkeySettings().valkey_failover_ms)):
+        yield problem(SETTINGS, unsafe, "see deploy/valkey-cluster.md")
+    if is_clustered and replicas and int(settings[NODE_TIMEOUT]) > LONGEST_NODE_TIMEOUT_MS:
+        detail = f"cluster-node-timeout is {settings[NODE_TIMEOUT]}: a lost shard's votes wait that long"
+        yield problem(SETTINGS, detail, f"set cluster-node-timeout {LONGEST_NODE_TIMEOUT_MS}")
+    wait_for = int(settings[WRITE])
+    if wait_for and replicas < REPLICAS:
+        detail = f"a primary has {replicas} replicas: after a failover, its successor could not write"
+        yield problem(SETTINGS, detail, f"run {REPLICAS} replicas of each primary")
+    if is_clustered and settings["cluster-require-full-coverage"] != "no":
+        detail = "cluster-require-full-coverage is yes: one lost shard would stop all others"
+        yield problem(SETTINGS, detail, "set cluster-require-full-coverage no")
+    if is_clustered and tuple(slots) == ((0, SLOTS - 1),):
+        detail = "the server belongs to a cluster, and TALLY_VALKEY_URL names one server"
+        yield problem(SETTINGS, detail, "name at least two of the cluster's servers, comma-separated")
+
+
+def _uncovered(shards: Sequence[Shard]) -> Iterator[Finding]:
+    held = sum(last + 1 - first for shard in shards for first, last in shard.slots)
+    if held < SLOTS:
+        detail = f"{SLOTS - held:,} slots belong to no shard: their partitions are unavailable"
+        yield problem(SETTINGS, detail, "assign them with `valkey-cli --cluster fix`", away=True)

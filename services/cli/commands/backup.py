@@ -1,4 +1,4 @@
-"""`tally import`: restores a namespace from a complete export."""
+"""`tally export` writes the logs and secrets of a namespace to files, `tally import` restores them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,10 +6,48 @@ from typing import Annotated
 
 import typer
 
+from libs.backup.exporter import export_logs
 from libs.backup.importer import import_logs
+from libs.backup.manifest import ExportRefused, Request
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import Execute, command
+from services.cli.operator_actions import record_action
 from services.cli.output import Result
+
+
+@command()
+async def export(
+    deployment: Deployment,
+    *,
+    to: Annotated[Path, typer.Option("--to", help="A new directory.")],
+    no_secrets: Annotated[
+        bool, typer.Option("--no-secrets", help="Omit the secrets that identify voters.")
+    ] = False,
+    no_files: Annotated[bool, typer.Option("--no-files", help="Omit uploaded files and pictures.")] = False,
+) -> Result:
+    """Write the logs up to their current ends, one NDJSON file per partition; run it again to resume after an
+    interruption.
+
+    `tally import` restores the namespace from it, `tally up --restore` starts it on an empty machine. DuckDB and
+    its kin read the logs as they are: `FROM read_json('votes-*.ndjson')`.
+    """
+    request = Request(secrets=not no_secrets, files=not no_files)
+    try:
+        await record_action(deployment, "exported", secrets=request.secrets, files=request.files)
+        manifest = await export_logs(deployment, to, request)
+    except ExportRefused as error:
+        raise typer.BadParameter(error.message, param_hint="--to") from None
+    records, files = manifest.records_by_kind, len(manifest.objects)
+    secrets = len(manifest.secrets) if request.secrets else 0
+    text = [f"{kind}: {count:,} records" for kind, count in records.items()]
+    text.append(f"files and pictures: {files:,}")
+    if request.secrets:
+        text.append(f"The complete export is in {to}, with {secrets:,} secrets.")
+        text.append("They reveal who voted for what: only the files' owner may read them.")
+    else:
+        text.append(f"The export is in {to}, without the secrets: `tally import` needs them in the object store.")
+    times = {"began": manifest.began, "ended": manifest.ended}
+    return Result({"to": to, "records": records, "secrets": secrets, "files": files} | times, text)
 
 
 @command()

@@ -1,0 +1,366 @@
+"""`tally void`: removes votes from the count, lists what was removed, and restores it."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from uuid_utils import uuid7
+
+from libs.audit.recount import EVER, Ballots, Pair, VoidEvent, effect, fold_until, read_ballots
+from libs.catalogue.contests.contest_mapper import sources_of
+from libs.concurrency.tasks import becomes_true, retried
+from libs.contracts.codec import vote_codec
+from libs.contracts.pseudonyms import network_of, pseudonym
+from libs.deployment.deployment import Deployment
+from libs.results.contest_counts import counts_by_partition, sum_of
+from libs.results.contest_results import results_of, vote_count
+from libs.storage.secrets import find_contest_secret
+from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
+from libs.tally.events import VoteCast, VoteRestored, VoteVoided
+from libs.tally.fold import ContestTally
+from libs.tally.time_conversion import timestamp
+from libs.tally.voter_ledger import VoteStatus
+from services.cli.command_decorator import ContestKey, Execute, OneContest, command, command_group, moment
+from services.cli.contest_lookup import named, titles_by_key
+from services.cli.operator_actions import record_action
+from services.cli.output import Result
+from services.cli.render import Block, Rows, plural
+
+INTERNAL: Final = "c-free", "c-paid"
+PLATFORMS: Final = "ios", "android", "web"
+AT_ONCE: Final = 500
+ATTEMPTS: Final = 5
+"""Attempts per record with an unknown outcome or an error: the fold ignores duplicates."""
+FOLD_WAIT_S: Final = 30.0
+
+
+app = command_group("Remove votes from the count, or restore them; `run` may be omitted.", "run")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Options that select votes; None if absent."""
+
+    address: Annotated[
+        str | None, typer.Option("--address", help="Cast from this IP address; IPv6: from its /64.")
+    ] = None
+    since: Annotated[str | None, typer.Option("--from", help="Accepted at this time or later.")] = None
+    until: Annotated[str | None, typer.Option("--until", help="Accepted before this time.")] = None
+    voters: Annotated[
+        Path | None,
+        typer.Option("--voters", exists=True, dir_okay=False, help="Of the voters in this file, one id per line."),
+    ] = None
+    anonymous: Annotated[
+        Path | None,
+        typer.Option(
+            "--anonymous", exists=True, dir_okay=False, help="Of the anonymous voters in this file, too."
+        ),
+    ] = None
+    source: Annotated[str | None, typer.Option("--source", help="c-free or c-paid.")] = None
+    platform: Annotated[str | None, typer.Option("--platform", help="ios, android or web.")] = None
+    participant: Annotated[
+        str | None, typer.Option("--participant", help="For the participant with this key.")
+    ] = None
+    everything: Annotated[bool, typer.Option("--all", help="All votes of the contest.")] = False
+
+    def check(self) -> None:
+        """Validate the options. Raises `BadParameter`."""
+        others = [getattr(self, field.name) for field in fields(self) if field.name != "everything"]
+        if self.everything == any(option is not None for option in others):
+            raise typer.BadParameter("Select votes by one or more options, or give --all.")
+        if self.source is not None and self.source not in INTERNAL:
+            remedy = 'Its counts are reported, not cast: report lower ones with "allow_decrease": true.'
+            raise typer.BadParameter(
+                f"{self.source} is not {' or '.join(INTERNAL)}. {remedy}", param_hint="--source"
+            )
+        if self.platform is not None and self.platform not in PLATFORMS:
+            raise typer.BadParameter(f"One of {', '.join(PLATFORMS)}.", param_hint="--platform")
+
+    async def matcher(self, deployment: Deployment, ballots: Ballots) -> Callable[[VoteCast], bool]:
+        """Return whether a vote matches all options that are given.
+
+        Raises `BadParameter`, and `NotFound` if the contest's secret is needed but missing.
+        """
+        contest, network = ballots.contest, None
+        if self.participant is not None and self.participant not in contest.participants:
+            unknown = f"The contest has no participant {self.participant}."
+            raise typer.BadParameter(unknown, param_hint="--participant")
+        try:
+            network = None if self.address is None else network_of(self.address)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--address") from None
+        since = None if self.since is None else moment(self.since, "--from")
+        until = None if self.until is None else moment(self.until, "--until")
+        by_voter = self.voters is not None or self.anonymous is not None
+        secret = await _secret(deployment, contest.key) if by_voter or network is not None else b""
+        address = None if network is None else pseudonym(secret, "address", network)
+        voters = {pseudonym(secret, "voter", name) for name in _lines(self.voters)}
+        voters |= {pseudonym(secret, "anonymous", name) for name in _lines(self.anonymous)}
+        return lambda cast: (
+            (address is None or cast.address == address)
+            and (since is None or cast.accepted_at >= since)
+            and (until is None or cast.accepted_at < until)
+            and (not by_voter or cast.voter in voters)
+            and (self.source is None or cast.source == self.source)
+            and (self.platform is None or cast.platform == self.platform)
+            and (self.participant is None or any(key == self.participant for key, _ in cast.choices))
+        )
+
+
+async def _secret(deployment: Deployment, contest: str) -> bytes:
+    secret = await find_contest_secret(deployment.store, contest)
+    if secret is None:
+        raise NotFound(
+            f"No secret of contest {contest} is in the object store: it has no votes yet, or "
+            "TALLY_STORAGE_URL names another store. Without it votes cannot be found by voter or address."
+        )
+    return secret
+
+
+def _lines(file: Path | None) -> list[str]:
+    text = "" if file is None else file.read_text("utf-8")
+    return [line for line in text.splitlines() if line]
+
+
+@command(app, "run")
+async def void(
+    deployment: Deployment,
+    contest: ContestKey,
+    selection: Selection,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, stored in the log.")] = "",
+    operation: Annotated[str | None, typer.Option("--void", help="Resume this interrupted operation.")] = None,
+    execute: Execute = False,
+) -> Result:
+    """Remove votes from the count: those that count now and match all given options.
+
+    Their allowances stay used, and a rating or ballot can still be replaced. Votes cast meanwhile are not
+    affected. `tally void undo` restores the votes.
+    """
+    selection.check()
+    ballots = await read_ballots(deployment, contest)
+    matches = await selection.matcher(deployment, ballots)
+    name = operation or _new_name()
+    if operation is not None and operation not in ballots.voids:
+        raise NotFound(
+            f"Operation {operation} has voided nothing in this contest: omit --void to start a new operation."
+        )
+    reason = reason or ("" if operation is None else ballots.voids[operation].reason)
+    now = time.time_ns() // 1000
+    events = [
+        (ballot.partition, VoteVoided(contest, ballot.voter, ballot.vote.cast.vote_id, name, now, reason))
+        for ballot in ballots
+        if ballot.vote.status is VoteStatus.COUNTED
+        and matches(ballot.vote.cast)
+        # an operation voids a vote only once, so restored votes stay restored
+        and all(event.void != name for event in ballot.vote.voids)
+    ]
+    if execute:
+        deployment.progress.note(f"Operation {name}.")
+    again = f"tally void {contest} ... --void {name} --execute"
+    return await _run(deployment, ballots, "voided", name, events, again, execute=execute)
+
+
+def _new_name() -> str:
+    """Return a short name; names sort by time."""
+    made = uuid7().hex
+    return f"{made[:12]}-{made[-6:]}"
+
+
+@command(app)
+async def undo(
+    deployment: Deployment,
+    contest: ContestKey,
+    void: Annotated[str, typer.Argument(help="Name of the operation, from `tally void list`.")],
+    execute: Execute = False,
+) -> Result:
+    """Restore the votes that an operation voided, except those replaced or removed since.
+
+    Run it again to resume after an interruption.
+    """
+    ballots = await read_ballots(deployment, contest)
+    if void not in ballots.voids:
+        raise NotFound(
+            f"Operation {void} has voided nothing in contest {contest}: `tally void list` lists all operations."
+        )
+    now = time.time_ns() // 1000
+    events = [
+        (ballot.partition, VoteRestored(contest, ballot.voter, ballot.vote.cast.vote_id, void, now))
+        for ballot in ballots
+        if ballot.vote.status is VoteStatus.VOIDED and ballot.vote.void == void
+    ]
+    again = f"tally void undo {contest} {void} --execute"
+    return await _run(deployment, ballots, "restored", void, events, again, execute=execute)
+
+
+async def _run(
+    deployment: Deployment,
+    ballots: Ballots,
+    verb: str,
+    void: str,
+    events: Sequence[tuple[int, VoidEvent]],
+    again: str,
+    *,
+    execute: bool,
+) -> Result:
+    """Return the effect, or execute the operation and return the views' counts.
+
+    `again` is the command that resumes it after an interruption. Raises as `append` and `read_back`.
+    """
+    before = ballots.record()
+    for partition, event in events:
+        ballots.fold(partition, event)
+    after, contest = ballots.record(), ballots.contest.key
+    if execute and events:
+        await record_action(deployment, f"votes {verb}", contest=contest, void=void, votes=len(events))
+        try:
+            await append(deployment, events)
+        except TallyError as error:
+            error.message = f"{error.message.rstrip('.')}. Part of it may be recorded: resume with `{again}`."
+            raise
+        recorded = await read_back(deployment, ballots, {partition for partition, _ in events})
+        after = after if ballots.is_over else recorded
+    found, config = effect(ballots, before, after, events), ballots.config.contest
+    members = {
+        "void": void,
+        "contest_key": contest,
+        "title": "" if config is None else config.document.get("title") or "",
+        "executed": execute,
+        "waits_for_reopening": ballots.is_over,
+        "votes": found.votes,
+        "voters": found.voters,
+        "contest": found.total,
+        "participants": found.rows,
+        "at": timestamp(ballots.at),
+        "positions": ballots.positions,
+    }
+    return Result(members, _text(members, verb))
+
+
+async def append(deployment: Deployment, events: Sequence[tuple[int, VoidEvent]]) -> None:
+    """Append each of `events` to its partition. Raises `LogUnavailable`; some may then be appended."""
+    log, votes = await deployment.log(), deployment.votes.name
+
+    async def append_one(partition: int, event: VoidEvent) -> None:
+        value, key = vote_codec.encode(event), event.voter.encode()
+        await retried(partial(log.append, votes, partition, value, key), ATTEMPTS)
+        deployment.progress.advance(1)
+
+    deployment.progress.begin("Recording", len(events))
+    for at in range(0, len(events), AT_ONCE):
+        await asyncio.gather(*(append_one(*event) for event in events[at : at + AT_ONCE]))
+
+
+async def read_back(deployment: Deployment, ballots: Ballots, partitions: set[int]) -> dict[str, Any]:
+    """Return the views' vote count record once `partitions` are folded to their current ends.
+
+    Raises `ViewsUnavailable` after `FOLD_WAIT_S`.
+    """
+    topic, views = deployment.votes, deployment.vote_views
+    ends = await deployment.reader.end_offsets(topic.name, partitions)
+
+    async def has_folded() -> bool:
+        states = await asyncio.gather(*map(views.state, ends))
+        return all(state.position.offset >= end for state, end in zip(states, ends.values(), strict=True))
+
+    if not await becomes_true(has_folded, FOLD_WAIT_S):
+        late = f"All events are recorded, but were not processed within {FOLD_WAIT_S:.0f} s"
+        raise ViewsUnavailable(late, retry_after_s=1)
+    counts = sum_of(await counts_by_partition(views, topic, ballots.contest))
+    results = results_of(ballots.contest, sources_of(ballots.config), counts)
+    return vote_count(ballots.contest, 0, counts, results, sources=False)
+
+
+def _text(result: dict[str, Any], verb: str) -> Iterator[Block]:
+    """Yield the participants, the most affected first, the contest, and last the outcome."""
+    yield Rows(
+        [
+            {
+                "participant": row.participant_key,
+                "title": row.title,
+                "votes": _arrow(row.count),
+                "rank": _arrow(row.rank),
+                "voters": _arrow(row.unique_voter_count),
+            }
+            for row in result["participants"]
+        ]
+    )
+    total, contest = result["contest"], named(result["contest_key"], result["title"])
+    about = f"{plural(result['votes'], 'vote')} of {plural(result['voters'], 'voter')}"
+    yield f"Contest {contest}: {_arrow(total.count)} votes, {_arrow(total.unique_voter_count)} voters."
+    offsets = " ".join(f"{partition}:{offset}" for partition, offset in sorted(result["positions"].items()))
+    yield f"By the log as of {result['at']}; later votes are not affected. Positions: {offsets}"
+    waits = result["waits_for_reopening"]
+    if not result["votes"]:
+        yield f"No votes can be {verb}."
+    elif not result["executed"]:
+        effect = "The contest is over: this changes its result only after `tally reopen`. " if waits else ""
+        yield f"{about} would be {verb}. {effect}Run again with --execute to record it."
+    elif waits:
+        yield f"Operation {result['void']}: {about}."
+        yield "Recorded; the result does not change until `tally reopen`."
+    else:
+        yield f"{verb.capitalize()}: {about}, as {result['void']}."
+
+
+def _arrow(pair: Pair) -> str:
+    return f"{pair.before:,}" if pair.before == pair.after else f"{pair.before:,} -> {pair.after:,}"
+
+
+@command(app, "list")
+async def list_voids(deployment: Deployment, contest: OneContest = None) -> Result:
+    """List all operations that voided votes, with time, reason, and numbers of votes."""
+    if contest is not None:
+        await deployment.catalogue.owner_of(contest)
+    voids: dict[tuple[str, str], dict[str, Any]] = {}
+    folds, _, _ = await fold_until(deployment, contest, EVER)
+    for fold in folds:
+        for tally in fold.tally.contests.values():
+            _add(voids, tally)
+    titles = await titles_by_key(deployment, (key for key, _ in voids))
+    rows = sorted(voids.values(), key=lambda row: row["voided_at"] or "")
+    for row in rows:
+        row |= {
+            "title": titles[row["contest"]],
+            "still_voided": row["voided"] - row["restored"] - row["gone"],
+        }
+    columns = "void contest title voided_at voided restored gone still_voided waiting reason"
+    return Result.listing("voids", rows, columns, none="No votes were ever voided.")
+
+
+def _add(voids: dict[tuple[str, str], dict[str, Any]], tally: ContestTally) -> None:
+    """Add the numbers of a contest's votes to its operations.
+
+    `gone` were replaced or removed while voided; `waiting` are events after the contest's close, not included in
+    the other numbers.
+    """
+
+    def count(event: VoteVoided, **numbers: int) -> None:
+        new: dict[str, Any] = {"void": event.void, "contest": event.contest, "reason": event.reason}
+        new |= {"voided_at": timestamp(event.voided_at), "voided": 0, "restored": 0, "gone": 0, "waiting": 0}
+        row = voids.setdefault((event.contest, event.void), new)
+        for name, number in numbers.items():
+            row[name] += number
+
+    for ledger in tally.voters.values():
+        for vote in ledger.votes.values():
+            for event in vote.voids:
+                restored = vote.void != event.void
+                gone = not restored and vote.status is not VoteStatus.VOIDED
+                count(event, voided=1, restored=restored, gone=gone)
+    for event in _waiting(tally):
+        count(event, waiting=1)
+
+
+def _waiting(tally: ContestTally) -> Iterator[VoteVoided]:
+    for (voter, vote_id), late in tally.waiting_voids.items():
+        for event, _ in late:
+            if isinstance(event, VoteVoided):
+                yield event
+            else:
+                vote = tally.voters[voter].votes[vote_id]
+                yield from (voided for voided in vote.voids if voided.void == event.void)
