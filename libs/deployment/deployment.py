@@ -21,6 +21,7 @@ from libs.storage.object_store import Store, open_store
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.telemetry.tracing import Tracing
+from libs.views.generations.generations import Generations, ProjectionName, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
@@ -188,6 +189,11 @@ class Deployment:
 
     def catalogue_of(self, environment: Environment) -> Catalogue:
         return self.test_catalogue if environment is Environment.TEST else self.catalogue
+
+    @cached_property
+    def projections(self) -> dict[ProjectionName, Generations]:
+        """The views of each projection, with their log."""
+        return projections_of(self.valkey, self.namespace, self.votes)
 
     async def keys_of(self, environment: Environment) -> ApiKeyCache:
         """Return the API keys of an environment, refreshed until the deployment is closed."""

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from libs.certificates.service import Sealed, sealed_contests
 from libs.deployment.deployment import Deployment
 from libs.kafka.cancellation import call
-from libs.monitoring.lag import AppendTimes, LagTracker, ProjectionName, TimeAt, View, projections_of
+from libs.monitoring.lag import AppendTimes, LagTracker, TimeAt, View
 from libs.monitoring.quarantine import count_among, count_of, dropped
 from libs.monitoring.status import (
     Away,
@@ -23,7 +23,7 @@ from libs.monitoring.status import (
 )
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.telemetry.redaction import redacted
-from libs.views.generations.generations import Generations, PartitionGenerations
+from libs.views.generations.generations import Generations, PartitionGenerations, ProjectionName
 from libs.views.purchases.purchase_views import Todo, Unreadable
 from libs.views.votes.reply_types import PartitionState
 from libs.web.server.tls import public_authorities
@@ -41,7 +41,7 @@ class StatusCollector:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._reader = deployment.reader
-        self._projections = projections_of(deployment.valkey, deployment.namespace, deployment.votes)
+        self._projections = deployment.projections
         self._times = {
             projection: AppendTimes(self._reader, views.topic.name)
             for projection, views in self._projections.items()

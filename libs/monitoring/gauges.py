@@ -9,12 +9,11 @@ from typing import Final
 
 from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
-from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionStatus
 from libs.tally.errors import TallyError
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry import metrics as table
-from libs.views.generations.generations import State
+from libs.views.generations.generations import ProjectionName, State
 from libs.views.votes.vote_views import VoteViews
 
 PATIENCE_S: Final = 1.5
@@ -54,8 +53,7 @@ logger = logging.getLogger(__name__)
 async def open_gauges(deployment: Deployment) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Yield a function that refreshes the gauges while the context is open."""
     collector = StatusCollector(deployment)
-    place = deployment.valkey, deployment.namespace, deployment.votes
-    topics = {projection: views.topic.name for projection, views in projections_of(*place).items()}
+    topics = {projection: views.topic.name for projection, views in deployment.projections.items()}
     gauges = [
         _TopicGauges(collector, projection, topic)
         for projection, topic in topics.items()

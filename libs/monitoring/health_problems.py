@@ -7,7 +7,6 @@ from typing import Any, Final
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass as documented
 
-from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import (
     DOCUMENTED,
     GenerationStatus,
@@ -19,7 +18,7 @@ from libs.monitoring.status import (
     moment,
 )
 from libs.tally.time_conversion import timestamp
-from libs.views.generations.generations import State
+from libs.views.generations.generations import ProjectionName, State
 
 BEHIND_S: Final = 1.0
 """Maximum lag in seconds of a healthy view."""

@@ -11,9 +11,8 @@ from pydantic import ConfigDict, Field, PlainSerializer, computed_field
 from pydantic.dataclasses import dataclass as documented
 
 from libs.certificates.service import Sealed
-from libs.monitoring.lag import ProjectionName
 from libs.tally.time_conversion import timestamp
-from libs.views.generations.generations import State
+from libs.views.generations.generations import ProjectionName, State
 
 SUMMED: Final = (
     "position", "end", "lag", "quarantined", "dropped", "processed_per_s",

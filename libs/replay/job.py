@@ -11,9 +11,9 @@ from libs.deployment.deployment import Deployment, Progress
 from libs.kafka.reader import Extent
 from libs.replay.generation_fold import Replay
 from libs.replay.swap import SWAP_S, NotReached, swap, try_swap
-from libs.replay.targets import Rebuildable, ReplayTarget, next_number, unfinished
+from libs.replay.targets import ReplayTarget, next_number, unfinished
 from libs.replay.verification import VerificationResult, verify_generation
-from libs.views.generations.generations import GenerationGone
+from libs.views.generations.generations import GenerationGone, ProjectionName
 from libs.views.valkey.function_loading import load_functions
 
 
@@ -21,7 +21,7 @@ from libs.views.valkey.function_loading import load_functions
 class Rebuilt:
     """Result of a replay; `swapped`: readers now see the generation; `resumed`: an earlier run began it."""
 
-    projection: Rebuildable
+    projection: ProjectionName
     generation: int
     resumed: bool
     events: int
@@ -60,7 +60,7 @@ class Job:
         """`parallel` is the number of partitions folded at a time."""
         self._deployment = deployment
         self._target = target
-        self._generations = target.row.generations(deployment)
+        self._generations = deployment.projections[target.projection]
         self._partitions = target.of(self._generations.topic.numbers)
         self._parallel = parallel
 

@@ -10,7 +10,8 @@ from typing import Final
 from libs.contracts.codec import vote_codec
 from libs.deployment.deployment import Deployment
 from libs.kafka.reader import Extent
-from libs.replay.targets import Rebuildable, ReplayTarget, unfinished
+from libs.replay.targets import ReplayTarget, unfinished
+from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.client import Valkey, read_info
 from libs.views.valkey.function_loading import load_functions
 
@@ -28,7 +29,7 @@ class TargetPlan:
     generations besides the live one.
     """
 
-    projection: Rebuildable
+    projection: ProjectionName
     partitions: Collection[int] | None
     events: int
     processed: int
@@ -75,7 +76,7 @@ async def make_plan(deployment: Deployment, targets: Sequence[ReplayTarget], *, 
 
 
 async def _part(deployment: Deployment, target: ReplayTarget) -> TargetPlan:
-    generations = target.row.generations(deployment)
+    generations = deployment.projections[target.projection]
     partitions = target.of(generations.topic.numbers)
     found = await generations.read_all()
     ends = await deployment.reader.end_offsets(generations.topic.name, partitions)

@@ -3,11 +3,9 @@
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from libs.contracts.catalogue_events import catalogue_codec
-from libs.contracts.topics import Log, Topic
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent
@@ -16,19 +14,9 @@ from libs.projection.projection_interface import Projection
 from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.generations.generations import Generations, PartitionGenerations, State
+from libs.views.generations.generations import PartitionGenerations, ProjectionName, State
 from libs.views.purchases.purchase_views import PurchaseViews
-from libs.views.valkey.hash_tags import Prefix
 from libs.views.votes.vote_views import VoteViews
-
-
-class Rebuildable(StrEnum):
-    """Names of the projections in commands."""
-
-    VOTES = "votes"
-    PURCHASES = "purchases"
-    CATALOGUE = "catalogue"
-    TEST = "test"
 
 
 async def nothing(deployment: Deployment, partition: int, passed: Extent) -> None:
@@ -37,23 +25,16 @@ async def nothing(deployment: Deployment, partition: int, passed: Extent) -> Non
 
 @dataclass(frozen=True, slots=True)
 class ProjectionRow:
-    """One projection: the prefix of its views, its topic, and a factory for folding into a generation.
+    """One projection: `into` creates the one that folds into a generation.
 
     `not_compared` are keys outside of the fold: due items return with it, outcomes of commands expire lazily.
     `before_overtaking` does what a projector does before a fold, for records of a partition that only the new
     generation has folded when it is swapped in.
     """
 
-    prefix: Prefix
-    topic: Callable[[Deployment], Log]
     into: Callable[[Deployment, int], Projection]
-    environment: Environment = Environment.PRODUCTION
     not_compared: tuple[str, ...] = ()
     before_overtaking: Callable[[Deployment, int, Extent], Awaitable[None]] = nothing
-
-    def generations(self, deployment: Deployment) -> Generations:
-        namespace = self.environment.namespace(deployment.namespace)
-        return Generations(deployment.valkey, namespace, self.prefix, self.topic(deployment))
 
 
 def _votes(deployment: Deployment, number: int) -> Projection:
@@ -88,23 +69,20 @@ async def _raise_config(deployment: Deployment, partition: int, passed: Extent) 
 def _catalogue(environment: Environment) -> ProjectionRow:
     """Build the row; the fold raises no configurations: those up to the live view's position are in force."""
 
-    def topic(deployment: Deployment) -> Topic:
-        return deployment.catalogue_of(environment).topic
-
     def into(deployment: Deployment, number: int) -> Projection:
         views = CatalogueViews(deployment.valkey, environment.namespace(deployment.namespace), number)
-        return CatalogueProjection(topic(deployment), views, no_votes)
+        return CatalogueProjection(deployment.catalogue_of(environment).topic, views, no_votes)
 
     not_compared = "due", "outcomes", "outcome_times"
     before_overtaking = _raise_config if environment is Environment.PRODUCTION else nothing
-    return ProjectionRow("catalogue", topic, into, environment, not_compared, before_overtaking)
+    return ProjectionRow(into, not_compared, before_overtaking)
 
 
-PROJECTIONS: Final[dict[Rebuildable, ProjectionRow]] = {
-    Rebuildable.CATALOGUE: _catalogue(Environment.PRODUCTION),
-    Rebuildable.TEST: _catalogue(Environment.TEST),
-    Rebuildable.VOTES: ProjectionRow("votes", lambda deployment: deployment.votes, _votes),
-    Rebuildable.PURCHASES: ProjectionRow("purchases", lambda deployment: deployment.purchases, _purchases),
+PROJECTIONS: Final = {
+    ProjectionName.CATALOGUE: _catalogue(Environment.PRODUCTION),
+    ProjectionName.TEST: _catalogue(Environment.TEST),
+    ProjectionName.VOTES: ProjectionRow(_votes),
+    ProjectionName.PURCHASES: ProjectionRow(_purchases),
 }
 """Projections in the order in which they are rebuilt."""
 
@@ -113,7 +91,7 @@ PROJECTIONS: Final[dict[Rebuildable, ProjectionRow]] = {
 class ReplayTarget:
     """A projection, in some partitions or all (None)."""
 
-    projection: Rebuildable
+    projection: ProjectionName
     partitions: Collection[int] | None = None
 
     @property

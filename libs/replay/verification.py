@@ -10,7 +10,7 @@ from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
 from libs.replay.targets import ReplayTarget
 from libs.tally.counts import VoteSums
-from libs.views.generations.generations import Generations, Moving
+from libs.views.generations.generations import Generations, Moving, ProjectionName
 from libs.views.votes.vote_views import VoteViews
 
 ATTEMPTS: Final = 500
@@ -76,11 +76,11 @@ async def verify_generation(
 
     Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
     """
-    generations = target.row.generations(deployment)
+    generations = deployment.projections[target.projection]
     found = await generations.read_all()
     legible = [partition for partition in partitions if found[partition].live.schema == found[partition].schema]
     result = VerificationResult(compared_with_live=len(legible) == len(partitions))
-    if target.row.prefix == "votes":
+    if target.projection is ProjectionName.VOTES:
         result.report = await compare(deployment, generation=number, partitions=partitions)
         result.changes = await changes(deployment, number, legible)
         for partition in legible:

@@ -10,7 +10,6 @@ from libs.contracts.topics import Log, Topic
 from libs.deployment.deployment import Deployment
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
-from libs.monitoring.lag import projections_of
 from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes
 from libs.projection.consumer import Connect
 from libs.projection.fencing import Fencer
@@ -135,9 +134,8 @@ def manager_runs(settings: Settings, servers: Deployment, projectors: Projectors
         assigned=lambda: projectors.purchases.assigned,
     )
     by_topic = {each.topic.name: each for each in projectors}
-    projections = projections_of(servers.valkey, settings.namespace, servers.votes)
     kept = GenerationExpiry(
-        [(each, partial(assigned_to, by_topic[each.topic.name])) for each in projections.values()],
+        [(each, partial(assigned_to, by_topic[each.topic.name])) for each in servers.projections.values()],
         settings.projector_keep_generation_s,
     )
     return {

@@ -10,7 +10,7 @@ from libs.contracts.topics import votes_topic
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack.supervisor import Supervisor
-from libs.monitoring.lag import ProjectionName, projections_of
+from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.valkey.function_loading import open_valkey
 from tests.support.browser_types import Issue, Visit
 from tests.support.soundness import SIZES, is_sound

@@ -16,8 +16,7 @@ import pytest
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
-from libs.replay.targets import PROJECTIONS, Rebuildable
-from libs.views.generations.generations import State
+from libs.views.generations.generations import ProjectionName, State
 from services.cli.deployment_discovery import find_addresses
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
@@ -96,7 +95,7 @@ class Operator:
         """While the first partition is folded and the others are not."""
         process = await self.start("run", "--projection", "votes", "--parallel", "1")
         async with Deployment(find_addresses(self.stack.data_dir)) as deployment:
-            generations = PROJECTIONS[Rebuildable.VOTES].generations(deployment)
+            generations = deployment.projections[ProjectionName.VOTES]
 
             async def half_way() -> bool:
                 others = [

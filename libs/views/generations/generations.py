@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
 from libs.contracts.log_records import Behind, Position
-from libs.contracts.topics import Log
+from libs.contracts.topics import Log, catalogue_topic, legacy_test_namespace, purchases_topic
+from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.errors import TallyError
 from libs.views.generations.key_scan import GenerationKey, generation_keys
 from libs.views.valkey.client import Valkey
@@ -255,3 +256,29 @@ def _rows(flat: Sequence[Any]) -> Iterator[Generation]:
         number, state, schema, since, log, offset = flat[at : at + WIDTH]
         position = Position(log.decode(), offset) if log else None
         yield Generation(number, State(state.decode()), schema, position, since or None)
+
+
+class ProjectionName(StrEnum):
+    """A topic and its views: a projection that can be rebuilt."""
+
+    VOTES = "votes"
+    PURCHASES = "purchases"
+    CATALOGUE = "catalogue"
+    TEST = "test"
+    """The catalogue of the legacy test environment."""
+
+
+def projections_of(
+    valkey: Valkey, namespace: str, partitions: int | VotesLog
+) -> dict[ProjectionName, Generations]:
+    """Return each projection's views, with their log; `partitions`: of the votes, or their log."""
+    votes = votes_log(namespace, partitions)
+    test = legacy_test_namespace(namespace)
+    return {
+        ProjectionName.VOTES: Generations(valkey, namespace, "votes", votes),
+        ProjectionName.PURCHASES: Generations(
+            valkey, namespace, "purchases", purchases_topic(namespace, votes.begun_with)
+        ),
+        ProjectionName.CATALOGUE: Generations(valkey, namespace, "catalogue", catalogue_topic(namespace)),
+        ProjectionName.TEST: Generations(valkey, test, "catalogue", catalogue_topic(test)),
+    }

@@ -15,12 +15,12 @@ from libs.contracts.log_records import Position
 from libs.contracts.ndjson_codec import HIDDEN, json_form
 from libs.contracts.purchase_events import purchases_codec
 from libs.deployment.deployment import Deployment
-from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, dropped, keep, name_of, reasons_of
 from libs.replay.job import Job, Rebuilt
-from libs.replay.targets import Rebuildable, ReplayTarget
+from libs.replay.targets import ReplayTarget
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time_conversion import timestamp
+from libs.views.generations.generations import ProjectionName
 from libs.views.votes.votes_apply_items import POISON, UNKNOWN, fold_item
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.replay import Accept, rebuilt_text, with_titles
@@ -232,7 +232,7 @@ async def retry(
                 deployment, "quarantine retried", topic=projection, partitions=where, accept_differences=accept
             )
         for projection, numbers in partitions.items():
-            target = ReplayTarget(Rebuildable(projection), partitions=numbers)
+            target = ReplayTarget(projection, partitions=numbers)
             done = await Job(deployment, target, parallel=PARALLEL).run(accept=accept)
             rebuilt.append(await with_titles(deployment, done))
     trials = [{"record": record, "reason_now": now, "processable": now is None} for record, now in reasons]
@@ -273,7 +273,7 @@ def _choose(processable: Iterable[Quarantined]) -> tuple[dict[ProjectionName, se
 
 
 async def _find(deployment: Deployment, topic: ProjectionName, partition: int, offset: int) -> Quarantined:
-    numbers = projections_of(deployment.valkey, deployment.namespace, deployment.votes)[topic].topic.numbers
+    numbers = deployment.projections[topic].topic.numbers
     if partition not in numbers:
         raise typer.BadParameter(f"{topic} has partitions 0 to {numbers[-1]}.", param_hint="PARTITION")
     for found in await _read(deployment, topic, partition, offset):
@@ -292,7 +292,7 @@ async def _read(
     """
     deployment.progress.begin("Reading the log", None)
     found, reader = [], deployment.reader
-    for topic, views in projections_of(deployment.valkey, deployment.namespace, deployment.votes).items():
+    for topic, views in deployment.projections.items():
         for number in views.topic.numbers:
             if only not in (None, topic) or partition not in (None, number):
                 continue

@@ -10,8 +10,9 @@ from libs.deployment.deployment import Deployment
 from libs.replay.job import Job, Rebuilt
 from libs.replay.plan import Plan, make_plan
 from libs.replay.swap import roll_back
-from libs.replay.targets import PROJECTIONS, Rebuildable, ReplayTarget
+from libs.replay.targets import PROJECTIONS, ReplayTarget
 from libs.tally.errors import NotFound
+from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.verify import differences_text, figures_text
@@ -26,7 +27,7 @@ MOST_SHOWN: Final = 30
 app = command_group("Rebuild views from the log while voting and reading continue.")
 
 Projections = Annotated[
-    list[Rebuildable] | None,
+    list[ProjectionName] | None,
     typer.Option("--projection", help="Projection to rebuild; repeatable. Default: all."),
 ]
 Accept = Annotated[
@@ -59,14 +60,14 @@ class Selection:
 
 
 def _targets(
-    deployment: Deployment, projections: Sequence[Rebuildable] | None, partitions: Sequence[int] | None = None
+    deployment: Deployment, projections: Sequence[ProjectionName] | None, partitions: Sequence[int] | None = None
 ) -> list[ReplayTarget]:
     """Return the targets. Raises `BadParameter` for partitions that the projection lacks, or of several."""
     targets = [ReplayTarget(name, partitions or None) for name in projections or PROJECTIONS]
     for partition in partitions or ():
         if len(targets) > 1:
             raise typer.BadParameter("Name one --projection.", param_hint="--partition")
-        if partition not in targets[0].row.topic(deployment).numbers:
+        if partition not in deployment.projections[targets[0].projection].topic.numbers:
             raise typer.BadParameter(
                 f"{targets[0].projection} have no partition {partition}.", param_hint="--partition"
             )
@@ -216,7 +217,7 @@ async def rollback(
         name = target.projection
         if execute:
             await record_action(deployment, "replay rolled back", projection=name, accept_differences=accept)
-        number, swaps = await roll_back(target.row.generations(deployment), execute=execute, accept=accept)
+        number, swaps = await roll_back(deployment.projections[target.projection], execute=execute, accept=accept)
         if number is not None:
             former, partitions = sorted({*swaps.values()}), len(swaps)
             undone.append({"projection": name, "generation": number, "former": former, "partitions": partitions})
@@ -239,10 +240,10 @@ async def drop(
 ) -> Result:
     """Delete generations that readers do not use: all of them, or the given one. This frees their memory."""
     await load_functions(deployment.valkey)
-    dropped: list[tuple[Rebuildable, int, int]] = []
+    dropped: list[tuple[ProjectionName, int, int]] = []
     keys = 0
     for target in _targets(deployment, projection):
-        name, generations = target.projection, target.row.generations(deployment)
+        name, generations = target.projection, deployment.projections[target.projection]
         if execute:
             await record_action(deployment, "generations dropped", projection=name, generation=generation)
         for partition, found in (await generations.read_all()).items():

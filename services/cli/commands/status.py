@@ -17,7 +17,6 @@ from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import stack_json
 from libs.monitoring.collector import StatusCollector, failing_tasks
 from libs.monitoring.health_problems import HealthProblem, as_json, is_noteworthy, notes_of, problems_of
-from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import (
     Away,
     GenerationStatus,
@@ -30,6 +29,7 @@ from libs.monitoring.status import (
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
 from libs.telemetry.redaction import redacted
+from libs.views.generations.generations import ProjectionName
 from services.cli.command_decorator import DataDir, command
 from services.cli.deployment_discovery import DATA_DIR
 from services.cli.exit_codes import ExitCode

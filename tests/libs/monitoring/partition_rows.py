@@ -1,7 +1,7 @@
 """A partition's status with nothing to report."""
 
-from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import PartitionStatus
+from libs.views.generations.generations import ProjectionName
 
 
 def a_partition(projection: ProjectionName) -> PartitionStatus:

@@ -7,8 +7,8 @@ import pytest
 from libs.contracts.log_records import Position
 from libs.monitoring.collector import ledger_of
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import Status
+from libs.views.generations.generations import ProjectionName
 from libs.views.votes.reply_types import PartitionState
 from tests.libs.monitoring.partition_rows import a_partition
 

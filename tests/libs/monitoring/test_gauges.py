@@ -13,10 +13,10 @@ from libs.deployment.settings import DeploymentAddresses
 from libs.monitoring import gauges
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.gauges import open_gauges
-from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionStatus
 from libs.tally.events import ContestClosed, Event
 from libs.telemetry.metrics import REGISTRY
+from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.valkey import client
 from tests.support.builders import a_cast, a_removal, a_void
 from tests.support.folded_log import FoldedLog, folded_log

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.lag import ProjectionName
 from libs.monitoring.status import OpenPurchase, Status
+from libs.views.generations.generations import ProjectionName
 from tests.libs.monitoring.partition_rows import a_partition
 
 ROW = a_partition(ProjectionName.PURCHASES)

@@ -17,9 +17,8 @@ from typer.testing import CliRunner
 from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.status import PartitionStatus, Status
-from libs.views.generations.generations import State
+from libs.views.generations.generations import ProjectionName, State, projections_of
 from services.cli.__main__ import app
 from services.cli.commands.status import parts_of, readings, status_text
 from services.cli.render import Block, show

@@ -14,8 +14,8 @@ import pytest
 
 from libs.deployment.deployment import open_deployment
 from libs.monitoring.health_problems import as_json
-from libs.monitoring.lag import ProjectionName, projections_of
 from libs.storage.object_store import open_store
+from libs.views.generations.generations import ProjectionName, projections_of
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import build_app
 from services.dashboard.app import open_module

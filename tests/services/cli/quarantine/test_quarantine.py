@@ -17,7 +17,6 @@ from libs.contracts.purchase_events import purchases_codec
 from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
 from libs.monitoring.health_problems import problems_of
-from libs.monitoring.lag import ProjectionName, projections_of
 from libs.monitoring.quarantine import Drop, keep
 from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.projection_interface import Projection
@@ -25,6 +24,7 @@ from libs.projection.purchases_projection import PurchasesProjection
 from libs.projection.votes_projection import VotesProjection
 from libs.storage.object_store import open_store
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.reply_types import FoldInput

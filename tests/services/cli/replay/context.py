@@ -13,8 +13,8 @@ from typer.testing import Result
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.replay.generation_fold import Replay
-from libs.replay.targets import PROJECTIONS, Rebuildable, next_number
-from libs.views.generations.generations import Generations
+from libs.replay.targets import PROJECTIONS, next_number
+from libs.views.generations.generations import Generations, ProjectionName
 from libs.views.valkey.client import ValkeyClient
 from services.cli.deployment_discovery import find_addresses
 from tests.support.commands import tally
@@ -54,10 +54,10 @@ class ReplayContext:
         assert found["projection"] == "votes"
         return found
 
-    def generations(self, name: Rebuildable = Rebuildable.VOTES) -> Generations:
-        return PROJECTIONS[name].generations(self.deployment)
+    def generations(self, name: ProjectionName = ProjectionName.VOTES) -> Generations:
+        return self.deployment.projections[name]
 
-    async def live(self, name: Rebuildable = Rebuildable.VOTES) -> int:
+    async def live(self, name: ProjectionName = ProjectionName.VOTES) -> int:
         """Return the number of the generation that is live in every partition."""
         [number] = {one.live.number for one in (await self.generations(name).read_all()).values()}
         return number
@@ -66,7 +66,7 @@ class ReplayContext:
         """Fold a generation of the votes up to the live one's position, as an interrupted replay leaves it."""
         generations = self.generations()
         number = next_number(await generations.read_all())
-        projection = PROJECTIONS[Rebuildable.VOTES].into(self.deployment, number)
+        projection = PROJECTIONS[ProjectionName.VOTES].into(self.deployment, number)
         replay = Replay(projection, generations, self.deployment.reader, number)
         for partition in range(self.deployment.partitions):
             assert await generations.open(partition, number)

@@ -2,8 +2,8 @@
 
 from libs.contracts.catalogue_events import KeyRow
 from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
-from libs.replay.targets import Rebuildable
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import ProjectionName
 from tests.services.cli.replay.context import ReplayContext, voted
 from tests.support.purchases_over_http import becomes, paid, purchase, refund, send, wait_for_paid_votes
 from tests.support.voting import Api, code, new_id, running
@@ -28,9 +28,9 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(
     await voted(contest, "ann", "bob")
     paths = [f"/contests/{created.json()['key']}", contest.path, f"{contest.path}/participants", "/contests"]
     before = [await api.client.get(path) for path in paths]
-    numbers = [await context.live(Rebuildable(name)) for name in ALL]
+    numbers = [await context.live(ProjectionName(name)) for name in ALL]
     await replayed(context)
-    after = [await context.live(Rebuildable(name)) for name in ALL]
+    after = [await context.live(ProjectionName(name)) for name in ALL]
     assert all(new > old for new, old in zip(after, numbers, strict=True))
     for path, had in zip(paths, before, strict=True):
         found = await api.client.get(path)
@@ -51,11 +51,11 @@ async def test_the_legacy_test_environment_is_rebuilt_too_with_its_keys(context:
     async def keys() -> list[tuple[KeyRow, ...] | None]:
         return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]
 
-    before, live = await keys(), await context.live(Rebuildable.TEST)
+    before, live = await keys(), await context.live(ProjectionName.TEST)
     assert any(before)
     await replayed(context, "test")
     assert await keys() == before
-    assert await context.live(Rebuildable.TEST) > live
+    assert await context.live(ProjectionName.TEST) > live
 
 
 async def test_purchases_are_as_they_were_and_cast_no_votes_again(api: Api, context: ReplayContext) -> None:
@@ -80,7 +80,7 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
     api: Api, context: ReplayContext
 ) -> None:
     contest = await api.contest()
-    generations, live = context.generations(Rebuildable.CATALOGUE), await context.live(Rebuildable.CATALOGUE)
+    generations, live = context.generations(ProjectionName.CATALOGUE), await context.live(ProjectionName.CATALOGUE)
     for name in await context.keys_of(live, "c"):
         if b":records:" in name and name.endswith(b":contests"):
             packed = await context.valkey.call("HGET", name, contest.key)
@@ -93,7 +93,7 @@ async def test_a_catalogue_that_reads_otherwise_is_swapped_only_when_that_is_acc
     assert "differs from the current view: partition" in refused.stdout
     assert contest.key in refused.stdout
     assert "--accept-differences swaps it in" in refused.stdout
-    assert await context.live(Rebuildable.CATALOGUE) == live
+    assert await context.live(ProjectionName.CATALOGUE) == live
     done = await context.run_json(
         "replay", "run", "--projection", "catalogue", "--execute", "--accept-differences"
     )
