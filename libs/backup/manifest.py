@@ -10,12 +10,12 @@ from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line
 from libs.contracts.topics import Log, Topic, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.contracts.votes_log import VotesLog
+from libs.deployment.environment_catalogue import Environment
 from libs.storage.private_files import sha256_of, write_private
 from libs.tally.errors import TallyError
 
 MANIFEST: Final = "manifest.json"
 Kind = Literal["purchases", "votes", "catalogue", "test-catalogue"]
-ObjectsOf = Literal["production", "test"]
 
 
 class ExportRefused(TallyError):
@@ -63,7 +63,7 @@ class ExportedObject(_Model):
     `sha256` is None until it is written. The file lies beside the manifest.
     """
 
-    of: ObjectsOf
+    of: Environment
     name: str
     size: int = Field(ge=0)
     file: Annotated[str, StringConstraints(pattern=r"^object-[0-9]{8,}$")]

@@ -7,27 +7,23 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from libs.backup.manifest import ExportedObject, ExportRefused, ImportRefused, ObjectsOf
+from libs.backup.manifest import ExportedObject, ExportRefused, ImportRefused
 from libs.deployment.environment_catalogue import Environment
 from libs.storage.object_store import CHUNK_BYTES, Store, environment_files
 from libs.storage.private_files import flush, open_for_writing
 
-ENVIRONMENTS: Final[dict[ObjectsOf, Environment]] = {
-    "production": Environment.PRODUCTION,
-    "test": Environment.TEST,
-}
 NAME: Final = re.compile(r"(files|images)(/(?!\.{1,2}(/|$))[A-Za-z0-9_.~-]{1,200})+")
 """Names below an environment's prefix; no part of them leads elsewhere."""
 
 
-def prefix_of(namespace: str, of: ObjectsOf) -> str:
-    return environment_files(ENVIRONMENTS[of].namespace(namespace))
+def prefix_of(namespace: str, of: Environment) -> str:
+    return environment_files(of.namespace(namespace))
 
 
 async def list_objects(store: Store, namespace: str) -> list[ExportedObject]:
     """Return the objects that exist now, hence those of all earlier records: an object is written first."""
     found: list[ExportedObject] = []
-    for of in ENVIRONMENTS:
+    for of in Environment:
         prefix = prefix_of(namespace, of)
         for name, size in (await store.sizes(prefix)).items():
             file = f"object-{len(found):08d}"
@@ -66,9 +62,7 @@ def check_names(objects: Sequence[ExportedObject]) -> None:
 
 
 async def missing_objects(store: Store, namespace: str, objects: Sequence[ExportedObject]) -> list[ExportedObject]:
-    present: dict[ObjectsOf, dict[str, int]] = {
-        of: await store.sizes(prefix_of(namespace, of)) for of in ENVIRONMENTS
-    }
+    present = {of: await store.sizes(prefix_of(namespace, of)) for of in Environment}
     return [each for each in objects if prefix_of(namespace, each.of) + each.name not in present[each.of]]
 
 
