@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -12,6 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
 
+from libs.concurrency.tasks import becomes_true
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
 from libs.kafka.errors import NO_ANSWER, LogChanged, ReplicasAway, TopicMissing, WrongTopic
@@ -23,7 +23,6 @@ from libs.tally.events import LogCreated
 
 T = TypeVar("T")
 CREATION_TIMEOUT_S = 30.0
-POLL_S = 0.05
 MIN_IN_SYNC: Final = "min.insync.replicas"
 REPLICATION_FACTOR: Final = "replication factor"
 GIVEN_TIMES: Final = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
@@ -80,16 +79,17 @@ async def take_append_times(settings: KafkaSettings, topics: Sequence[Topic]) ->
     wanted = required_settings(settings.kafka_replication_factor)
     names = [topic.name for topic in topics]
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, wanted) for name in names]
-    deadline = time.monotonic() + CREATION_TIMEOUT_S
     async with open_admin(settings) as admin:
         for answer in await admin.alter_configs(resources):
             for code, message, _, name in answer.resources:
                 if for_code(code) is not NoError:
                     raise WrongTopic(f"topic {name} cannot be altered: {message}", topic=name)
-        while any(values != wanted for values in (await _settings_of(admin, names, wanted)).values()):
-            if time.monotonic() > deadline:
-                raise LogUnavailable("The topics' settings have not been applied in time.", retry_after_s=1)
-            await asyncio.sleep(POLL_S)
+
+        async def are_applied() -> bool:
+            return all(values == wanted for values in (await _settings_of(admin, names, wanted)).values())
+
+        if not await becomes_true(are_applied, CREATION_TIMEOUT_S):
+            raise LogUnavailable("The topics' settings have not been applied in time.", retry_after_s=1)
 
 
 async def find_topics(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
@@ -255,7 +255,14 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
             error = for_code(code)
             if error not in (NoError, TopicAlreadyExistsError):
                 raise WrongTopic(f"topic {name} cannot be created: {message or error.__name__}", topic=name)
-        await _wait_until_known(admin, topics)
+        names = [topic.name for topic in topics]
+
+        async def are_known() -> bool:
+            """Return whether the brokers have the new topics, shortly after the controller has created them."""
+            return len(await _described(admin, names)) == len(topics)
+
+        if not await becomes_true(are_known, CREATION_TIMEOUT_S):
+            raise LogUnavailable(f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s")
 
 
 def _wrong(topic: str, setting: str, found: str, wanted: str) -> WrongTopic:
@@ -285,16 +292,6 @@ async def _described(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> dict[
     """Return the partitions of the existing topics, each with its `replicas` and `isr`."""
     described = await admin.describe_topics(list(topics))
     return {one["topic"]: one["partitions"] for one in described if for_code(one["error_code"]) is NoError}
-
-
-async def _wait_until_known(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> None:
-    """Wait until the brokers have the new topics, shortly after the controller has created them."""
-    deadline = time.monotonic() + CREATION_TIMEOUT_S
-    names = [topic.name for topic in topics]
-    while len(await _described(admin, names)) < len(topics):
-        if time.monotonic() > deadline:
-            raise LogUnavailable(f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s")
-        await asyncio.sleep(POLL_S)
 
 
 @asynccontextmanager

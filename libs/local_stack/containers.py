@@ -7,18 +7,16 @@ removes the old.
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import docker  # type: ignore[import-untyped]
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from testcontainers.core.container import DockerContainer
 
+from libs.concurrency.tasks import becomes_true
 from libs.local_stack import errors, kafka, valkey
 from libs.local_stack.ports import LOOPBACK
-
-POLL_S = 0.2
 
 
 def docker_answers() -> bool:
@@ -42,7 +40,7 @@ class ContainerServer:
         name: str,
         address: str,
         make: Callable[[], DockerContainer],
-        answers: Callable[[str], Awaitable[bool]],
+        answers: Callable[[str], Coroutine[Any, Any, bool]],
         timeout_s: float,
     ) -> None:
         self.name = name
@@ -59,12 +57,9 @@ class ContainerServer:
             await asyncio.to_thread(self._container.start)
         except (DockerException, OSError) as error:
             raise errors.start_failed(self.name, "docker logs", str(error).splitlines()[0]) from error
-        deadline = time.monotonic() + self._timeout_s
-        while not await self._answers(self.address):
-            if time.monotonic() > deadline:
-                await self.stop()
-                raise errors.start_failed(self.name, "docker logs", f"no answer in {self._timeout_s:g} s")
-            await asyncio.sleep(POLL_S)
+        if not await becomes_true(lambda: self._answers(self.address), self._timeout_s):
+            await self.stop()
+            raise errors.start_failed(self.name, "docker logs", f"no answer in {self._timeout_s:g} s")
 
     async def stop(self) -> None:
         await self._end("stop")

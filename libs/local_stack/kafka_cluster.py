@@ -1,10 +1,9 @@
 """Native Kafka of one broker or several, and the settings that its clients need."""
 
-import asyncio
-import time
 from pathlib import Path
 from typing import Any, Final
 
+from libs.concurrency.tasks import becomes_true
 from libs.kafka.brokers import ELECTION_MS
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack import errors, ports
@@ -24,7 +23,6 @@ from libs.local_stack.startup_report import Report
 from libs.local_stack.topology import Topology
 from libs.storage.private_files import remembered_secret
 
-POLL_S: Final = 0.1
 DEADLINE_MS: Final = 2 * SESSION_MS + ELECTION_MS
 """Longer than for brokers with controllers of their own: a lost broker may have been the active controller, and
 the next one begins all sessions again."""
@@ -67,11 +65,8 @@ def native_brokers(
     address = address_with(password, ",".join(member.endpoint for member in members))
 
     async def all_registered() -> None:
-        deadline = time.monotonic() + settings.stack_start_timeout_s
-        while not await answers(address, brokers=len(members)):
-            if time.monotonic() > deadline:
-                raise errors.start_failed("kafka", data_dir / "logs", "its brokers do not find one another")
-            await asyncio.sleep(POLL_S)
+        if not await becomes_true(lambda: answers(address, brokers=len(members)), settings.stack_start_timeout_s):
+            raise errors.start_failed("kafka", data_dir / "logs", "its brokers do not find one another")
 
     return ServerGroup(members, address, all_registered)
 

@@ -1,14 +1,15 @@
 """Native Valkey, alone or as a cluster with the settings that `deploy/valkey-cluster.md` requires."""
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from libs.concurrency.tasks import becomes_true
 from libs.local_stack import errors, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
@@ -25,7 +26,6 @@ MAX_LAG_S: Final = NODE_TIMEOUT_MS // 1000 - ROUNDED_S
 """A primary that is cut off refuses writes before a replica can be promoted."""
 FORMED: Final = "formed"
 """File that exists once the servers have formed the cluster."""
-POLL_S: Final = 0.05
 
 
 def native_valkey(topology: Topology, settings: StackSettings, data_dir: Path, reaper: Reaper) -> ServerGroup:
@@ -78,77 +78,67 @@ def _options(bus_port: int, topology: Topology, password: str) -> dict[str, obje
     }
 
 
+@dataclass(slots=True)
 class _Forming:
     """Forms the cluster at the first start; at later ones, waits until it works again."""
 
-    def __init__(
-        self,
-        server_ports: Sequence[int],
-        bus_ports: Sequence[int],
-        password: str,
-        shards: int,
-        formed: Path,
-        timeout_s: float,
-    ) -> None:
-        self._ports, self._bus_ports = server_ports, bus_ports
-        self._password = password
-        self._shards = shards
-        self._formed = formed
-        self._timeout_s = timeout_s
-        self._servers: list[Redis] = []
+    ports: Sequence[int]
+    bus_ports: Sequence[int]
+    password: str
+    shards: int
+    formed: Path
+    timeout_s: float
+    servers: list[Redis] = field(default_factory=list)
 
     async def run(self) -> None:
         """Return once all slots are served and all replicas connected. Raises `StackError`."""
-        self._servers = [Redis(host=LOOPBACK, port=port, password=self._password) for port in self._ports]
+        self.servers = [Redis(host=LOOPBACK, port=port, password=self.password) for port in self.ports]
         try:
-            if not self._formed.exists():
+            if not self.formed.exists():
                 await self._form()
-                self._formed.touch()
+                self.formed.touch()
             await self._until(self._works, "the cluster does not serve all slots")
         except (RedisError, OSError) as error:
-            raise errors.start_failed("valkey", self._formed.parent.parent / "logs", str(error)) from error
+            raise errors.start_failed("valkey", self.formed.parent.parent / "logs", str(error)) from error
         finally:
-            await asyncio.gather(*(server.aclose() for server in self._servers), return_exceptions=True)
+            await asyncio.gather(*(server.aclose() for server in self.servers), return_exceptions=True)
 
     async def _form(self) -> None:
-        first, borders = self._servers[0], shard_borders(self._shards)
-        for number, server in enumerate(self._servers):
+        first, borders = self.servers[0], shard_borders(self.shards)
+        for number, server in enumerate(self.servers):
             await _command(server, "CLUSTER", "RESET", "HARD")  # of an interrupted attempt
             await _command(server, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-            if number < self._shards:
+            if number < self.shards:
                 await _command(server, "CLUSTER", "ADDSLOTSRANGE", borders[number], borders[number + 1] - 1)
-        for port, bus_port in list(zip(self._ports, self._bus_ports, strict=True))[1:]:
+        for port, bus_port in list(zip(self.ports, self.bus_ports, strict=True))[1:]:
             await _command(first, "CLUSTER", "MEET", LOOPBACK, port, bus_port)
         await self._until(self._agrees, "its servers do not find one another")
         primaries = [
-            (await _command(server, "CLUSTER", "MYID")).decode() for server in self._servers[: self._shards]
+            (await _command(server, "CLUSTER", "MYID")).decode() for server in self.servers[: self.shards]
         ]
-        for number, replica in enumerate(self._servers[self._shards :]):
-            await _command(replica, "CLUSTER", "REPLICATE", primaries[number % self._shards])
+        for number, replica in enumerate(self.servers[self.shards :]):
+            await _command(replica, "CLUSTER", "REPLICATE", primaries[number % self.shards])
 
-    async def _until(self, condition: Callable[[], Any], reason: str) -> None:
-        deadline = time.monotonic() + self._timeout_s
-        while not await condition():
-            if time.monotonic() > deadline:
-                raise errors.start_failed("valkey", self._formed.parent.parent / "logs", reason)
-            await asyncio.sleep(POLL_S)
+    async def _until(self, condition: Callable[[], Coroutine[Any, Any, bool]], reason: str) -> None:
+        if not await becomes_true(condition, self.timeout_s):
+            raise errors.start_failed("valkey", self.formed.parent.parent / "logs", reason)
 
     async def _agrees(self) -> bool:
         """Return whether each server has joined all others and reports all slots as served."""
         wanted = {
             "cluster_state:ok",
-            f"cluster_known_nodes:{len(self._servers)}",
+            f"cluster_known_nodes:{len(self.servers)}",
             f"cluster_slots_ok:{SLOTS}",
         }
-        answers = await asyncio.gather(*(_command(server, "CLUSTER", "INFO") for server in self._servers))
+        answers = await asyncio.gather(*(_command(server, "CLUSTER", "INFO") for server in self.servers))
         return all(wanted <= {*answer.decode().split()} for answer in answers)
 
     async def _works(self) -> bool:
         if not await self._agrees():
             return False
-        roles = await asyncio.gather(*(_command(server, "ROLE") for server in self._servers))
+        roles = await asyncio.gather(*(_command(server, "ROLE") for server in self.servers))
         replicas = [role for role in roles if role[0] != b"master"]
-        return len(roles) - len(replicas) == self._shards and all(role[3] == b"connected" for role in replicas)
+        return len(roles) - len(replicas) == self.shards and all(role[3] == b"connected" for role in replicas)
 
 
 async def _command(server: Redis, *command: Any) -> Any:

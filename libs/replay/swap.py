@@ -1,10 +1,9 @@
 """Swap of a replay: makes a generation the one that readers see, or the former one again."""
 
-import asyncio
-import time
 from collections.abc import Mapping
 from typing import Final, Self
 
+from libs.concurrency.tasks import becomes_true
 from libs.replay.targets import former, latest_swapped_in
 from libs.tally.errors import ViewsUnavailable
 from libs.views.generations.generations import FENCES_DIFFER, FencesDiffer, GenerationGone, Generations
@@ -19,11 +18,10 @@ async def swap(generations: Generations, partition: int, number: int, *, accept:
 
     Raises `FencesDiffer`, `GenerationGone`, and `ViewsUnavailable` after `SWAP_S`.
     """
-    deadline = time.monotonic() + SWAP_S
-    while not await try_swap(generations, partition, number, accept=accept):
-        if time.monotonic() > deadline:
-            raise NotReached.of(f"{generations.topic.name}/{partition}")
-        await asyncio.sleep(AGAIN_S)
+    if not await becomes_true(
+        lambda: try_swap(generations, partition, number, accept=accept), SWAP_S, poll_s=AGAIN_S
+    ):
+        raise NotReached.of(f"{generations.topic.name}/{partition}")
 
 
 async def try_swap(

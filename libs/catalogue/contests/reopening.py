@@ -1,12 +1,12 @@
 """Reopens a closed contest: voting continues until its new end, then it closes again."""
 
-import asyncio
 from collections.abc import Collection
 from typing import Final
 
 from libs.catalogue.contests.closing_record import reopened, reopened_of, votes_from
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import CONTESTS
+from libs.concurrency.tasks import becomes_true
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
@@ -45,12 +45,13 @@ class Reopener:
             CONTESTS, account, contest, lambda document: reopened(document, end)
         )
         seq = reopened_of(stored.document)
-        deadline = asyncio.get_running_loop().time() + DEADLINE_S
-        while any(state.reopened < seq for state in await self._states(stored)):
-            if asyncio.get_running_loop().time() > deadline:
-                message = "The contest is reopened, but does not accept votes yet; send the request again."
-                raise ViewsUnavailable(message, retry_after_s=1)
-            await asyncio.sleep(POLL_S)
+
+        async def is_reopened() -> bool:
+            return all(state.reopened >= seq for state in await self._states(stored))
+
+        if not await becomes_true(is_reopened, DEADLINE_S, POLL_S):
+            message = "The contest is reopened, but does not accept votes yet; send the request again."
+            raise ViewsUnavailable(message, retry_after_s=1)
         return stored
 
     async def _states(self, contest: Stored) -> Collection[ClosingState]:
