@@ -3,14 +3,11 @@
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import Field
-
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import stack_json
+from libs.local_stack.settings import StackSettings
 from libs.storage.private_files import default_data_dir
-from libs.telemetry.environment_settings import EnvironmentSettings
-from libs.telemetry.redaction import SecretUrl, revealed
-from libs.views.valkey.settings import ValkeyUrl
+from libs.telemetry.redaction import revealed
 
 DATA_DIR: Final = default_data_dir()
 
@@ -19,17 +16,9 @@ class NoDeployment(Exception):
     """Neither the settings nor a running stack contain the servers' addresses; the message has the remedy."""
 
 
-class _Given(EnvironmentSettings):
-    kafka_bootstrap_servers: str | None = None
-    valkey_url: ValkeyUrl | None = None
-    storage_url: SecretUrl | None = None
-    namespace: str = "tally"
-    partitions: int = Field(16, ge=1)
-
-
 def find_addresses(data_dir: Path) -> DeploymentAddresses:
     """Return the deployment's addresses. Raises `NoDeployment`."""
-    given = _Given()
+    given = StackSettings()
     found = stack_json.read(data_dir) or {}
     kafka = given.kafka_bootstrap_servers or found.get("kafka")
     valkey = found.get("valkey") if given.valkey_url is None else revealed(given.valkey_url)
