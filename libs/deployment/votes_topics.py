@@ -19,8 +19,7 @@ from libs.contracts.votes_log import VotesLog
 from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topic_presence import TopicPresence
-from libs.kafka.topics import create_missing, create_topics, number_of_partitions, wrong_partitions
+from libs.kafka.topics import TopicPresence, create_missing, create_topics, number_of_partitions, wrong_partitions
 
 POLL: Final = 0.2
 RAISE: Final = 0.4

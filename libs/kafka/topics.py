@@ -2,18 +2,25 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaError,
+    NoError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
 from libs.concurrency.tasks import becomes_true
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic
+from libs.kafka.cancellation import StartedOnce, call
 from libs.kafka.errors import NO_ANSWER, LogChanged, ReplicasAway, TopicMissing, WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
@@ -27,6 +34,9 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 REPLICATION_FACTOR: Final = "replication factor"
 GIVEN_TIMES: Final = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
 """Topic settings under which records keep any timestamp of their producer."""
+ANSWER_S = 5.0
+"""Timeout of a check."""
+ANY_SETTING = "cleanup.policy"
 
 
 Sample = Callable[[int], Sequence[int]]
@@ -142,6 +152,41 @@ async def append_first(settings: KafkaSettings, records: Sequence[tuple[str, int
         raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
     finally:
         await producer.stop()
+
+
+class TopicPresence:
+    """Asks for a setting of each topic.
+
+    Kafka's list of topics has all their partitions, which takes aiokafka 20 us each to read; and its requests for
+    the metadata of named topics create those that do not exist where a broker permits that.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._admin = StartedOnce(lambda: AIOKafkaAdminClient(**connection(settings)), AIOKafkaAdminClient.close)
+
+    async def existing(self, names: Collection[str]) -> set[str]:
+        """Return those of the topics that exist. Raises `LogUnavailable`."""
+        try:
+            return await call(self._existing(names), ANSWER_S)
+        except (KafkaError, OSError, TimeoutError) as error:
+            await self.close()
+            raise LogUnavailable(NO_ANSWER, retry_after_s=1, cause=error) from error
+
+    async def close(self) -> None:
+        await self._admin.drop()
+
+    async def _existing(self, names: Collection[str]) -> set[str]:
+        admin = await self._admin.get()
+        wanted = [ConfigResource(ConfigResourceType.TOPIC, name, {ANY_SETTING: None}) for name in names]
+        found = set()
+        for answer in await admin.describe_configs(wanted):
+            for code, _, _, name, *_ in answer.resources:
+                error = for_code(code)
+                if error is NoError:
+                    found.add(name)
+                elif error is not UnknownTopicOrPartitionError:
+                    raise error(name)
+        return found
 
 
 class Examination(NamedTuple):

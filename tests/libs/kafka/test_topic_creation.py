@@ -10,8 +10,14 @@ import pytest
 from libs.contracts.topics import topics_of, votes_topic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topic_presence import TopicPresence
-from libs.kafka.topics import check_topics, create_topics, find_topics, number_of_partitions, open_admin
+from libs.kafka.topics import (
+    TopicPresence,
+    check_topics,
+    create_topics,
+    find_topics,
+    number_of_partitions,
+    open_admin,
+)
 from libs.kafka.writer import LogWriter
 from libs.local_stack import ports
 from libs.local_stack.child_process import Reaper
