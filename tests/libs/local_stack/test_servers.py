@@ -21,11 +21,11 @@ from redis.exceptions import AuthenticationError, RedisError
 
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
-from libs.local_stack import errors, java, server_choice, valkey
+from libs.local_stack import errors, java, valkey
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.kafka import address_with
 from libs.local_stack.kafka import answers as kafka_answers
-from libs.local_stack.servers import Servers
+from libs.local_stack.servers import Servers, choose
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.topology import Topology
@@ -254,4 +254,4 @@ def test_containers_without_docker_are_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     settings = StackSettings(data_dir=tmp_path, stack="containers", kafka_bootstrap_servers=None, valkey_url=None)
     with pytest.raises(StackError, match="TALLY_STACK=native"):
-        server_choice.choose(settings, Topology(), tmp_path, reaper=None, report=Silence())  # type: ignore[arg-type]
+        choose(settings, Topology(), tmp_path, reaper=None, report=Silence())  # type: ignore[arg-type]
