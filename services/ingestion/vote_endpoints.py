@@ -22,6 +22,7 @@ from libs.web.door.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.door.client_address import Proxies
 from libs.web.door.request_parsing import declared_size, load_json, read_body, require_json
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of
+from libs.web.responses import send_whole
 from libs.web.server.direct_routes import DirectCycle
 from services.ingestion.batch_parsing import MAX_BATCH_BYTES, NDJSON, Ballot, id_in, parse_batch
 from services.ingestion.vote_forms import MAX_VOTE_BYTES, VOTE_ID_TEXT, VoteForm, check_vote, parse_vote
@@ -88,7 +89,8 @@ class Voting:
             await problem_response(error, scope, **named)(scope, receive, send)
             return
         count(accepted)
-        await _respond(send, *self._response(accepted))
+        status, headers, body = self._response(accepted)
+        await send_whole(send, status, [*headers, _length(body)], body)
 
     def start(self, request: DirectCycle) -> bool:
         """Cast one vote as `cast` does, without a task; False if something must be loaded first."""
@@ -179,7 +181,8 @@ class Voting:
         head = [(b"content-type", b"application/json")]
         if positions:
             head.append((b"tally-position", self._positions.encode(merge_positions(positions)).encode()))
-        await _respond(send, 200, head, orjson.dumps({"results": answers}))
+        body = orjson.dumps({"results": answers})
+        await send_whole(send, 200, [*head, _length(body)], body)
 
     @contextmanager
     def _batch_of(self, size: int) -> Iterator[None]:
@@ -311,9 +314,3 @@ def _item_answer(result: Accepted | TallyError, vote_id: str | None) -> dict[str
         return _body(result) | {"status": 200 if result.replayed else 201}
     answer = {"status": status_of(result), "vote_id": vote_id, "code": result.code, "detail": result.message}
     return result.data | answer
-
-
-async def _respond(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    headers.append(_length(body))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -7,8 +7,8 @@ from libs.certificates.service import load
 from libs.storage.object_store import Store
 from libs.tally.errors import NotFound
 from libs.web.door.auth import Authenticator, require
-from services.query.counts_snapshot import ResultsHidden
-from services.query.snapshot_cache import SnapshotCache, now
+from libs.web.responses import send_whole
+from services.query.snapshot_cache import SnapshotCache
 
 
 class CertificateDownload:
@@ -24,8 +24,7 @@ class CertificateDownload:
         require(key, "results:read")
         contest = scope["path_params"]["contest_key"]
         snapshot = await self._snapshots.get(key.account, contest)
-        if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
-            raise ResultsHidden(snapshot.visibility)
+        snapshot.check_visible(key.permissions)
         seal = seal_of(snapshot.stored.document)
         certificate = None if seal is None else await load(self._store, contest, seal.seq)
         if seal is None or certificate is None:
@@ -37,5 +36,4 @@ class CertificateDownload:
             (b"content-disposition", f'attachment; filename="certificate-{seal.sha256[:12]}.json"'.encode()),
             (b"cache-control", b"private, no-cache"),
         ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_whole(send, 200, headers, body)

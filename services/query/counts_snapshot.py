@@ -1,6 +1,7 @@
 """A contest and its counts at one moment, and the responses built from them."""
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import TallyError
 from libs.views.votes.reply_types import ContestCounts
 from libs.views.votes.vote_views import VoteViews
-from libs.web.responses import etag
+from libs.web.responses import etag, not_modified
 
 Header = tuple[bytes, bytes]
 NO_POSITIONS: Final[Mapping[int, int]] = {}
@@ -39,6 +40,12 @@ class EncodedResponse:
     not_modified: list[Header]
     positions: Mapping[int, int]
     """Offsets by partition up to which votes are counted in it; empty if its readers are not told."""
+
+    def whole(self, if_none_match: str | None, more: Sequence[Header] = ()) -> tuple[int, list[Header], bytes]:
+        """Return status, headers with `more`, and body for a reader with this `If-None-Match`."""
+        if not_modified(if_none_match, self.tag):
+            return 304, [*self.not_modified, *more], b""
+        return 200, [*self.headers, *more], self.body
 
 
 def encoded(
@@ -240,6 +247,11 @@ class Snapshot:
         if self.record.contest_config.result_release == "at_end" or self.show.is_released:
             return False
         return self.contest.closed > 0 or (self.contest.end is not None and now >= self.contest.end)
+
+    def check_visible(self, permissions: Collection[str]) -> None:
+        """Raise `ResultsHidden` if a key with these permissions may not see the counts now."""
+        if "results:read_hidden" not in permissions and self.hides(time.time_ns() // 1000):
+            raise ResultsHidden(self.visibility)
 
     def hides_from_public(self, now: int, has_voted: bool) -> bool:
         """Return whether the counts are hidden from callers without a key."""

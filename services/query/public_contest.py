@@ -18,7 +18,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.partition_reads import Mark
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
-from libs.web.responses import not_modified
+from libs.web.responses import send_whole
 from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
 from services.query.public_results import PublicResults, for_all, shared_for
 from services.query.response_models import CONTEST, TIME, ImageKey
@@ -133,10 +133,8 @@ class PublicContests:
         snapshot = (await self._results.published(scope["path_params"]["contest_key"])).at(moment := now())
         answer = await self._answer(snapshot)
         shared_s = shared_for(snapshot.contest, moment)
-        unchanged = shared_s > 0 and not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
-        sent = [*(answer.not_modified if unchanged else answer.headers), (b"cache-control", for_all(shared_s))]
-        await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
-        await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+        condition = header(scope["headers"], b"if-none-match") if shared_s else None
+        await send_whole(send, *answer.whole(condition, [(b"cache-control", for_all(shared_s))]))
 
     async def _answer(self, snapshot: Snapshot) -> EncodedResponse:
         key, mark = snapshot.contest.key, await self._snapshots.mark(snapshot.account)

@@ -17,7 +17,7 @@ from libs.tally.time_conversion import timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import header
 from libs.web.door.query_parameters import refuse_unknown_parameters
-from libs.web.responses import not_modified
+from libs.web.responses import send_whole
 from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
 from services.query.result_details import corrections_of
 from services.query.snapshot_cache import SnapshotCache, now
@@ -107,11 +107,9 @@ class PublicResults:
         answer = public_answer(snapshot, snapshot.hides_from_public(moment, has_voted))
         shared_s = shared_for(snapshot.contest, moment)
         # caches would take an uncacheable 304 for a revalidation of the stored response
-        unchanged = shared_s > 0 and not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
+        condition = header(scope["headers"], b"if-none-match") if shared_s else None
         caching = b"private, no-store" if receipt is not None else for_all(shared_s)
-        sent = [*(answer.not_modified if unchanged else answer.headers), (b"cache-control", caching)]
-        await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
-        await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+        await send_whole(send, *answer.whole(condition, [(b"cache-control", caching)]))
 
     async def published(self, contest: str) -> Snapshot:
         """Return the contest as of now. Raises `NotFound`, also for one in setup."""

@@ -16,8 +16,8 @@ from libs.tally.contest import MILLION, Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 from libs.web.door.auth import ApiKey, Authenticator, header, require
 from libs.web.door.query_parameters import cached_by_query
-from libs.web.responses import not_modified
-from services.query.counts_snapshot import EncodedResponse, ResultsHidden, Snapshot
+from libs.web.responses import send_whole
+from services.query.counts_snapshot import EncodedResponse, Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.timeline_cache import (
     ANONYMOUS,
@@ -214,17 +214,13 @@ class ContestTimeline:
             # read again: another request may have updated the series meanwhile
             present = await self._visible(key, contest)
             answer = await self._answer(present, span, asked.participants)
-        unchanged = not_modified(header(scope["headers"], b"if-none-match"), answer.tag)
         position = b"tally-position", self._positions.encode(answer.positions).encode()
-        sent = [*(answer.not_modified if unchanged else answer.headers), position]
-        await send({"type": "http.response.start", "status": 304 if unchanged else 200, "headers": sent})
-        await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+        await send_whole(send, *answer.whole(header(scope["headers"], b"if-none-match"), [position]))
 
     async def _visible(self, key: ApiKey, contest: str) -> Snapshot:
         """Return the contest's snapshot. Raises `NotFound`, `ResultsHidden` and `ViewsUnavailable`."""
         snapshot = await self._snapshots.get(key.account, contest)
-        if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
-            raise ResultsHidden(snapshot.visibility)
+        snapshot.check_visible(key.permissions)
         return snapshot
 
     async def _answer(self, present: Snapshot, span: TimeSpan, only: frozenset[str] | None) -> EncodedResponse:

@@ -20,14 +20,13 @@ from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.votes.timeline import MINUTE_MS
 from libs.web.door.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.door.query_parameters import cached_by_query
-from libs.web.responses import not_modified
+from libs.web.responses import send_whole
 from libs.web.server.direct_routes import DirectCycle
 from services.query.counts_snapshot import (
     NO_POSITIONS,
     EncodedResponse,
     Header,
     Render,
-    ResultsHidden,
     Snapshot,
     encoded,
 )
@@ -71,42 +70,27 @@ class ParticipantCounts:
         """
         require(key, "results:read")
         snapshot = await self._snapshots.get(key.account, contest)
-        if snapshot.totals(key.permissions, now()) is None:
-            raise ResultsHidden(snapshot.visibility)
+        snapshot.check_visible(key.permissions)
         return snapshot.ranked
 
 
 FINALITY: Final = {False: "provisional", True: "final"}
 
 
-def count_answer(snapshot: Snapshot) -> EncodedResponse:
-    """Build the response without the breakdown by source."""
-    return answer_of(snapshot, record(snapshot, sources=False))
+def count_answer(
+    snapshot: Snapshot, *, sources: bool = False, held: bool = False, details: bool = False
+) -> EncodedResponse:
+    """Build the response: by source, also with `held` external counts, and with details."""
+    shown = record(snapshot, sources)
+    if held:
+        shown = with_held(shown, snapshot)
+    return answer_of(snapshot, with_details(shown, snapshot) if details else shown)
 
 
-def count_answer_by_source(snapshot: Snapshot) -> EncodedResponse:
-    return answer_of(snapshot, record(snapshot, sources=True))
-
-
-def held_answer_by_source(snapshot: Snapshot) -> EncodedResponse:
-    """Build the response by source with held external counts."""
-    return answer_of(snapshot, with_held(record(snapshot, sources=True), snapshot))
-
-
-def detailed_answer(snapshot: Snapshot) -> EncodedResponse:
-    """Build the response with details, without the breakdown by source."""
-    return answer_of(snapshot, with_details(record(snapshot, sources=False), snapshot))
-
-
-def detailed_answer_by_source(snapshot: Snapshot) -> EncodedResponse:
-    return answer_of(snapshot, with_details(with_held(record(snapshot, sources=True), snapshot), snapshot))
-
-
+FLAGS: Final = ((False, False), (True, False), (False, True), (True, True))
 ANSWERS: Final[dict[tuple[bool, bool], Render]] = {
-    (False, False): count_answer,
-    (True, False): count_answer_by_source,
-    (False, True): detailed_answer,
-    (True, True): detailed_answer_by_source,
+    (sources, details): partial(count_answer, sources=sources, held=sources and details, details=details)
+    for sources, details in FLAGS
 }
 """Responses by the flags `sources` and `details`."""
 
@@ -199,8 +183,7 @@ class VoteUpdates:
         status, sent, body = self._response(scope["headers"], asked, snapshot, reached)
         if asked.minute is not None and is_complete(present, asked.minute):
             sent = [(name, LASTING if name == b"cache-control" else value) for name, value in sent]
-        await send({"type": "http.response.start", "status": status, "headers": sent})
-        await send({"type": "http.response.body", "body": body})
+        await send_whole(send, status, sent, body)
 
     async def _wanted(self, asked: CountsQuery) -> Mapping[int, int]:
         """Return the furthest of the requested positions. Raises `ValidationFailed`."""
@@ -218,7 +201,7 @@ class VoteUpdates:
         Raises `NotFound`, `ResultsHidden`, and `ViewsUnavailable` if they are not reached in time.
         """
         snapshot = await self._snapshots.get(key.account, contest, positions, self._wait_s)
-        _check_visible(key, snapshot)
+        snapshot.check_visible(key.permissions)
         return snapshot
 
     def _respond(
@@ -228,7 +211,7 @@ class VoteUpdates:
         try:
             if isinstance(found, BaseException):
                 raise found
-            _check_visible(key, found)
+            found.check_visible(key.permissions)
             request.respond(*self._response(request.scope["headers"], asked, found))
         except asyncio.CancelledError:
             request.release()  # the process ends
@@ -241,15 +224,7 @@ class VoteUpdates:
         """Return status, headers and body of a response with these counts, up to `reached`."""
         answer = snapshot.answer(ANSWERS[asked.sources, asked.details])
         position = b"tally-position", self._positions.encode(reached or answer.positions).encode()
-        if not_modified(header(headers, b"if-none-match"), answer.tag):
-            return 304, [*answer.not_modified, position], b""
-        return 200, [*answer.headers, position], answer.body
-
-
-def _check_visible(key: ApiKey, snapshot: Snapshot) -> None:
-    """Raise `ResultsHidden` if the key may not see the counts now."""
-    if "results:read_hidden" not in key.permissions and snapshot.hides(now()):
-        raise ResultsHidden(snapshot.visibility)
+        return answer.whole(header(headers, b"if-none-match"), [position])
 
 
 @cached_by_query

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from libs.catalogue.contests.closing_record import is_sealed
@@ -13,13 +14,13 @@ from services.query.streams import sse_events as events
 from services.query.streams.counting_lag import CountingLag
 from services.query.streams.sse_events import PhaseState
 from services.query.streams.subscriber import GONE, Seen, Update
-from services.query.vote_updates import count_answer, count_answer_by_source, held_answer_by_source
+from services.query.vote_updates import ANSWERS, count_answer
 
 COUNTS: Final[dict[tuple[bool, bool], Render]] = {
-    (False, False): count_answer,
-    (True, False): count_answer_by_source,
-    (False, True): count_answer,
-    (True, True): held_answer_by_source,
+    (False, False): ANSWERS[False, False],
+    (True, False): ANSWERS[True, False],
+    (False, True): ANSWERS[False, False],
+    (True, True): partial(count_answer, sources=True, held=True),
 }
 """Bodies of `counts` events by the flags `sources` and `details`; titles come in events of their own."""
 View = Callable[[Snapshot, int, CountingLag], Update]
