@@ -5,13 +5,12 @@ import hashlib
 import hmac
 import logging
 import re
-import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from ipaddress import ip_network
 from typing import Final
 
-from libs.concurrency.tasks import KeyedTasks
+from libs.concurrency.tasks import SingleFlight, every
 from libs.contracts.catalogue_events import KeyRow, KeyRows
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
@@ -38,11 +37,10 @@ class ApiKeyCache:
         self._views = views
         self._uses = uses
         self._used: set[str] = set()
-        self._noted_at = 0.0
         self._keys: dict[str, ApiKey] = {}
         self._parts: dict[int, KeyRows] = {}
         self._failing: set[int] = set()
-        self._early_refresh: asyncio.Task[None] | None = None
+        self._early = SingleFlight(self.refresh, NEW_KEY_S)
 
     def get(self, token: str) -> ApiKey | None:
         """Return the cached key for `token`."""
@@ -69,16 +67,12 @@ class ApiKeyCache:
 
     async def _found(self, get: Callable[[], ApiKey | None]) -> ApiKey | None:
         """Return what `get` finds, now or after the next early refresh."""
-        key = get()
-        if key is not None:
+        if (key := get()) is not None:
             return key
-        if self._early_refresh is None:
-            self._early_refresh = asyncio.create_task(self._refresh_early())
         try:
-            await asyncio.shield(self._early_refresh)
+            await self._early.next()
         except ViewsUnavailable:
-            key = get()
-            if key is None:
+            if (key := get()) is None:
                 raise
             return key
         return get()
@@ -88,7 +82,7 @@ class ApiKeyCache:
 
     async def note_uses(self) -> None:
         """Store the keys used since the last call; after a failure the next call retries them."""
-        used, self._used, self._noted_at = self._used, set(), time.monotonic()
+        used, self._used = self._used, set()
         if self._uses is None or not used:
             return
         try:
@@ -110,33 +104,23 @@ class ApiKeyCache:
 
     @asynccontextmanager
     async def refreshing(self) -> AsyncIterator[None]:
-        """Run `run` in the background."""
-        running = asyncio.create_task(self.run())
-        try:
-            yield
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
-            await self.note_uses()
-
-    async def run(self) -> None:
-        """Refresh the cache until cancelled. Keys that cannot be read stay valid as cached.
+        """Refresh the cache in the background. Keys that cannot be read stay valid as cached.
 
         A partition whose server hangs delays no other.
         """
-        refreshes = KeyedTasks(self._try_refresh)
-        uses = KeyedTasks[None](lambda _: self.note_uses())
+        partitions = range(CATALOGUE_PARTITIONS)
+        loops = (
+            every(REFRESH_S, lambda: partitions, self._try_refresh, "refreshing the keys failed"),
+            every(USES_S, lambda: [None], lambda _: self.note_uses(), "storing the keys' uses failed"),
+        )
+        tasks = [asyncio.create_task(loop) for loop in loops]
         try:
-            while True:
-                for partition in range(CATALOGUE_PARTITIONS):
-                    refreshes.start(partition)
-                if time.monotonic() - self._noted_at >= USES_S:
-                    uses.start(None)
-                await asyncio.sleep(REFRESH_S)
+            yield
         finally:
-            await refreshes.cancel()
-            await uses.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.note_uses()
 
     async def _try_refresh(self, partition: int) -> None:
         try:
@@ -145,16 +129,8 @@ class ApiKeyCache:
             if partition not in self._failing:
                 logger.warning("keys of partition %d cannot be refreshed: %s", partition, error)
             self._failing.add(partition)
-        except Exception:
-            logger.exception("refreshing the keys failed")
         else:
             self._failing.discard(partition)
-
-    async def _refresh_early(self) -> None:
-        """Refresh after a delay, during which further callers join the same refresh."""
-        await asyncio.sleep(NEW_KEY_S)
-        self._early_refresh = None
-        await self.refresh()
 
     async def _refresh(self, partition: int) -> None:
         """Apply the changes of one partition. Raises `ViewsUnavailable`."""

@@ -8,15 +8,17 @@ read earlier: a repeated attempt is computed from the write that it lost against
 
 import asyncio
 import hashlib
-import logging
 import secrets
 import time
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
+from libs.concurrency.tasks import SingleFlight
 from libs.contracts.catalogue_events import CatalogueCommand, Outcome, OutcomeKind, catalogue_codec
 from libs.contracts.log_records import CURRENT
 from libs.contracts.topics import Topic
@@ -34,7 +36,6 @@ RETRY_S: Final = 0.1
 MAX_COMMANDS: Final = 100
 """Maximum number of commands per call."""
 
-logger = logging.getLogger(__name__)
 P = TypeVar("P")
 
 
@@ -173,54 +174,35 @@ def _same_content(outcome: Outcome, request: WriteRequest) -> Outcome:
 
 
 class OutcomePoll:
-    """Waits for the outcomes of one environment's commands."""
+    """Waits for the outcomes of one environment's commands, with one poll of each partition."""
 
     def __init__(self, views: CatalogueViews) -> None:
         self._views = views
-        self._waiting: dict[int, dict[str, list[asyncio.Future[Outcome]]]] = {}
-        self._poll: asyncio.Task[None] | None = None
+        self._waiting: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        """Callers that wait for each command, by partition."""
+        self._polls: dict[int, SingleFlight[dict[str, Outcome]]] = {}
 
     async def outcome(self, partition: int, command_id: str, deadline_s: float) -> Outcome:
         """Wait for the outcome of a command. Raises `TimeoutError` after `deadline_s`."""
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.setdefault(partition, {}).setdefault(command_id, [])
-        waiting.append(future)
-        if self._poll is None or self._poll.done():
-            self._poll = asyncio.create_task(self._run())
+        self._waiting[partition][command_id] += 1
+        poll = self._polls.setdefault(partition, SingleFlight(partial(self._read, partition), POLL_S))
         try:
             async with asyncio.timeout(deadline_s):
-                return await future
+                while (outcome := (await poll.next()).get(command_id)) is None:
+                    pass
+                return outcome
         finally:
-            waiting.remove(future)
-            if not waiting:
-                self._forget(partition, command_id)
+            self._waiting[partition][command_id] -= 1
 
-    async def _run(self) -> None:
-        while self._waiting:
-            try:
-                await asyncio.gather(*(self._read(p, list(ids)) for p, ids in self._waiting.items()))
-                await asyncio.sleep(POLL_S)
-            except ViewsUnavailable:
-                await asyncio.sleep(RETRY_S)
-            except Exception:
-                logger.exception("reading the outcomes of commands failed")
-                await asyncio.sleep(RETRY_S)
-
-    async def _read(self, partition: int, command_ids: list[str]) -> None:
-        for at in range(0, len(command_ids), MAX_COMMANDS):
-            page = command_ids[at : at + MAX_COMMANDS]
-            for command_id, outcome in zip(page, await self._views.outcomes(partition, page), strict=True):
-                self._settle(partition, command_id, outcome)
-
-    def _settle(self, partition: int, command_id: str, outcome: Outcome | None) -> None:
-        for future in self._waiting.get(partition, {}).get(command_id, ()):
-            if outcome is not None and not future.done():
-                future.set_result(outcome)
-
-    def _forget(self, partition: int, command_id: str) -> None:
-        """Remove the command unless another caller is waiting for it."""
-        ids = self._waiting.get(partition, {})
-        if not ids.get(command_id):
-            ids.pop(command_id, None)
-        if not ids:
-            self._waiting.pop(partition, None)
+    async def _read(self, partition: int) -> dict[str, Outcome]:
+        """Return the known outcomes of the waiting commands; none while the views are unavailable."""
+        self._waiting[partition] = +self._waiting[partition]
+        found, command_ids = dict[str, Outcome](), list(self._waiting[partition])
+        try:
+            for at in range(0, len(command_ids), MAX_COMMANDS):
+                page = command_ids[at : at + MAX_COMMANDS]
+                outcomes = zip(page, await self._views.outcomes(partition, page), strict=True)
+                found |= {command_id: outcome for command_id, outcome in outcomes if outcome is not None}
+        except ViewsUnavailable:
+            await asyncio.sleep(RETRY_S)
+        return found

@@ -1,14 +1,14 @@
 """Waits until the views reach a position, with one poll loop per process that runs only on demand."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 
+from libs.concurrency.tasks import SingleFlight
 from libs.tally.errors import ViewsUnavailable
 from libs.views.votes.vote_views import VoteViews
 
 POLL_S = 0.005
-
-Waiter = tuple[Mapping[int, int], "asyncio.Future[None]"]
 
 
 class PositionWatch:
@@ -16,47 +16,30 @@ class PositionWatch:
 
     def __init__(self, views: VoteViews) -> None:
         self._views = views
-        self._waiting: list[Waiter] = []
-        self._task: asyncio.Task[None] | None = None
+        self._wanted = Counter[int]()
+        """Requests that wait for each partition."""
+        self._reads = SingleFlight(self._offsets, POLL_S)
 
     async def reach(self, wanted: Mapping[int, int], within_s: float) -> None:
         """Wait for each partition's next offset to be at least the wanted one. Raises `ViewsUnavailable`."""
-        waiter: Waiter = wanted, asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._poll())
+        self._wanted.update(wanted.keys())
         try:
             async with asyncio.timeout(within_s):
-                await waiter[1]
+                while True:
+                    offsets = await self._reads.next()
+                    if all(offsets.get(partition, -1) >= offset for partition, offset in wanted.items()):
+                        return
         except TimeoutError:
             late = f"The counts have not reached that position within {within_s:g} s."
             raise ViewsUnavailable(late, retry_after_s=1) from None
         finally:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
+            self._wanted.subtract(wanted.keys())
 
-    async def _poll(self) -> None:
+    async def _offsets(self) -> dict[int, int]:
+        """Return the next offset of each wanted partition; none while the views are unavailable."""
+        self._wanted = +self._wanted
         try:
-            while self._waiting:
-                for waiter in await self._arrived():
-                    self._waiting.remove(waiter)
-                    if not waiter[1].done():
-                        waiter[1].set_result(None)
-                if self._waiting:
-                    await asyncio.sleep(POLL_S)
-        except Exception as error:
-            for _, future in self._waiting:
-                if not future.done():
-                    future.set_exception(error)
-        finally:
-            self._task = None
-
-    async def _arrived(self) -> list[Waiter]:
-        """Return the waiters whose position is reached; none while the views are unavailable."""
-        partitions = sorted({partition for wanted, _ in self._waiting for partition in wanted})
-        try:
-            marks = await self._views.live.all_marks(partitions)
+            marks = await self._views.live.all_marks(sorted(self._wanted))
         except ViewsUnavailable:
-            return []
-        offsets = {p: mark.position.offset if mark.position else 0 for p, mark in marks.items()}
-        return [w for w in self._waiting if all(offsets.get(p, -1) >= offset for p, offset in w[0].items())]
+            return {}
+        return {p: mark.position.offset if mark.position else 0 for p, mark in marks.items()}

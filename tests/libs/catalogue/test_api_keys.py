@@ -22,9 +22,8 @@ from tests.support.eventually import eventually
 async def ring(catalogue: Catalogue) -> AsyncIterator[ApiKeyCache]:
     ring = ApiKeyCache(catalogue.views)
     await ring.refresh()
-    task = asyncio.create_task(ring.run())
-    yield ring
-    task.cancel()
+    async with ring.refreshing():
+        yield ring
 
 
 async def test_a_new_key_is_found_at_once_with_its_account_and_permissions(
