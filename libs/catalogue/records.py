@@ -176,9 +176,17 @@ class RecordService:
         return await self._write(row, account, key, compose, request, parent=parent, read=read)
 
     async def patch(
-        self, row: Resource, account: str, key: str, patch: Document, fits: Fits | None = None
+        self,
+        row: Resource,
+        account: str,
+        key: str,
+        patch: Document,
+        fits: Fits | None = None,
+        *,
+        creates: bool = False,
     ) -> Stored:
-        """Merge `patch` (RFC 7396) into the record; a patch without changes writes nothing.
+        """Merge `patch` (RFC 7396) into the record, or if it `creates` into an empty one; without changes nothing
+        is written.
 
         Raises as `create`, `VersionConflict` unless the record `fits`, `InUse` if the patch removes a part that
         others reference, and the errors of the row's `judge`.
@@ -186,9 +194,12 @@ class RecordService:
         unknown = _owned(row, patch) + unknown_members(row.schema, patch)
 
         def compose(target: Target) -> Document:
-            if target.before is None and unknown:
+            if creates:
+                _require_fit(target, fits)
+            elif target.before is None and unknown:
                 raise ValidationFailed(unknown)
-            before = target.existing(fits).document
+            is_new = creates and target.before is None
+            before = {} if is_new else target.existing(fits).document
             merged = keep_item_members(row.kept, before, merge_patch(before, patch))
             return self._document(target, merged, others=unknown)
 
@@ -245,19 +256,6 @@ class RecordService:
 
         written = await self._write(row, account, key, compose, parent=parent)
         return written.stored, before
-
-    async def merge(
-        self, row: Resource, account: str, key: str, patch: Document, fits: Fits | None = None
-    ) -> Stored:
-        """Merge `patch` into the record as `patch`, or into an empty one if there is none. Raises as `put`."""
-        unknown = _owned(row, patch) + unknown_members(row.schema, patch)
-
-        def compose(target: Target) -> Document:
-            _require_fit(target, fits)
-            before = {} if target.before is None else target.before.document
-            return self._document(target, merge_patch(before, patch), others=unknown)
-
-        return (await self._write(row, account, key, compose)).stored
 
     async def place(self, row: Resource, account: str, key: str, body: Document, request: WriteRequest) -> Written:
         """Create or replace the record at a key chosen by the account, also without changes.

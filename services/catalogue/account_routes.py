@@ -76,7 +76,8 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
         image; the legacy test environment has no settings.
         """
         account = caller.account
-        return _shown(account, await records.merge(ACCOUNTS, account, ACCOUNT_KEY, changes.form, fits(if_match)))
+        stored = await records.patch(ACCOUNTS, account, ACCOUNT_KEY, changes.form, fits(if_match), creates=True)
+        return _shown(account, stored)
 
     return router
 

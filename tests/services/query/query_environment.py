@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS
+from libs.catalogue.commands import CommandWriter
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Table
 from libs.catalogue.resource_table import PARTICIPANTS, RESOURCES
@@ -36,7 +37,6 @@ from libs.contracts.catalogue_events import (
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic, legacy_test_namespace, source_log_key, votes_topic
-from libs.deployment import environment_catalogue
 from libs.deployment.deployment import open_deployment
 from libs.kafka.writer import LogWriter
 from libs.tally.events import ContestClosed, Event, LogCreated, SourceReported, VoteCast, VoteRemoved
@@ -47,10 +47,10 @@ from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.timeline import MINUTE_MS
 from libs.views.votes.vote_views import VoteViews
+from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
-from services.catalogue.app import environment_of
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings as CatalogueSettings
 from services.query.app import open_module
@@ -318,16 +318,12 @@ async def open_environment(
 def _catalogue(valkey: ValkeyClient, namespace: str, query: HttpModule) -> HttpModule:
     """Return the reads of contests and participants. Writes would need a log."""
 
-    async def no_log(check: bool) -> LogWriter:
-        raise NotImplementedError
-
     def router() -> APIRouter:
-        records = environment_catalogue.Catalogue(namespace, valkey, no_log)
-        writer, keys = LogWriter(CatalogueSettings()), ApiKeyCache(records.views)
-        catalogue = environment_of(records, writer, keys, Proxies())
-        table = Table(RESOURCES["contests"], PARTICIPANTS)
-        record_service = RecordService(table, catalogue.views, catalogue.writer)
-        return build_router(record_service, catalogue.auth, query.enrichers)
+        views = CatalogueViews(valkey, namespace)
+        writer, keys = LogWriter(CatalogueSettings()), ApiKeyCache(views)
+        commands = CommandWriter(catalogue_topic(namespace), writer, views)
+        record_service = RecordService(Table(RESOURCES["contests"], PARTICIPANTS), views, commands)
+        return build_router(record_service, Authenticator(keys, Proxies()), query.enrichers)
 
     return HttpModule(routes=[Records(router)])
 
