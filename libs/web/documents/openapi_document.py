@@ -1,8 +1,8 @@
 """OpenAPI document of an app: the routers' descriptions, deduplicated components and required permissions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI
@@ -98,7 +98,6 @@ def described(document: Schema) -> Schema:
     for name in ("HTTPValidationError", "ValidationError"):
         components.get("schemas", {}).pop(name, None)
     document_: Schema = _with_references(document, components)
-    _share_repeated(document_["paths"], components)
     return document_ | {
         "components": {kind: dict(sorted(components[kind].items())) for kind in sorted(components)}
     }
@@ -189,48 +188,6 @@ def _with_references(value: Any, components: Schema) -> Any:
     if components.setdefault(kind, {}).setdefault(name, found) != found:
         raise ValueError(f"two different components have the name {place}")
     return {"$ref": f"#/components/{place}"}
-
-
-class _Use(NamedTuple):
-    """A parameter, response or body of an operation: `holder[at]`. `names` suit its component."""
-
-    holder: Any
-    at: Any
-    names: tuple[str, ...]
-
-
-def _share_repeated(paths: Schema, components: Schema) -> None:
-    """Replace parameters, responses and bodies that occur several times by references to one component.
-
-    A parameter's component has its name, others that of the first operation that uses them.
-    """
-    found: dict[tuple[str, bytes], list[_Use]] = {}
-    for operation in (operation for path in paths.values() for operation in path.values()):
-        for kind, use in _uses(operation):
-            if "$ref" not in use.holder[use.at]:
-                found.setdefault((kind, _text(use.holder[use.at])), []).append(use)
-    for (kind, _), (first, *others) in found.items():
-        if others:
-            named = components.setdefault(kind, {})
-            name = next(name for name in first.names if name not in named)
-            named[name] = first.holder[first.at]
-            for use in (first, *others):
-                use.holder[use.at] = {"$ref": f"#/components/{kind}/{name}"}
-
-
-def _uses(operation: Schema) -> Iterator[tuple[str, _Use]]:
-    own, parameters = operation.get("operationId", ""), operation.get("parameters", [])
-    for at, each in enumerate(parameters):
-        if "$ref" not in each:
-            yield "parameters", _Use(parameters, at, (each["name"], f"{own}.{each['name']}"))
-    for status in operation["responses"]:
-        yield "responses", _Use(operation["responses"], status, (f"{own}.{status}",))
-    if "requestBody" in operation:
-        yield "requestBodies", _Use(operation, "requestBody", (own,))
-
-
-def _text(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _nullable(schema: Schema) -> Schema:

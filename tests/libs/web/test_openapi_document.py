@@ -45,10 +45,8 @@ def test_what_is_marked_stands_once_among_the_components_and_is_referred_to() ->
     found = document({"extra": extra}, {"extra": extra})
     for path in ("/0", "/1"):
         operation = found["paths"][path]["post"]
-        assert operation["requestBody"] == reference("requestBodies/0")
+        assert operation["requestBody"]["content"]["application/json"]["schema"] == reference("schemas/Outer")
         assert operation["responses"]["404"] == reference("responses/not_found")
-    whole = found["components"]["requestBodies"]["0"]["content"]["application/json"]
-    assert whole["schema"] == reference("schemas/Outer")
     schemas = found["components"]["schemas"]
     assert schemas["Outer"]["properties"] == {
         "inner": reference("schemas/Inner"),
@@ -77,23 +75,3 @@ def test_an_operation_names_its_permission_or_needs_no_key() -> None:
     assert current["description"] == "Does it.\n\nNeeds the permission `votes:write`."
     assert legacy["security"] == [{"ServiceBrand": [], "ServiceKey": []}]
     assert (public["security"], public["description"]) == ([], "Does it.")
-
-
-def test_a_parameter_a_response_and_a_body_that_occur_twice_stand_once() -> None:
-    own = {"name": "file_key", "in": "path", "description": "Key of the file."}
-    other = own | {"description": "Of another kind."}
-    body = {"content": {"text/plain": {"schema": {"type": "string"}}}}
-    twice = {"extra": {"parameters": [own], "requestBody": body}}
-    once = {"extra": {"parameters": [other]}}
-    found = document(twice, twice, once, once)
-    for path in ("/0", "/1"):
-        operation = found["paths"][path]["post"]
-        assert operation["parameters"] == [reference("parameters/file_key")]
-        assert operation["requestBody"] == reference("requestBodies/0")
-        assert operation["responses"]["200"] == reference("responses/0.200")
-    for path in ("/2", "/3"):
-        assert found["paths"][path]["post"]["parameters"] == [reference("parameters/2.file_key")]
-    components = found["components"]
-    assert components["parameters"] == {"file_key": own, "2.file_key": other}
-    assert components["requestBodies"] == {"0": body}
-    assert components["responses"]["0.200"]["description"] == "Done."
