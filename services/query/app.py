@@ -14,18 +14,16 @@ from libs.views.votes.timeline import Timeline
 from libs.web.door.auth import Authenticator
 from libs.web.door.sessions import Sessions
 from libs.web.server.http_service import HttpModule
-from services.query.certificate_endpoint import CertificateDownload
+from services.query.certificate_endpoint import certificate_router
 from services.query.historical_counts import PastCounts, PastReads
 from services.query.legacy_reads import LegacyReads, contest_reads_router
 from services.query.position_wait import PositionWatch
 from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults, Receipts
 from services.query.routes import (
-    certificate_route,
     count_route,
     public_contest_route,
     public_route,
-    timeline_route,
 )
 from services.query.settings import Settings
 from services.query.snapshot_cache import SnapshotCache
@@ -40,7 +38,7 @@ from services.query.streams.routes import (
     public_stream_route,
 )
 from services.query.timeline_cache import TimelineCache
-from services.query.timeline_endpoint import ContestTimeline
+from services.query.timeline_endpoint import ContestTimeline, timeline_router
 from services.query.vote_updates import ParticipantCounts, VoteUpdates
 
 NO_VOTES = 0
@@ -78,7 +76,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
     past = PastCounts(minutes, reads)
     positions = PositionTokens(servers.ring("positions"))
     counts = VoteUpdates(production.auth, production.snapshots, past, votes, wait_s, positions)
-    timelines = ContestTimeline(production.auth, production.snapshots, TimelineCache(minutes, reads), positions)
+    timelines = ContestTimeline(production.snapshots, TimelineCache(minutes, reads))
     receipts = Receipts(servers.ring("receipts"))
     public = PublicResults(production.catalogue, production.snapshots, receipts)
     changes = ChangeDetector(views, production.catalogue, votes)
@@ -98,14 +96,16 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
             rate_counts=servers.rate_counts,
             hot=[
                 count_route(counts),
-                timeline_route(timelines),
-                certificate_route(CertificateDownload(production.auth, production.snapshots, servers.store)),
                 public_route(public),
                 public_contest_route(PublicContests(public, production.snapshots, production.catalogue, origin)),
                 count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
                 public_stream_route(PublicStream(public, streams, quota), streams.end),
             ],
-            routers=[contest_reads_router(base, reads) for base, reads in legacy.items()],
+            routers=[
+                timeline_router(production.auth, timelines, positions),
+                certificate_router(production.auth, production.snapshots, servers.store),
+                *(contest_reads_router(base, reads) for base, reads in legacy.items()),
+            ],
             checks={"deployment": servers.guard.check, "views": check_views, "keys": keys.check},
             by_votes=figures.by_votes,
             enrichers={

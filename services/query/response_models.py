@@ -1,9 +1,11 @@
 """Response models for the OpenAPI document; `vote_updates.py`, `public_results.py` and `timeline_endpoint.py`
 build their dictionaries, again with each change of the counts."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
+
+from libs.web.documents.openapi import Schema
 
 DETAILED = "Only with `details=true`."
 CORRECTIONS = "Titles that were changed after the end. All other titles are those of the end. "
@@ -12,6 +14,20 @@ SOURCE = "Free votes are `c-free`, paid ones `c-paid`; external sources have nam
 CONTEST = "Key of the contest."
 CHANGES = "The change in each interval; negative where votes were removed."
 TIME: dict[str, Any] = {"format": "date-time"}
+COUNT_HEADERS: Final[Schema] = {
+    "ETag": {
+        "description": "Strong entity tag; also changes with phase, visibility and finality.",
+        "schema": {"type": "string"},
+    },
+    "Tally-Position": {
+        "description": "Position in the log up to which votes are counted.",
+        "schema": {"type": "string"},
+    },
+    "Tally-Final": {
+        "description": "`final`: only a reopening can still change the counts.",
+        "schema": {"type": "string", "enum": ["provisional", "final"]},
+    },
+}
 
 
 class Counted(BaseModel):

@@ -3,16 +3,13 @@
 from typing import Annotated, Final
 
 from fastapi import Query
-from starlette.responses import Response
 
 from libs.web.documents.openapi import UNCHANGED, Schema, needs, problems
 from libs.web.door.common_parameters import IfNoneMatch
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
-from services.query.certificate_endpoint import CertificateDownload
 from services.query.public_contest import PublicContest, PublicContests
 from services.query.public_results import PublicResults
-from services.query.response_models import PublicResultsRecord, TimelineRecord, VoteCount
-from services.query.timeline_endpoint import ContestTimeline
+from services.query.response_models import COUNT_HEADERS, PublicResultsRecord, VoteCount
 from services.query.vote_updates import VoteUpdates
 
 SourcesFlag = Annotated[bool, Query(description="Include the breakdown by source.")]
@@ -40,60 +37,11 @@ AsOf = Annotated[
         json_schema_extra={"format": "date-time"},
     ),
 ]
-Interval = Annotated[
-    int | None,
-    Query(
-        description="Seconds, a multiple of 60. By default the shortest of 60, 300, 900, 3600, 21600 and 86400 "
-        "with which the response has at most 1500 intervals and a million numbers.",
-        ge=60,
-        le=86_400,
-        multiple_of=60,
-    ),
-]
-From = Annotated[
-    str | None,
-    Query(
-        alias="from",
-        description="An RFC 3339 time in the first interval. By default the first change of the counts or, before "
-        "one, the contest's start; if that is too long for a response, only the last days.",
-        json_schema_extra={"format": "date-time"},
-    ),
-]
-To = Annotated[
-    str | None,
-    Query(
-        description="An RFC 3339 time in the last interval or at its end. By default now; for a finished contest "
-        "its end or, if later, the last change of its counts.",
-        json_schema_extra={"format": "date-time"},
-    ),
-]
-Only = Annotated[
-    list[str] | None,
-    Query(description="List only these participants, if approved; the totals include all."),
-]
 ReceiptOfVote = Annotated[
     str | None,
     Query(description="The `receipt` of a vote in this contest: shows results that are `hidden_until_vote`."),
 ]
 
-COUNT_HEADERS: Final[Schema] = {
-    "ETag": {
-        "description": "Strong entity tag; also changes with phase, visibility and finality.",
-        "schema": {"type": "string"},
-    },
-    "Tally-Position": {
-        "description": "Position in the log up to which votes are counted.",
-        "schema": {"type": "string"},
-    },
-    "Tally-Final": {
-        "description": "`final`: only a reopening can still change the counts.",
-        "schema": {"type": "string", "enum": ["provisional", "final"]},
-    },
-}
-CERTIFICATE: Final[Schema] = {
-    "description": "The certificate.",
-    "content": {"application/json": {"schema": {"type": "object"}}},
-}
 PUBLIC_HEADERS: Final[Schema] = {
     "ETag": {"description": "Strong entity tag.", "schema": {"type": "string"}},
     "Cache-Control": {
@@ -136,61 +84,6 @@ def count_route(serve: VoteUpdates) -> AsgiRoute:
         openapi_extra=needs("results:read"),
         tags=["results"],
         summary="Read a contest's vote counts",
-    )
-
-
-def certificate_route(serve: CertificateDownload) -> AsgiRoute:
-    """Return the route of a sealed contest's certificate."""
-
-    def get_certificate(contest_key: str) -> None:
-        """Returns the certificate of a sealed contest, for `tally certificate verify`.
-
-        It contains the final counts: if these are hidden, `results:read_hidden` is also needed.
-        """
-
-    return AsgiRoute(
-        "/contests/{contest_key}/certificate",
-        get_certificate,
-        serve,
-        methods=["GET"],
-        response_class=Response,
-        responses={200: CERTIFICATE, **problems("results_hidden", "not_found")},
-        openapi_extra=needs("results:read"),
-        tags=["results"],
-        summary="Download a contest's certificate",
-    )
-
-
-def timeline_route(serve: ContestTimeline) -> AsgiRoute:
-    """Return the route of the counts over time, for charts."""
-
-    def get_timeline(
-        contest_key: str,
-        interval: Interval = None,
-        begin: From = None,
-        to: To = None,
-        participant: Only = None,
-        if_none_match: IfNoneMatch = None,
-    ) -> None:
-        """Returns the changes of the contest's counts in each interval, by the time of appending to the log.
-
-        Includes new events within a second. While the counts are hidden, `results:read_hidden` is also needed.
-        """
-
-    return AsgiRoute(
-        "/contests/{contest_key}/timeline",
-        get_timeline,
-        serve,
-        methods=["GET"],
-        response_model=TimelineRecord,
-        responses={
-            200: {"description": "The changes.", "headers": COUNT_HEADERS},
-            **UNCHANGED,
-            **problems("results_hidden", "not_found"),
-        },
-        openapi_extra=needs("results:read"),
-        tags=["results"],
-        summary="Read a contest's vote counts over time",
     )
 
 

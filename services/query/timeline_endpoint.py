@@ -1,23 +1,26 @@
-"""`GET /contests/<key>/timeline`: the changes of a contest's counts over time, as bare ASGI."""
+"""`GET /contests/<key>/timeline`: the changes of a contest's counts over time."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable
-from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qs
+from typing import Annotated, Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from starlette.types import Receive, Scope, Send
+from fastapi import APIRouter, Depends, Query
+from pydantic import BeforeValidator, WithJsonSchema
+from starlette.responses import Response
 
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.results.contest_results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION, Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
-from libs.web.door.auth import ApiKey, Authenticator, header, require
-from libs.web.door.query_parameters import cached_by_query
-from libs.web.responses import send_whole
+from libs.web.documents.openapi import UNCHANGED, problems
+from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.common_parameters import IfNoneMatch
+from libs.web.door.typed_routes import Permitted, TypedRoute
 from services.query.counts_snapshot import EncodedResponse, Snapshot
+from services.query.response_models import COUNT_HEADERS, TimelineRecord
 from services.query.snapshot_cache import SnapshotCache, now
 from services.query.timeline_cache import (
     ANONYMOUS,
@@ -166,13 +169,54 @@ YEARS: Final = range(2, 9999)
 """Accepted years: whole intervals around any time in them are valid dates."""
 
 
+def _seconds(given: str) -> int:
+    """Return the seconds since 1970 of an RFC 3339 time."""
+    moment = parse_timestamp(given)
+    if moment.year not in YEARS:
+        raise ValueError("must be in the years from 0002 to 9998")
+    return microseconds(moment) // MILLION
+
+
+Interval = Annotated[
+    int | None,
+    Query(
+        description="Seconds, a multiple of 60. By default the shortest of 60, 300, 900, 3600, 21600 and 86400 "
+        "with which the response has at most 1500 intervals and a million numbers.",
+        ge=MINUTE_S,
+        le=DAY_S,
+        multiple_of=MINUTE_S,
+    ),
+]
+From = Annotated[
+    int | None,
+    BeforeValidator(_seconds),
+    Query(
+        alias="from",
+        description="An RFC 3339 time in the first interval. By default the first change of the counts or, before "
+        "one, the contest's start; if that is too long for a response, only the last days.",
+    ),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+To = Annotated[
+    int | None,
+    BeforeValidator(_seconds),
+    Query(
+        description="An RFC 3339 time in the last interval or at its end. By default now; for a finished contest "
+        "its end or, if later, the last change of its counts.",
+    ),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+Only = Annotated[
+    list[str] | None, Query(description="List only these participants, if approved; the totals include all.")
+]
+
+
 class TimelineQuery(NamedTuple):
-    """The query parameters: intervals and times in seconds since 1970, participants' keys; None is the default."""
+    """Intervals and times in seconds since 1970; None is the default."""
 
     interval: int | None
     begin: int | None
     end: int | None
-    participants: frozenset[str] | None
 
 
 class CachedTimeline(NamedTuple):
@@ -192,33 +236,23 @@ class CachedTimeline(NamedTuple):
 class ContestTimeline:
     """Serves the timelines of contests. Concurrent requests for the same one share the work."""
 
-    def __init__(
-        self, auth: Authenticator, snapshots: SnapshotCache, timelines: TimelineCache, positions: PositionTokens
-    ) -> None:
-        self._auth = auth
-        self._positions = positions
+    def __init__(self, snapshots: SnapshotCache, timelines: TimelineCache) -> None:
         self._snapshots = snapshots
         self._timelines = timelines
         self._locks = WeakValueDictionary[tuple[str, int], asyncio.Lock]()
         self._made = OrderedDict[tuple[str, str, TimeSpan, frozenset[str] | None], CachedTimeline]()
 
-    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        key = self._auth.known(scope) or await self._auth.authenticate(scope)
-        require(key, "results:read")
-        asked = parse(scope["query_string"])
-        await self._positions.load()
-        contest = scope["path_params"]["contest_key"]
+    async def read(
+        self, key: ApiKey, contest: str, asked: TimelineQuery, only: frozenset[str] | None
+    ) -> EncodedResponse:
+        """Return the timeline. Raises `NotFound`, `ResultsHidden`, `ValidationFailed` and `ViewsUnavailable`."""
         present = await self._visible(key, contest)
         span = span_of(asked, present, await self._timelines.first_minute(present))
         async with self._locks.setdefault((contest, span.interval), asyncio.Lock()):
             # read again: another request may have updated the series meanwhile
-            present = await self._visible(key, contest)
-            answer = await self._answer(present, span, asked.participants)
-        position = b"tally-position", self._positions.encode(answer.positions).encode()
-        await send_whole(send, *answer.whole(header(scope["headers"], b"if-none-match"), [position]))
+            return await self._answer(await self._visible(key, contest), span, only)
 
     async def _visible(self, key: ApiKey, contest: str) -> Snapshot:
-        """Return the contest's snapshot. Raises `NotFound`, `ResultsHidden` and `ViewsUnavailable`."""
         snapshot = await self._snapshots.get(key.account, contest)
         snapshot.check_visible(key.permissions)
         return snapshot
@@ -254,24 +288,6 @@ def _holds(made: CachedTimeline, present: Snapshot, at: float) -> bool:
     return same and at < made.until
 
 
-@cached_by_query
-def parse(query: bytes) -> TimelineQuery:
-    """Parse the query; ignores unknown parameters. Raises `ValidationFailed` with the parameter's name."""
-    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-    begin, end = (_seconds(name, given[name][-1]) if name in given else None for name in ("from", "to"))
-    if begin is not None and end is not None and begin >= end:
-        raise ValidationFailed([Problem("", "from must be before to", "from")])
-    interval = None
-    if "interval" in given:
-        text = given["interval"][-1]
-        interval = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
-        if interval % MINUTE_S or not MINUTE_S <= interval <= DAY_S:
-            raise ValidationFailed(
-                [Problem("", "interval must be a multiple of 60 (seconds), up to 86400", "interval")]
-            )
-    return TimelineQuery(interval, begin, end, frozenset(given["participant"]) if "participant" in given else None)
-
-
 def span_of(asked: TimelineQuery, present: Snapshot, first_minute: int | None) -> TimeSpan:
     """Return the requested span. Defaults: from the first change, if that fits, until now or the contest's end.
 
@@ -305,11 +321,43 @@ def span_of(asked: TimelineQuery, present: Snapshot, first_minute: int | None) -
     )
 
 
-def _seconds(name: str, given: str) -> int:
-    try:
-        moment = parse_timestamp(given)
-    except ValueError as error:
-        raise ValidationFailed([Problem("", f"{name} {error}", name)]) from error
-    if moment.year not in YEARS:
-        raise ValidationFailed([Problem("", f"{name} must be in the years from 0002 to 9998", name)])
-    return microseconds(moment) // MILLION
+def timeline_router(auth: Authenticator, timelines: ContestTimeline, positions: PositionTokens) -> APIRouter:
+    """Build the route of the counts over time, for charts."""
+    router = APIRouter(tags=["results"], route_class=TypedRoute)
+    Reader = Annotated[ApiKey, Depends(Permitted(auth, "results:read"))]
+
+    @router.get(
+        "/contests/{contest_key}/timeline",
+        response_model=TimelineRecord,
+        responses={
+            200: {"description": "The changes.", "headers": COUNT_HEADERS},
+            **UNCHANGED,
+            **problems("results_hidden", "not_found"),
+        },
+        summary="Read a contest's vote counts over time",
+    )
+    async def get_timeline(
+        caller: Reader,
+        contest_key: str,
+        interval: Interval = None,
+        begin: From = None,
+        to: To = None,
+        participant: Only = None,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        """Returns the changes of the contest's counts in each interval, by the time of appending to the log.
+
+        Includes new events within a second. While the counts are hidden, `results:read_hidden` is also needed.
+        """
+        if begin is not None and to is not None and begin >= to:
+            raise ValidationFailed([Problem("", "from must be before to", "from")])
+        only = None if participant is None else frozenset(participant)
+        answer = await timelines.read(caller, contest_key, TimelineQuery(interval, begin, to), only)
+        await positions.load()
+        position = b"tally-position", positions.encode(answer.positions).encode()
+        status, headers, body = answer.whole(if_none_match, [position])
+        response = Response(body, status)
+        response.raw_headers = headers
+        return response
+
+    return router

@@ -2,8 +2,6 @@
 
 import pytest
 
-from libs.contracts.validation import ValidationFailed
-from services.query.timeline_endpoint import parse
 from tests.services.query.query_environment import QueryEnvironment
 from tests.services.query.timeline_reads import PATH, minute, read, song, voted
 
@@ -45,12 +43,12 @@ async def test_by_default_all_is_shown_in_intervals_of_which_there_are_not_too_m
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("interval=0", "multiple of 60"),
+        ("interval=0", "interval must be"),
         ("interval=90", "multiple of 60"),
-        ("interval=86460", "multiple of 60"),
-        ("interval=-60", "multiple of 60"),
-        ("interval=1e2", "multiple of 60"),
-        ("interval=", "multiple of 60"),
+        ("interval=86460", "interval must be"),
+        ("interval=-60", "interval must be"),
+        ("interval=1e2", "interval must be"),
+        ("interval=", "interval must be"),
         ("from=yesterday", "from must be an RFC 3339"),
         ("to=2026-13-01T00:00:00Z", "to is no valid date"),
         ("from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z", "from must be before to"),
@@ -58,9 +56,11 @@ async def test_by_default_all_is_shown_in_intervals_of_which_there_are_not_too_m
         ("to=9999-01-01T00:00:00Z", "to must be in the years"),
     ],
 )
-def test_a_bad_parameter_is_named(query: str, said: str) -> None:
-    with pytest.raises(ValidationFailed, match=said):
-        parse(query.encode())
+async def test_a_bad_parameter_is_named(env: QueryEnvironment, query: str, said: str) -> None:
+    answer = await env.get(f"{PATH}?{query}", await song(env))
+    assert (answer.status_code, answer.json()["code"]) == (422, "validation_failed")
+    assert said in answer.json()["detail"]
+    assert answer.json()["errors"][0]["parameter"] == query.partition("=")[0]
 
 
 async def test_what_would_be_too_much_is_refused_with_the_way_out(env: QueryEnvironment) -> None:
