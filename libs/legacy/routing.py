@@ -1,19 +1,18 @@
 """Routes of the legacy API: one call per route, and the five operations that resources have alike."""
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import cleandoc
-from typing import IO, Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from libs.catalogue.commands import WriteRequest
-from libs.catalogue.records import Fits, RecordService, Written
+from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.bodies import FORMS, read_parameters, request_body
@@ -26,29 +25,8 @@ from libs.web.documents.openapi import LEGACY_ANSWERS, needs, parameter
 from libs.web.door.auth import ApiKey, Authenticator, require
 from libs.web.server.http_service import Complete
 
-
-class LegacyImages(Protocol):
-    """Creates, changes and deletes images with their pictures."""
-
-    async def upload(
-        self,
-        account: str,
-        file: IO[bytes],
-        body: Document,
-        request: WriteRequest,
-        where: str = ...,
-        formats: Collection[str] = ...,
-    ) -> Written: ...
-
-    async def fetch(
-        self, account: str, url: str, body: Document, request: WriteRequest, formats: Collection[str] = ...
-    ) -> Written: ...
-
-    async def replace(
-        self, account: str, key: str, url: str, change: Callable[[Document], Document], formats: Collection[str]
-    ) -> Stored: ...
-
-    async def delete(self, account: str, key: str, fits: Fits | None) -> None: ...
+if TYPE_CHECKING:  # with the picture library, which the query service does not need
+    from libs.media.images import Images
 
 
 NEXT: Final[JsonSchema] = {"type": "string", "description": "The member `next` of the previous page."}
@@ -68,7 +46,7 @@ class LegacyEnvironment:
     views: CatalogueViews
     now: Callable[[], int]
     enrichers: Mapping[str, Complete]
-    images: LegacyImages
+    images: "Images"
     image_max_bytes: int
 
     async def complete(self, call: "LegacyCall", row: Resource, shapes: list[Document]) -> None:

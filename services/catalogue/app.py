@@ -27,6 +27,7 @@ from libs.legacy.timeslots import Timeslots
 from libs.media.clamd import Clamd
 from libs.media.decoder_pool import Decoders
 from libs.media.image_store import ImageStore
+from libs.media.images import Images, ImageUrls
 from libs.media.url_fetcher import FetcherOnDemand, parse_allowed
 from libs.storage.object_store import StorageUnavailable
 from libs.storage.secrets import check_secrets
@@ -39,7 +40,6 @@ from services.catalogue.contest_routes import ClosedContests, reopening_router
 from services.catalogue.file_routes import file_content_router, file_router
 from services.catalogue.files import Files, UploadUrls
 from services.catalogue.image_routes import image_router
-from services.catalogue.images import Images, ImageUrls
 from services.catalogue.keys import AccountKeys, key_router
 from services.catalogue.media_routes import MediaEnvironment, media_router
 from services.catalogue.routes import build_router

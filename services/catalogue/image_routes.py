@@ -22,6 +22,7 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
 from libs.contracts.validation import Problem, checked
+from libs.media.images import Images
 from libs.web.documents.openapi import Schema, named, problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import IdempotencyKey, IfMatch
@@ -31,7 +32,6 @@ from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.errors import MalformedJson, MethodNotAllowed, allow
 from libs.web.responses import json_response
 from libs.web.server.http_service import Complete
-from services.catalogue.images import Images
 from services.catalogue.openapi import created as created_answer
 from services.catalogue.routes import entity_tag, fits, write_request
 

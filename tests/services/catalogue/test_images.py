@@ -10,9 +10,9 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import IMAGES, RESOURCES
 from libs.local_stack.servers import Servers
 from libs.media.image_store import StoredPicture
+from libs.media.images import Images
 from libs.storage.object_store import environment_files
 from libs.tally.errors import ViewsUnavailable
-from services.catalogue.images import Images
 from tests.services.catalogue.conftest import Place
 from tests.services.catalogue.image_uploads import NO_FETCHER, media_code, pointers, upload, uploaded
 from tests.support.catalogue import open_catalogue

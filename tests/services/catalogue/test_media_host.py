@@ -8,7 +8,7 @@ import pytest
 
 from libs.catalogue.commands import WriteRequest
 from libs.media.decoder_pool import Decoders
-from services.catalogue.images import Images
+from libs.media.images import Images
 from tests.services.catalogue.conftest import Place
 from tests.services.catalogue.image_uploads import NO_FETCHER, media_code, uploaded
 from tests.support.pictures import is_red, opened, picture
