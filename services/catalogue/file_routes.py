@@ -90,24 +90,13 @@ class Admission(NamedTuple):
     upload_id: str | None
 
 
-class Conditions(NamedTuple):
-    """The range that a reader wants, and the conditions on its request."""
+def file_content_router(
+    auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls, max_bytes: int
+) -> APIRouter:
+    """Build the routes. Except for public files, they need a signature or an API key."""
+    router = APIRouter(tags=["files"])
 
-    requested: str | None
-    if_range: str | None
-    if_none_match: str | None
-
-
-class FileAccess:
-    """Checks the permission to read or write a file's bytes."""
-
-    def __init__(self, auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls) -> None:
-        self._auth = auth
-        self._views = views
-        self._files = files
-        self._urls = urls
-
-    async def admit(self, request: Request, key: str, permission: str, signature: str | None) -> Admission:
+    async def admit(request: Request, key: str, permission: str, signature: str | None) -> Admission:
         """Admit a request with the file's signature, or with an API key of the account that has `permission`.
 
         Raises `Unauthorized`, `Forbidden`, `RateLimited`, and `NotFound` for a wrong signature or, without a key,
@@ -115,7 +104,7 @@ class FileAccess:
         """
         if signature is None:
             try:
-                caller = await self._auth.authenticate(request.scope)
+                caller = await auth.authenticate(request.scope)
             except Unauthorized:
                 if request.url.query:
                     raise NotFound(NOTHING_HERE) from None
@@ -123,29 +112,21 @@ class FileAccess:
             require(caller, permission)
             return Admission(caller.account, None)
         await charge_unauthenticated(request.scope)
-        owner = await self._views.find_owner(FILES.name, key)
-        stored = None if owner is None else await self._views.get(owner, FILES.name, key)
-        if owner is None or stored is None or not await self._urls.admits(owner, stored, signature):
+        owner = await views.find_owner(FILES.name, key)
+        stored = None if owner is None else await views.get(owner, FILES.name, key)
+        if owner is None or stored is None or not await urls.admits(owner, stored, signature):
             raise NotFound(NOTHING_HERE)
-        self._auth.note_actor(request.scope, "upload_url", key)
+        auth.note_actor(request.scope, "upload_url", key)
         return Admission(owner, upload_id(stored.document))
 
-    async def public(self, key: str) -> str | None:
+    async def public(key: str) -> str | None:
         """Return the account of a publicly readable file; None if the request needs a signature or a key."""
-        owner = await self._views.find_owner(FILES.name, key)
+        owner = await views.find_owner(FILES.name, key)
         if owner is None:
             return None
-        document = (await self._files.get(owner, key)).document
+        document = (await files.get(owner, key)).document
         is_public = document.get("access", {}).get("access") == "public"
         return owner if is_public and fits_type(document) else None
-
-
-def file_content_router(
-    auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls, max_bytes: int
-) -> APIRouter:
-    """Build the routes. Except for public files, they need a signature or an API key."""
-    router = APIRouter(tags=["files"])
-    door = FileAccess(auth, views, files, urls)
 
     @router.put(
         CONTENT,
@@ -165,7 +146,7 @@ def file_content_router(
         malware is refused and not stored, and `is_scanned` is true for files that passed. Bytes that do not match
         `file_type` are stored, but not served publicly. With the signature no key is needed.
         """
-        account, signed = await door.admit(request, file_key, "content:write", signature)
+        account, signed = await admit(request, file_key, "content:write", signature)
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise UnsupportedMediaType("Send the bytes without Content-Encoding.")
         if "content-range" in request.headers:
@@ -203,18 +184,32 @@ def file_content_router(
 
         No key is needed with the signature, or for a public file whose bytes match `file_type`.
         """
-        public = None if signature is not None else await door.public(file_key)
-        account = public or (await door.admit(request, file_key, "content:read", signature)).account
-        conditions = Conditions(requested, if_range, if_none_match)
+        public_of = None if signature is not None else await public(file_key)
+        account = public_of or (await admit(request, file_key, "content:read", signature)).account
         for _ in range(TRIES):
             stored = await files.get(account, file_key)
             kept = kept_bytes(stored.document)
             if kept is None:
                 raise NotFound(NO_BYTES)
-            answer = await _read(conditions, files, account, stored, kept)
-            if answer is not None:
-                answer.headers["Cache-Control"] = "no-cache" if public else "private, no-cache"
-                return answer
+            tag = _tag(stored, kept)
+            headers = {**SAFE, "ETag": tag, "Accept-Ranges": "bytes"}
+            headers["Cache-Control"] = "no-cache" if public_of else "private, no-cache"
+            if not_modified(if_none_match, tag):
+                return Response(status_code=304, headers=headers)
+            span = requested_range(requested, kept.size) if if_range is None or matches(if_range, tag) else None
+            start, end = span or Span(0, kept.size)
+            headers |= {
+                "Content-Type": stored.document["file_type"],
+                "Content-Length": str(end - start),
+                "Content-Disposition": attachment(stored.document["filename"]),
+            }
+            if span is not None:
+                headers["Content-Range"] = f"bytes {start}-{end - 1}/{kept.size}"
+            if start == end:
+                return Response(headers=headers)
+            chunks = await files.read(account, file_key, kept.object, start, end)
+            if chunks is not None:  # else the bytes were replaced or deleted
+                return StreamingResponse(chunks, 200 if span is None else 206, headers)
         raise StorageUnavailable("The file's bytes cannot be read at the moment.", retry_after_s=1)
 
     @router.delete(
@@ -226,36 +221,11 @@ def file_content_router(
     )
     async def delete_file_content(request: Request, file_key: str, signature: Signature = None) -> Response:
         """Delete a file's bytes; the record stays. With the signature no key is needed."""
-        account, signed = await door.admit(request, file_key, "content:write", signature)
+        account, signed = await admit(request, file_key, "content:write", signature)
         await files.drop(account, file_key, signed)
         return Response(status_code=204)
 
     return router
-
-
-async def _read(
-    conditions: Conditions, files: Files, account: str, stored: Stored, kept: KeptBytes
-) -> Response | None:
-    """Return the response with the bytes, or None if they were replaced or deleted."""
-    document, tag = stored.document, _tag(stored, kept)
-    headers = {**SAFE, "ETag": tag, "Accept-Ranges": "bytes"}
-    if not_modified(conditions.if_none_match, tag):
-        return Response(status_code=304, headers=headers)
-    span = None
-    if matches("*" if conditions.if_range is None else conditions.if_range, tag):
-        span = requested_range(conditions.requested, kept.size)
-    start, end = span or Span(0, kept.size)
-    headers |= {
-        "Content-Type": document["file_type"],
-        "Content-Length": str(end - start),
-        "Content-Disposition": attachment(document["filename"]),
-    }
-    if span is not None:
-        headers["Content-Range"] = f"bytes {start}-{end - 1}/{kept.size}"
-    if start == end:
-        return Response(headers=headers)
-    chunks = await files.read(account, stored.key, kept.object, start, end)
-    return None if chunks is None else StreamingResponse(chunks, 200 if span is None else 206, headers)
 
 
 def _tag(stored: Stored, kept: KeptBytes) -> str:
