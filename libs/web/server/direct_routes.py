@@ -6,10 +6,9 @@ connection. All other requests, and those that it declines, are served through A
 same response.
 """
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -23,62 +22,13 @@ from libs.web.responses import NOT_SHARED
 from libs.web.server.client_transport import ClientTransport
 from libs.web.server.metrics import RequestTimes
 
+if TYPE_CHECKING:  # the projector serves HTTP without FastAPI
+    from libs.web.server.asgi_routes import DirectRoute
+
 _OF_A_BODY: Final = (b"content-length", b"transfer-encoding")
 """A request with neither of these headers has no body."""
 
 Headers = list[tuple[bytes, bytes]]
-Start = Callable[["DirectCycle"], bool]
-"""Starts to serve a complete request: responds now or later, or raises an error to respond with.
-
-Returns False if the request must be served through ASGI, before any effect but the caller's authentication. So it
-does for a caller without a known key: only ASGI counts and authenticates those.
-"""
-_PLAIN: Final = re.compile(rb"[A-Za-z0-9_-]+")
-"""A path parameter that needs no decoding."""
-MOST_PATHS: Final = 1_000
-"""Matched paths that a route caches: those of votes and counts name only their contest."""
-MOST_PATH_BYTES: Final = 256
-"""Size of a path that is cached."""
-
-
-class DirectEndpoint:
-    """The direct part of a route: `start` serves a complete request, with up to `most_bytes` of body.
-
-    `route` is the route as ASGI's scope names it, with the template and the parameters that requests may have.
-    """
-
-    def __init__(
-        self, path: str, methods: frozenset[str], start: Start, most_bytes: int, route: object = None
-    ) -> None:
-        self.route: Final = route
-        self.start = start
-        self.most_bytes: Final = most_bytes
-        self.methods: Final = frozenset(method.encode() for method in methods)
-        self._segments: Final = path.encode().split(b"/")
-        self._matched: dict[bytes, Mapping[str, str]] = {}
-
-    def match_path(self, path: bytes) -> Mapping[str, str] | None:
-        """Return the path parameters, or None if `path` is not plainly this route's; a slash may follow."""
-        params = self._matched.get(path)
-        if params is None:
-            params = self._parse_path(path)
-            if params is not None and len(path) <= MOST_PATH_BYTES:
-                if len(self._matched) >= MOST_PATHS:
-                    self._matched.clear()
-                self._matched[path] = params
-        return params
-
-    def _parse_path(self, path: bytes) -> dict[str, str] | None:
-        segments = path.rstrip(b"/").split(b"/")
-        if len(segments) != len(self._segments):
-            return None
-        params = {}
-        for own, segment in zip(self._segments, segments, strict=True):
-            if own.startswith(b"{") and _PLAIN.fullmatch(segment):
-                params[own[1:-1].decode()] = segment.decode()
-            elif own != segment:
-                return None
-        return params
 
 
 class DirectRoutes:
@@ -86,7 +36,7 @@ class DirectRoutes:
 
     def __init__(
         self,
-        routes: Sequence["DirectEndpoint"],
+        routes: Sequence["DirectRoute"],
         refusals: Sequence[Callable[[], TallyError | None]],
         limits: RateLimits | None,
         times: RequestTimes,
@@ -140,12 +90,12 @@ class DirectCycle(RequestResponseCycle):
         self,
         routes: DirectRoutes,
         protocol: HttpToolsProtocol,
-        route: "DirectEndpoint",
+        route: "DirectRoute",
         path_params: Mapping[str, str],
     ) -> None:
         scope: Any = protocol.scope
         scope["path_params"] = path_params
-        scope["route"] = route.route
+        scope["route"] = route
         self.scope = scope
         self.route = route
         self.body = bytearray()
@@ -213,14 +163,14 @@ class DirectCycle(RequestResponseCycle):
 _NO_EVENT: Final = _NoEvent()
 
 
-def _is_plain(protocol: HttpToolsProtocol, route: "DirectEndpoint") -> bool:
+def _is_plain(protocol: HttpToolsProtocol, route: "DirectRoute") -> bool:
     """Return whether the request needs nothing that only ASGI provides, and its client reads its responses."""
     parser, earlier = protocol.parser, protocol.cycle
     size = declared_length(protocol.headers)
     if size is None and not any(name in _OF_A_BODY for name, _ in protocol.headers):
         size = 0
     return (
-        parser.get_method() in route.methods
+        parser.get_method() in route.direct_methods
         and size is not None
         and size <= route.most_bytes
         and (earlier is None or earlier.response_complete)

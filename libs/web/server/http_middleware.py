@@ -57,7 +57,7 @@ class HttpMiddleware:
         self.limits = limits
         self.shows_operations = shows_operations
         self._times = RequestTimes()
-        direct = [route.direct for route in hot if isinstance(route, DirectRoute)]
+        direct = [route for route in hot if isinstance(route, DirectRoute)]
         self.direct = DirectRoutes(direct, refusals, limits, self._times)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

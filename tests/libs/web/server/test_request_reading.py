@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from libs.web.server.asgi_routes import DirectRoute
 from libs.web.server.connection_phases import Phase
-from libs.web.server.direct_routes import DirectCycle, DirectEndpoint, DirectRoutes
+from libs.web.server.direct_routes import DirectCycle, DirectRoutes
 from libs.web.server.http_connection import MOST_PIPELINED
 from libs.web.server.metrics import RequestTimes
 from tests.libs.web.server import reference_reader
@@ -23,13 +24,17 @@ CORPUS: Final = Path(__file__).with_name("request_corpus.txt")
 """Bytes in which a difference was found, one case a line, escaped as in Python."""
 
 
+def nothing(name: str) -> None: ...
+
+
 class Recorder:
     """An app and a direct route that record requests and answer with their number, now or later."""
 
     def __init__(self) -> None:
         self.draw = random.Random()
         self.requests: list[Request] = []
-        endpoint = DirectEndpoint("/direct/{name}", frozenset({"GET", "POST", "PUT"}), self.start, 1000)
+        methods = ["GET", "POST", "PUT"]
+        endpoint = DirectRoute("/direct/{name}", nothing, self.serve, self.start, 1000, methods=methods)
         self.driver = Driver(self.serve, DirectRoutes([endpoint], (), None, RequestTimes()))
 
     async def serve(self, scope: Any, receive: Any, send: Any) -> None:
