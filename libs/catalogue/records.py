@@ -8,20 +8,20 @@ read, the write is composed again from the record as it is then.
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from libs.catalogue.commands import CommandWriter, WriteRequest
-from libs.catalogue.errors import InUse, UnknownReferences, VersionConflict
+from libs.catalogue.errors import VersionConflict
 from libs.catalogue.pagination import ListRequest, Page, read_page
+from libs.catalogue.references import Refs, collected, enforced, no_such, refusal
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.base import unknown_members
 from libs.contracts.catalogue_events import (
     OWN_KEY_PATTERN,
-    REF_KEY_PATTERN,
     CatalogueCommand,
     Outcome,
     OutcomeKind,
@@ -29,25 +29,18 @@ from libs.contracts.catalogue_events import (
     RecordCreated,
     RecordDeleted,
     RecordsWritten,
-    Ref,
     Stored,
     Write,
 )
 from libs.contracts.validation import UNKNOWN_MEMBER, Problem, ValidationFailed, checked
-from libs.tally.errors import NotFound, TallyError
 from libs.views.catalogue.catalogue_views import CatalogueViews
 
 KEY_BYTES: Final = 12
 MAX_TOGETHER: Final = 100
 """Records written by one event: their fold is one call of 2 ms at most."""
-MOST_REFERENCES: Final = 500
-"""References of a record, and parts that others can refer to: each costs its fold 2 µs of Valkey's time."""
 TITLED: Final = ("contests", "participants")
 """Resources that audiences identify by title."""
-REF_KEY: Final = re.compile(REF_KEY_PATTERN)
 
-Refs = dict[str, Ref]
-"""References by the RFC 6901 pointer to the member that holds them."""
 Fits = Callable[[Stored], bool]
 """The caller's precondition on the current version."""
 Change = Callable[[Document | None], Any]
@@ -75,7 +68,7 @@ class Target:
     def existing(self, fits: Fits | None = None) -> Stored:
         """Return the record. Raises `NotFound`, and `VersionConflict` unless it `fits`."""
         if self.before is None:
-            raise _no_such(self.row, self.key)
+            raise no_such(self.row, self.key)
         if fits is not None and not fits(self.before):
             raise VersionConflict(f"The {self.row.singular} {self.key} has changed since; read it again.")
         return self.before
@@ -127,7 +120,7 @@ class RecordService:
         """Return a record. Raises `NotFound`."""
         stored = await self._views.get(account, row.name, key)
         if stored is None:
-            raise _no_such(row, key)
+            raise no_such(row, key)
         return stored
 
     async def page(self, row: Resource, account: str, request: ListRequest, parent: str = "") -> Page:
@@ -291,7 +284,7 @@ class RecordService:
                 try:
                     _require_own(target, key, [draft.target.key for draft in drafts])
                     body = change(None if before is None else before.document)
-                    drafts.append(draft_of(self.table, target, self._document(target, body), f"/{index}"))
+                    drafts.append(self._draft(target, self._document(target, body), f"/{index}"))
                 except ValidationFailed as error:
                     problems += (
                         Problem(f"/{index}{each['pointer']}", each["message"]) for each in error.data["errors"]
@@ -325,7 +318,7 @@ class RecordService:
 
         _, outcome = await self._commands.write(account, (row.name, key), prepare)
         if outcome is not None and outcome.kind is not OutcomeKind.OK:
-            raise _refusal(row, key, "", outcome, {})
+            raise refusal(row, key, "", outcome, {})
 
     async def _write(
         self,
@@ -347,7 +340,7 @@ class RecordService:
                 above = await self._read(self.table[row.parent], account, parent)
             own_parent = parent if before is None else before.parent
             target = Target(row, key, own_parent, before, above, head["at"])
-            draft = draft_of(self.table, target, compose(target))
+            draft = self._draft(target, compose(target))
             if before is not None and draft.document == before.document and not always:
                 return [draft], None
             if before is not None and row.name in self._change_guards:
@@ -379,7 +372,7 @@ class RecordService:
         document |= owned or {}
         if old is None and row.parent is not None:
             if above is None:
-                raise _no_such(self.table[row.parent], target.parent)
+                raise no_such(self.table[row.parent], target.parent)
             if row.complete is not None:
                 row.complete(document, above.document)
         if row.arrange is not None:
@@ -388,23 +381,14 @@ class RecordService:
             row.judge(old, document)
         return document
 
+    def _draft(self, target: Target, document: Document, where: str = "") -> Draft:
+        refs = collected(self.table, target.row, document, target.parent, target.key, where)
+        return Draft(target, document, refs)
+
     async def _enforced(self, account: str, draft: Draft) -> Draft:
-        """Return the draft without references to other accounts' shared records, which are not enforced.
-
-        References that the record had before stay allowed if their target is no longer shared.
-        """
-        target = draft.target
-        before = target.before
+        target, before = draft.target, draft.target.before
         held = {} if before is None else self.table.references(target.row, before.document, before.parent)
-        shared = [await self._is_shared(account, ref, held.values()) for ref in draft.refs.values()]
-        kept = zip(draft.refs.items(), shared, strict=True)
-        return draft._replace(refs={where: ref for (where, ref), is_shared in kept if not is_shared})
-
-    async def _is_shared(self, account: str, ref: Ref, held: Collection[Ref]) -> bool:
-        row = self.table.get(ref[0])
-        if row is None or row.shared is None or await self._views.get(account, *ref) is not None:
-            return False
-        return ref in held or await find_shared(self._views, row, ref[1]) is not None
+        return draft._replace(refs=await enforced(self._views, self.table, account, draft.refs, held.values()))
 
     def _payload(self, draft: Draft) -> dict[str, Any]:
         """Return the members of the event that writes the draft."""
@@ -425,36 +409,6 @@ class RecordService:
     def _event_write(self, draft: Draft) -> Write:
         before = draft.target.before
         return Write(**self._payload(draft), expected_version=None if before is None else before.version)
-
-
-def draft_of(table: Table, target: Target, document: Document, where: str = "") -> Draft:
-    """Collect the references of a valid document, their pointers below `where`.
-
-    Raises `ValidationFailed` for references with impossible keys, and for too many.
-    """
-    refs = table.references(target.row, document, target.parent)
-    nameless = [(at, ref) for at, ref in refs.items() if not REF_KEY.fullmatch(ref[1])]
-    if nameless:
-        raise ValidationFailed(Problem(at, _unknown_reference(*ref)) for at, ref in nameless)
-    if len(refs) + len(table.offers(target.row, document, target.key)) > MOST_REFERENCES:
-        message = f"at most {MOST_REFERENCES} references, and parts that others can refer to, are possible"
-        raise ValidationFailed([Problem("", message)])
-    return Draft(target, document, {where + at: ref for at, ref in refs.items()})
-
-
-async def find_shared(views: CatalogueViews, row: Resource, key: str) -> tuple[str, Stored] | None:
-    """Return a record that its account shares with all others, such as an image for public use, with its owner."""
-    owner = None if row.shared is None else await views.find_owner(row.name, key)
-    stored = None if owner is None else await views.get(owner, row.name, key)
-    if owner is None or stored is None or row.shared is None or not row.shared(stored.document):
-        return None
-    return owner, stored
-
-
-async def find_usable(views: CatalogueViews, row: Resource, account: str, key: str) -> tuple[str, Stored] | None:
-    """Return the account's own record, or one shared by another account, with its owner."""
-    own = await views.get(account, row.name, key)
-    return (account, own) if own is not None else await find_shared(views, row, key)
 
 
 def validated(row: Resource, body: Any, others: Iterable[Problem] = ()) -> Document:
@@ -538,37 +492,10 @@ def _written(row: Resource, parent: str, drafts: Sequence[Draft] | None, outcome
     if outcome.kind is not OutcomeKind.OK:
         missing = next((key for key in keys if (row.name, key) in outcome.refs), "")
         refs = {where: ref for draft in drafts for where, ref in draft.refs.items()}
-        raise _refusal(row, missing, parent, outcome, refs)
+        raise refusal(row, missing, parent, outcome, refs)
     if keys != [stored.key for stored in outcome.written]:
         return [Written(stored, replayed=True) for stored in outcome.written]
     return [
         Written(replace(stored, record=stored.record or orjson.dumps(draft.document).decode()), replayed=False)
         for stored, draft in zip(outcome.written, drafts, strict=True)
     ]
-
-
-def _refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) -> TallyError:
-    """Return the API error for the outcome of a rejected write; lost races are repeated instead."""
-    match outcome.kind:
-        case OutcomeKind.IN_USE:
-            return InUse(outcome.refs)
-        case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
-            return _no_such(row, key)
-        case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
-            return NotFound(f"{row.parent.capitalize()} {parent} not found.")
-        case OutcomeKind.MISSING:
-            missing = set(outcome.refs)
-            problems = [Problem(where, _unknown_reference(*ref)) for where, ref in refs.items() if ref in missing]
-            problems = problems or [Problem("", _unknown_reference(*ref)) for ref in outcome.refs]
-            return UnknownReferences(problems, outcome.refs)
-    return TallyError(f"unexpected outcome {outcome.kind!r}")
-
-
-def _unknown_reference(resource: str, key: str) -> str:
-    """Return the message for a reference to a missing record, or to a missing part of its parent."""
-    singular = resource.rpartition("/")[2].removesuffix("s").replace("_", " ")
-    return f"there is no {singular} {key.rpartition('/')[2]}; create it first, or name another"
-
-
-def _no_such(row: Resource, key: str) -> NotFound:
-    return NotFound(f"{row.singular.capitalize()} {key} not found.")

@@ -7,7 +7,7 @@ from typing import IO, Any, Final
 from starlette.datastructures import UploadFile
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.records import find_usable
+from libs.catalogue.references import find_usable
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from libs.catalogue.records import find_usable
+from libs.catalogue.references import find_usable
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS, IMAGES
 from libs.catalogue.schemas.app import AccountSettings
 from libs.catalogue.schemas.contest import Participant

@@ -4,18 +4,18 @@ from typing import Any, cast
 
 import pytest
 
-from libs.catalogue.records import MAX_TOGETHER, MOST_REFERENCES, RecordService, Target, draft_of
+from libs.catalogue.records import MAX_TOGETHER, RecordService
+from libs.catalogue.references import MOST_REFERENCES, collected
 from libs.catalogue.resource_definition import Reference, Resource, Table
 from libs.contracts.validation import ValidationFailed
 from tests.libs.catalogue.conftest import CRATES, LABELS, TABLE, TAGS, Label
 
 
 def test_a_record_offers_so_many_parts_at_most() -> None:
-    target = Target(CRATES, "crate", "", None, None, 0)
     shelves = [{"id": str(number)} for number in range(MOST_REFERENCES + 1)]
-    draft_of(TABLE, target, {"shelves": shelves[1:]})
+    collected(TABLE, CRATES, {"shelves": shelves[1:]}, "", "crate")
     with pytest.raises(ValidationFailed):
-        draft_of(TABLE, target, {"shelves": shelves})
+        collected(TABLE, CRATES, {"shelves": shelves}, "", "crate")
 
 
 async def test_so_many_records_are_written_together_at_most() -> None:
