@@ -4,7 +4,15 @@ from collections.abc import Iterable
 
 from libs.contracts.catalogue_events import Ref
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.errors import TallyError
+from libs.tally.errors import NotFound, TallyError
+
+
+class RecordNotFound(NotFound):
+    """The account has no such record; `name` is the resource's in the message."""
+
+    def __init__(self, resource: str, key: str, name: str) -> None:
+        super().__init__(f"{name.capitalize()} {key} not found.")
+        self.missing = ((resource, key),)
 
 
 class VersionConflict(TallyError):

@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from libs.catalogue.errors import InUse, UnknownReferences
+from libs.catalogue.errors import InUse, RecordNotFound, UnknownReferences
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.contracts.catalogue_events import REF_KEY_PATTERN, Outcome, OutcomeKind, Ref, Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.errors import NotFound, TallyError
+from libs.tally.errors import TallyError
 from libs.views.catalogue.catalogue_views import CatalogueViews
 
 MOST_REFERENCES: Final = 500
@@ -72,7 +72,7 @@ def refusal(row: Resource, key: str, parent: str, outcome: Outcome, refs: Refs) 
         case OutcomeKind.MISSING if (row.name, key) in outcome.refs:
             return no_such(row, key)
         case OutcomeKind.MISSING if row.parent is not None and (row.parent, parent) in outcome.refs:
-            return NotFound(f"{row.parent.capitalize()} {parent} not found.")
+            return RecordNotFound(row.parent, parent, row.parent)
         case OutcomeKind.MISSING:
             missing = set(outcome.refs)
             problems = [Problem(where, _unknown_reference(*ref)) for where, ref in refs.items() if ref in missing]
@@ -87,5 +87,5 @@ def _unknown_reference(resource: str, key: str) -> str:
     return f"there is no {singular} {key.rpartition('/')[2]}; create it first, or name another"
 
 
-def no_such(row: Resource, key: str) -> NotFound:
-    return NotFound(f"{row.singular.capitalize()} {key} not found.")
+def no_such(row: Resource, key: str) -> RecordNotFound:
+    return RecordNotFound(row.name, key, row.singular)

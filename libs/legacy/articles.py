@@ -15,8 +15,7 @@ from libs.legacy.contests import SHAPE as CONTEST
 from libs.legacy.contests import contest_shape
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at, images_of, participant_read
 from libs.legacy.participants import SHAPE as PARTICIPANT
-from libs.legacy.records import Filter
-from libs.legacy.routing import NEXT, UPDATE, LegacyCall, LegacyEnvironment, ResourceHandlers
+from libs.legacy.routing import NEXT, UPDATE, Filter, LegacyCall, LegacyEnvironment, ResourceHandlers
 from libs.legacy.styles import STYLE, style_problems, styled
 from libs.legacy.translator import (
     FLAG,

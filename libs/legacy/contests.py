@@ -270,11 +270,10 @@ IMAGE: Final = ("image_id", "image")
 class ContestHandlers:
     def __init__(self, environment: LegacyEnvironment) -> None:
         self._environment = environment
-        self._records = environment.records(CONTESTS, CONTEST)
 
     def add_to(self, routes: LegacyRoutes) -> None:
         one = "/contests/{contest_id}"
-        written: dict[str, Any] = {"parameters": CONTEST.parameters, "shape": SHAPE}
+        written: dict[str, Any] = {"translator": CONTEST, "parameters": CONTEST.parameters, "shape": SHAPE}
         routes.add("POST", "/contests", self.create_contest, **written)
         routes.add("POST", one, self.update_contest, **written)
         routes.add("DELETE", one, self.delete_contest)
@@ -282,19 +281,21 @@ class ContestHandlers:
     async def create_contest(self, call: LegacyCall) -> Document:
         """All parameters are optional and have defaults. Unknown ones are ignored."""
         body, now = await call.parameters(CONTEST.parameters), self._environment.now()
-        stored = await self._records.create(call.account, partial(contest_written, body, now=now))
-        return await self._answer(call, stored.key, body)
+        document, once = contest_written(body, None, now), WriteRequest.once()
+        made = await self._environment.record_service.create(CONTESTS, call.account, document, once)
+        return await self._answer(call, made.stored.key, body)
 
     async def update_contest(self, call: LegacyCall) -> Document:
         """Takes the parameters of create; those left out keep their value."""
         body, now = await call.parameters(CONTEST.parameters), self._environment.now()
         key = call.path("contest_id")
-        await self._records.change(call.account, key, partial(contest_written, body, now=now))
+        change = partial(contest_written, body, now=now)
+        await self._environment.record_service.change(CONTESTS, call.account, key, change)
         return await self._answer(call, key, body)
 
     async def delete_contest(self, call: LegacyCall) -> None:
         """Deletes the contest and its participants."""
-        await self._records.delete(call.account, call.path("contest_id"))
+        await self._environment.record_service.delete(CONTESTS, call.account, call.path("contest_id"))
 
     async def _answer(self, call: LegacyCall, key: str, body: Document) -> Document:
         """Return the contest with its new participants, and with counts if available; the contest is already

@@ -9,8 +9,7 @@ from libs.catalogue.schemas.convention import Convention
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
-from libs.legacy.records import WHOLE
-from libs.legacy.routing import UPDATE, LegacyCall, ResourceHandlers
+from libs.legacy.routing import UPDATE, WHOLE, LegacyCall, ResourceHandlers
 from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, Translator, array, shape
 from libs.tally.time_conversion import timestamp
 

@@ -12,10 +12,9 @@ from libs.catalogue.schemas.base import MAX_LIMIT
 from libs.catalogue.schemas.content import Feed
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.legacy.articles import ARTICLE, shown_articles
 from libs.legacy.articles import SHAPE as ARTICLE_SHAPE
-from libs.legacy.records import WHOLE
-from libs.legacy.routing import LegacyCall, LegacyEnvironment, LegacyRoutes, ResourceHandlers
+from libs.legacy.articles import shown_articles
+from libs.legacy.routing import WHOLE, LegacyCall, LegacyRoutes, ResourceHandlers
 from libs.legacy.styles import STYLE, style_problems, styled
 from libs.legacy.translator import (
     INTEGER,
@@ -185,10 +184,6 @@ class Feeds(ResourceHandlers):
         "delete": "Deletes the feed and its pages; its articles stay.",
     }
 
-    def __init__(self, environment: LegacyEnvironment) -> None:
-        super().__init__(environment)
-        self._articles = environment.records(ARTICLES, ARTICLE)
-
     def add_to(self, routes: LegacyRoutes) -> None:
         super().add_to(routes)
         item = "/v2/feedpages/{from_page_key}/items/{feed_item_id}/move_to"
@@ -205,7 +200,7 @@ class Feeds(ResourceHandlers):
         body = await super().body(call)
         for name in ("header_article_key", "footer_article_key"):
             if isinstance(key := body.get(name), str) and key:
-                await self._articles.get(call.account, key)
+                await self.records.get(ARTICLES, call.account, key)
         return body
 
     async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:
@@ -223,8 +218,8 @@ class Feeds(ResourceHandlers):
         another item. A feed holds 5,000 items.
         """
         article = call.path("article_key")
-        await self.records.get(call.account, call.path("feed_key"))
-        await self._articles.get(call.account, article)
+        await self.records.get(FEEDS, call.account, call.path("feed_key"))
+        await self.records.get(ARTICLES, call.account, article)
         laid = await self._change(call, call.path("feed_key"), lambda pages, at: pages.added(article, at))
         number = laid.pages.pages[0].items[0].number
         return {"feed_item_id": key_of(laid.feed.key, number)} | await self._page(call, laid, 0)
@@ -232,7 +227,7 @@ class Feeds(ResourceHandlers):
     async def get_feedpage(self, call: LegacyCall) -> Document:
         """Returns a page of a feed, with the keys of its neighbours."""
         feed, number = split_key(call.path("page_key"), "feed page")
-        laid = await self._laid(call.account, await self.records.get(call.account, feed))
+        laid = await self._laid(call.account, await self.records.get(FEEDS, call.account, feed))
         return await self._page(call, laid, laid.pages.index(number))
 
     async def remove_feed_item(self, call: LegacyCall) -> None:
@@ -268,7 +263,7 @@ class Feeds(ResourceHandlers):
 
     async def _change(self, call: LegacyCall, feed: str, change: Callable[[Pages, int], Pages]) -> Laid:
         """Apply `change` to the pages without deleted articles, as readers see them."""
-        before = await self.records.get(call.account, feed)
+        before = await self.records.get(FEEDS, call.account, feed)
         gone = await self._gone(call.account, Pages.of(before.document, before.created).articles)
         at = self.environment.now()
 
@@ -276,7 +271,7 @@ class Feeds(ResourceHandlers):
             pages = Pages.of(document, before.created).without(gone, at)
             return document | {"pages": change(pages, at).member()}
 
-        stored, _ = await self.environment.record_service.amend(FEEDS, call.account, feed, amended)
+        stored, _ = await self.records.amend(FEEDS, call.account, feed, amended)
         return Laid(stored, Pages.of(stored.document, stored.created))
 
     async def _laid(self, account: str, stored: Stored) -> Laid:

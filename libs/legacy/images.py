@@ -7,7 +7,7 @@ from typing import IO, Any, Final
 from starlette.datastructures import UploadFile
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.references import find_usable
+from libs.catalogue.references import find_usable, no_such
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
 from libs.catalogue.schemas.media import Image
@@ -15,7 +15,6 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.bodies import FORMS, from_form
 from libs.legacy.participants import BRAND, Brand
-from libs.legacy.records import missing_record
 from libs.legacy.routing import LegacyCall, LegacyEnvironment, LegacyRoutes
 from libs.legacy.translator import TEXT, TIME, Field, JsonSchema, Translator, shape
 from libs.tally.time_conversion import timestamp
@@ -74,28 +73,27 @@ class ImageHandlers:
     def __init__(self, environment: LegacyEnvironment) -> None:
         self._environment = environment
         self._images = environment.images
-        self._records = environment.records(IMAGES, IMAGE)
 
     def add_to(self, routes: LegacyRoutes) -> None:
         one = "/images/{image_id}"
-        form: dict[str, Any] = {"parameters": IMAGE.parameters, "kinds": FORMS, "shape": SHAPE}
+        form: dict[str, Any] = {"translator": IMAGE, "kinds": FORMS, "shape": SHAPE}
         routes.add("GET", one, self.get_image, shape=SHAPE)
-        routes.add("POST", "/images", self.create_image, **form)
-        routes.add("POST", one, self.update_image, **form | {"parameters": UPDATE, "body": "image.update"})
+        routes.add("POST", "/images", self.create_image, parameters=IMAGE.parameters, **form)
+        routes.add("POST", one, self.update_image, parameters=UPDATE, body="image.update", **form)
         routes.add("DELETE", one, self.delete_image)
 
     async def get_image(self, call: LegacyCall) -> Document:
         """Returns an image of the brand, or another brand's public image."""
         found = await find_usable(self._environment.views, IMAGES, call.account, call.path("image_id"))
         if found is None:
-            raise await missing_record(self._environment.views, IMAGES, call.path("image_id"))
+            raise no_such(IMAGES, call.path("image_id"))
         return image_record_read(*found)
 
     async def create_image(self, call: LegacyCall) -> Document:
         """Takes a form, not JSON, with the picture as `src` or its address as `url`: jpg or png; for an icon png
         only.
         """
-        async with self._form(call) as (body, file), self._records.legacy_errors():
+        async with self._form(call) as (body, file):
             url, request = body.get("url") or None, WriteRequest.once()
             problems = _source_problems(body)
             if (url is None) == (file is None):
@@ -111,8 +109,8 @@ class ImageHandlers:
     async def update_image(self, call: LegacyCall) -> Document:
         """Takes a form, not JSON. A `url` replaces the picture; `src` and `is_icon` are refused."""
         key = call.path("image_id")
-        await self._records.get(call.account, key)
-        async with self._form(call) as (body, file), self._records.legacy_errors(key):
+        await self._environment.record_service.get(IMAGES, call.account, key)
+        async with self._form(call) as (body, file):
             given = {name for name, value in body.items() if value != ""} | (
                 {"src"} if file is not None else set()
             )
@@ -124,9 +122,7 @@ class ImageHandlers:
 
     async def delete_image(self, call: LegacyCall) -> None:
         """Deletes the image and its picture; refused while a record of the brand refers to it."""
-        key = call.path("image_id")
-        async with self._records.legacy_errors(key):
-            await self._images.delete(call.account, key, None)
+        await self._images.delete(call.account, call.path("image_id"), None)
 
     async def _changed(self, account: str, key: str, body: Document, problems: Sequence[Problem]) -> Stored:
         def change(before: Document) -> Document:

@@ -12,12 +12,16 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from libs.catalogue.commands import WriteRequest
+from libs.catalogue.errors import RecordNotFound
+from libs.catalogue.pagination import ListRequest
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document, Resource
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.validation import ValidationFailed
 from libs.legacy.bodies import FORMS, read_parameters, request_body
+from libs.legacy.errors import legacy_error
 from libs.legacy.participants import name_brands
-from libs.legacy.records import PAGE, Filter, LegacyRecords
 from libs.legacy.translator import JsonSchema, Translator, page
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -28,6 +32,12 @@ from libs.web.server.http_service import Complete
 if TYPE_CHECKING:  # with the picture library, which the query service does not need
     from libs.media.images import Images
 
+
+PAGE: Final = 20
+"""Records per page of the lists with a `next`."""
+WHOLE: Final = 1_000
+"""Records of the lists without a documented `next`; it follows only after so many."""
+Filter = Callable[[Stored], bool]
 
 NEXT: Final[JsonSchema] = {"type": "string", "description": "The member `next` of the previous page."}
 GONE: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "Deleted."}}
@@ -55,9 +65,6 @@ class LegacyEnvironment:
         if complete is not None:
             with suppress(ViewsUnavailable):
                 await complete(call.key, call.origin, shapes)
-
-    def records(self, row: Resource, translator: Translator) -> LegacyRecords:
-        return LegacyRecords(self.record_service, self.views, row, translator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ class LegacyRoutes:
         path: str,
         handler: Handler,
         *,
+        translator: Translator | None = None,
         parameters: Mapping[str, JsonSchema] | None = None,
         required: Sequence[str] = (),
         kinds: Sequence[str] = ("application/json", *FORMS),
@@ -121,6 +129,7 @@ class LegacyRoutes:
     ) -> None:
         """Add a route. GET needs content:read, other methods content:write.
 
+        The `translator` names invalid values by its parameters.
         For the documentation: `required` names parameters, `kinds` the body's media types, `body` its component
         (by default after the operation), and `shape` is the response's schema. The operation's `name` and
         `description` are those of the handler by default.
@@ -131,7 +140,10 @@ class LegacyRoutes:
         async def endpoint(request: Request) -> Response:
             key = await self._auth.authenticate_legacy(request.scope)
             require(key, permission)
-            shape = await handler(LegacyCall(key, request))
+            try:
+                shape = await handler(LegacyCall(key, request))
+            except (RecordNotFound, ValidationFailed) as error:
+                raise await legacy_error(self._records, error, translator) from None
             if shape is None:
                 return Response(status_code=204)
             await name_brands(self._records, shape)
@@ -187,7 +199,7 @@ class ResourceHandlers:
 
     def __init__(self, environment: LegacyEnvironment) -> None:
         self.environment = environment
-        self.records = environment.records(self.row, self.translator)
+        self.records = environment.record_service
 
     @staticmethod
     def written(body: Mapping[str, Any], before: Document | None) -> Document:
@@ -221,27 +233,31 @@ class ResourceHandlers:
             name = f"{operation}_{self.name}" + ("s" if operation == "list" else "")
             path = self.several if operation in ("list", "create") else self.one
             method = {"list": "GET", "get": "GET", "delete": "DELETE"}.get(operation, "POST")
-            routes.add(method, path, handler, name=name, description=docs[operation], **options)
+            options |= {"name": name, "description": docs[operation], "translator": self.translator}
+            routes.add(method, path, handler, **options)
 
     async def list(self, call: LegacyCall) -> Document:
-        fits, parent = self.filter(call), _key(call, self.several)
-        found = await self.records.page(call.account, call.query("next"), parent, fits, self.page_size)
+        request = ListRequest(self.page_size, call.query("next"), fits=self.filter(call))
+        found = await self.records.page(self.row, call.account, request, _key(call, self.several))
         shapes = await self.shown(call, found.records)
         return {f"{self.name}s": shapes} | ({} if found.next is None else {"next": found.next})
 
     async def create(self, call: LegacyCall) -> Document:
-        change = partial(self.written, await self.body(call))
-        return await self.answer(call, await self.records.create(call.account, change, _key(call, self.several)))
+        document, parent = self.written(await self.body(call), None), _key(call, self.several)
+        once = WriteRequest.once()
+        made = await self.records.create(self.row, call.account, document, once, parent=parent)
+        return await self.answer(call, made.stored)
 
     async def get(self, call: LegacyCall) -> Document:
-        return await self.answer(call, await self.records.get(call.account, _key(call, self.one)))
+        return await self.answer(call, await self.records.get(self.row, call.account, _key(call, self.one)))
 
     async def update(self, call: LegacyCall) -> Document:
         change = partial(self.written, await self.body(call))
-        return await self.answer(call, await self.records.change(call.account, _key(call, self.one), change))
+        stored = await self.records.change(self.row, call.account, _key(call, self.one), change)
+        return await self.answer(call, stored)
 
     async def delete(self, call: LegacyCall) -> None:
-        await self.records.delete(call.account, _key(call, self.one))
+        await self.records.delete(self.row, call.account, _key(call, self.one))
 
     async def answer(self, call: LegacyCall, stored: Stored) -> Document:
         [shape] = await self.shown(call, [stored])

@@ -1,9 +1,11 @@
 """Timeslots in the legacy API: their table and routes, single and in batches."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from libs.catalogue.records import Change
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import TIMESLOTS
 from libs.catalogue.schemas.convention import Timeslot
@@ -11,7 +13,6 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.conventions import SEARCH_HELP, missing
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
-from libs.legacy.records import Change
 from libs.legacy.routing import LegacyCall, LegacyRoutes, ResourceHandlers
 from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, JsonSchema, Translator, array, page, shape
 from libs.tally.time_conversion import timestamp
@@ -116,6 +117,7 @@ class Timeslots(ResourceHandlers):
             "POST",
             "/v2/conventions/{convention_key}/timeslots/multi",
             self.write_several_timeslots,
+            translator=TIMESLOT,
             parameters=MULTI,
             required=("timeslots",),
             shape=page("timeslots", SHAPE),
@@ -127,7 +129,9 @@ class Timeslots(ResourceHandlers):
         An item with `timeslot_key` updates that timeslot, others create one. Each needs `start` and `end`.
         """
         changes = list(_changes((await call.parameters(MULTI)).get("timeslots")))
-        written = await self.records.write_together(call.account, call.path("convention_key"), changes)
+        await asyncio.gather(*(self.records.get(TIMESLOTS, call.account, key) for key, _ in changes if key))
+        parent = call.path("convention_key")
+        written = await self.records.write_together(TIMESLOTS, call.account, parent, changes)
         return {"timeslots": await self.shown(call, written)}
 
     async def shown(self, call: LegacyCall, records: Sequence[Stored]) -> list[Document]:

@@ -8,15 +8,16 @@ from typing import Any, Final
 from fastapi import APIRouter
 
 from libs.catalogue.pagination import ListRequest, read_page
+from libs.catalogue.references import no_such
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.contests import SHAPE as CONTEST
 from libs.legacy.contests import ContestPage, contest_read, is_listed
+from libs.legacy.errors import NoPermission
 from libs.legacy.participants import SHAPE as PARTICIPANT
 from libs.legacy.participants import Images, images_of, participant_read
-from libs.legacy.records import PAGE, NoPermission, missing_record
-from libs.legacy.routing import NEXT, LegacyCall, LegacyRoutes
+from libs.legacy.routing import NEXT, PAGE, LegacyCall, LegacyRoutes
 from libs.legacy.translator import page
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -82,7 +83,7 @@ class LegacyReads:
     async def participant(self, key: ApiKey, participant_key: str) -> dict[str, Any]:
         stored = await self.catalogue.get(key.account, "participants", participant_key)
         if stored is None:
-            raise await missing_record(self.catalogue, PARTICIPANTS, participant_key)
+            raise no_such(PARTICIPANTS, participant_key)
         snapshot = await self._snapshot(key, stored.parent)
         totals = snapshot.totals(key.permissions, now())
         return participant_read(key.account, stored, totals, await self._images(key, stored))
@@ -91,7 +92,7 @@ class LegacyReads:
         try:
             return await self.snapshots.get(key.account, contest_id)
         except NotFound as error:
-            raise await missing_record(self.catalogue, CONTESTS, contest_id) from error
+            raise no_such(CONTESTS, contest_id) from error
 
     async def _images(self, key: ApiKey, *records: Stored) -> Images:
         return await images_of(self.catalogue, key.account, *records)
