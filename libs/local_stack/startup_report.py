@@ -51,7 +51,7 @@ class Report(Progress):
             if self._bar is not None:
                 self._bar.advance(self._bar.task_ids[0], steps)
             elif (now := time.monotonic()) - self._printed > LINE_S:
-                self._printed, rate = now, self._done / (now - self._began)
+                self._printed, rate = now, self._done / max(now - self._began, 1e-6)
                 self.note(f"{self._title}: {self._done:,}{self._total}, {rate:,.0f} per second")
 
     def end(self) -> None:
