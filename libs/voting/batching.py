@@ -1,4 +1,4 @@
-"""Batching of concurrent votes: their starts, uses of address limits, reservations and confirmations."""
+"""Batching of concurrent votes: their starts, reservations and confirmations."""
 
 import asyncio
 import time
@@ -6,23 +6,14 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
-from functools import partial
-from itertools import chain, islice
-from typing import Any, Final, Generic, TypeVar
+from itertools import chain
+from typing import Final, Generic, TypeVar
 
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Answer, Granted, Request
 from libs.telemetry.metrics import RESERVE_SECONDS
-from libs.views.votes.address_counters import (
-    AddressAnswer,
-    AddressCounters,
-    LimitedAnswer,
-    LimitedRequest,
-    Take,
-    Taken,
-)
+from libs.views.votes.address_counters import LimitedAnswer, LimitedRequest, Take, Taken
 from libs.views.votes.vote_views import VoteViews
-from libs.voting.protocol.effects import AddressTaken
 
 T = TypeVar("T")
 
@@ -50,8 +41,6 @@ Reply = Callable[[Reserved | Exception], None]
 """Called once, with the ledger's answer or the error."""
 Confirmed = Callable[[bool | Exception], None]
 """Called once, with the gate's answer or the error."""
-Used = Callable[[AddressTaken | Exception], None]
-"""Called once, with the uses of an address's limits or the error."""
 
 
 class _Queued:
@@ -252,57 +241,6 @@ class ConfirmationBatcher:
         for gate, answer in zip(gates, answers, strict=True):
             for reply in waiting[gate]:
                 reply(answer)
-
-
-class AddressBatcher:
-    """Uses the limits of addresses for all votes of a loop tick together, in their order.
-
-    Each vote waits for its own counters only, which lie anywhere in a cluster. While one is away, votes pass it
-    uncounted: the limit is advisory, and else a lost shard refused voters whose own partition is well.
-    """
-
-    def __init__(self, addresses: AddressCounters) -> None:
-        self._addresses = addresses
-        self._waiting: list[tuple[list[Take], Used]] = []
-
-    def take(self, takes: list[Take], reply: Used) -> None:
-        """Use the limits for one vote."""
-        self._waiting.append((takes, reply))
-        if len(self._waiting) == 1:
-            asyncio.get_running_loop().call_soon(self._ask, context=Context())
-
-    def _ask(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        try:
-            answers = iter(self._addresses.start_taking([take for takes, _ in waiting for take in takes]))
-        except Exception as error:
-            for _, reply in waiting:
-                reply(error)
-            return
-        for takes, reply in waiting:
-            own = list(islice(answers, len(takes)))
-            together: asyncio.Future[Any] = (
-                own[0] if len(own) == 1 else asyncio.gather(*own, return_exceptions=True)
-            )
-            together.add_done_callback(partial(self._reply, takes, own, reply))
-
-    def _reply(
-        self, takes: Sequence[Take], answers: Sequence["asyncio.Future[AddressAnswer]"], reply: Used, _: object
-    ) -> None:
-        held, used = [], None
-        for take, future in zip(takes, answers, strict=True):
-            error = future.exception()
-            if isinstance(error, ViewsUnavailable):
-                continue
-            if isinstance(error, Exception):
-                reply(error)
-                return
-            answer = future.result()
-            if answer.taken is Taken.FULL:
-                used = answer.used
-            else:
-                held.append(take.counter[1])
-        reply(AddressTaken(tuple(held), used))
 
 
 def _loop_time() -> float:

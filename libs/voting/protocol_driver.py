@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from functools import partial
@@ -29,7 +29,7 @@ from libs.views.votes.address_counters import (
 )
 from libs.views.votes.reply_types import Refund
 from libs.views.votes.vote_views import VoteViews
-from libs.voting.batching import AddressBatcher, ConfirmationBatcher, ReservationBatcher, StartBatcher
+from libs.voting.batching import ConfirmationBatcher, ReservationBatcher, StartBatcher
 from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_waiting import POLL_S, PartitionWaiting, Undecided
@@ -147,7 +147,6 @@ class Driver:
         self._read_cast = read_cast
         self._tracing = tracing
         self._addresses = addresses
-        self._uses = AddressBatcher(addresses)
         self._reservations = ReservationBatcher(views)
         self._confirmations = ConfirmationBatcher(views)
         self._watch = PartitionWaiting(views)
@@ -244,7 +243,10 @@ class Driver:
             limited = LimitedRequest(effect.then, takes[0])
             self._queue_reservation(run, limited, partial(_address_taken, run, effect.votes[0][0]))
         else:
-            self._uses.take(takes, run.reply)
+            self._start(self._take_counters, run, takes)
+
+    async def _take_counters(self, _: Run, takes: Sequence[Take]) -> effects.AddressTaken:
+        return await take_all(self._addresses, takes)
 
     def _reserve(self, run: Run, effect: effects.Reserve) -> None:
         reserved, run.reserved = run.reserved, None
@@ -358,6 +360,23 @@ class Driver:
             if state.status is VoteStatus.COUNTED and state.offset is not None:
                 return await self._read_cast(run.partition, state.offset)
         return None
+
+
+async def take_all(addresses: AddressCounters, takes: Sequence[Take]) -> effects.AddressTaken:
+    """Use the limits of an address for one vote, which waits for its own counters only.
+
+    While a counter is away, votes pass it uncounted: the limit is advisory, and else a lost shard refused voters
+    whose own partition is well.
+    """
+    held, used = [], None
+    for take, answer in zip(takes, await addresses.take(takes), strict=True):
+        if isinstance(answer, ViewsUnavailable):
+            continue
+        if answer.taken is Taken.FULL:
+            used = answer.used
+        else:
+            held.append(take.counter[1])
+    return effects.AddressTaken(tuple(held), used)
 
 
 def _address_taken(run: Run, participant: str, answer: LimitedAnswer | Exception) -> None:

@@ -19,32 +19,20 @@ do
     end
   end
 
-  -- args: limit, expiry (seconds since 1970, 0: none), digest, count, ... Each vote is decided after those before it:
-  -- {FULL, TAKEN or HAD, used before, ...}. A taker that has more votes than before uses the difference: two requests may
-  -- have one vote id.
+  -- args: limit, expiry (seconds since 1970, 0: none), digest, votes. {FULL, TAKEN or HAD, used before}. A taker that has
+  -- more votes than before uses the difference: two requests may have one vote id.
   function addresses.use(key, args)
-    local limit, expiry, fields = args[1], args[2], { '' }
-    for i = 3, #args, 2 do fields[#fields + 1] = args[i] end
-    local taken = read_fields(key, fields)
-    local sum, replies, written = tonumber(taken[''] or 0), {}, {}
-    for i = 3, #args, 2 do
-      local digest, had = args[i], tonumber(taken[args[i]] or 0)
-      local more, state = math.max(0, args[i + 1] - had), had > 0 and addresses.HAD or addresses.TAKEN
-      if more > 0 and limit ~= UNLIMITED and sum + more > limit then state = addresses.FULL end
-      replies[#replies + 1], replies[#replies + 2] = state, state == addresses.HAD and 0 or sum
-      if state ~= addresses.FULL then
-        if had > 0 then call('HINCRBY', key, digest .. HOLDS, 1) end
-        if more > 0 then
-          sum, taken[digest] = sum + more, had + more
-          written[#written + 1], written[#written + 2] = digest, had + more
-        end
-      end
-    end
-    if #written > 0 then
-      call('HSET', key, '', sum, unpack(written))
+    local limit, expiry, digest = args[1], args[2], args[3]
+    local found = call('HMGET', key, '', digest)
+    local sum, had = tonumber(found[1] or 0), tonumber(found[2] or 0)
+    local more, state = math.max(0, args[4] - had), had > 0 and addresses.HAD or addresses.TAKEN
+    if more > 0 and limit ~= UNLIMITED and sum + more > limit then return { addresses.FULL, sum } end
+    if had > 0 then call('HINCRBY', key, digest .. HOLDS, 1) end
+    if more > 0 then
+      call('HSET', key, '', sum + more, digest, had + more)
       if expiry ~= 0 then call('EXPIREAT', key, expiry) end
     end
-    return replies
+    return { state, state == addresses.HAD and 0 or sum }
   end
 
   local function take(key, _, packed) return addresses.use(key, unpack_one(packed)) end

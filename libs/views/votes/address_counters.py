@@ -4,9 +4,8 @@ A reservation can use a counter in the same call, on one server; in a cluster it
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from functools import partial
 from typing import Any, NamedTuple
 
 from hiredis import ReplyError
@@ -24,7 +23,7 @@ ADDRESS_LIFE_S = 30 * 86_400
 TAKE_S = 1.0
 """Seconds after which a counter counts as lost. A late call uses votes in the name of the same taker."""
 MOST_VOTES = 128
-"""Maximum number of votes of one `take` or `refill` call: a millisecond of Valkey's time."""
+"""Maximum number of votes of one `refill` call: a millisecond of Valkey's time."""
 MOST_COUNTERS = 64
 """Maximum number of counters of one `take` call, if one server has them all: a millisecond of Valkey's time."""
 
@@ -78,31 +77,27 @@ class AddressCounters:
         self._namespace = namespace
 
     async def take(self, takes: Sequence[Take]) -> list[AddressAnswer | ViewsUnavailable]:
-        """Use votes for many takers as `start_taking` does. Errors are returned, not raised."""
-        answers = await asyncio.gather(*self.start_taking(takes), return_exceptions=True)
-        return [_known(answer) for answer in answers]
+        """Use votes for each taker, in few calls if one server has all counters, else with one for each counter.
 
-    def start_taking(self, takes: Sequence[Take]) -> list["asyncio.Future[AddressAnswer]"]:
-        """Use votes for many takers, those of one counter in their order; one future for each of them.
-
-        All are sent together: in few calls if one server has all counters; in a cluster with one call for each
-        counter, since they lie in slots of their own. There some may respond while others do not: those fail with
-        `ViewsUnavailable` after `TAKE_S` at the latest.
+        In a cluster some may respond while others do not: those have `ViewsUnavailable` after `TAKE_S`.
         """
-        loop = asyncio.get_running_loop()
-        answers: list[asyncio.Future[AddressAnswer]] = [loop.create_future() for _ in takes]
-        for call in _calls(_pages(takes), 1 if self._valkey.is_cluster else MOST_COUNTERS):
-            arguments = [self._argument(takes, page) for page in call]
-            reply = asyncio.ensure_future(call_together(self._valkey, "address_take", arguments))
-            reply.add_done_callback(partial(_answer, [[answers[place] for place in page] for page in call]))
-        loop.call_later(TAKE_S, _fail_late, answers)
+        pairs = [(counter_key(self._namespace, its.counter), pack(_use(its))) for its in takes]
+        size = 1 if self._valkey.is_cluster else MOST_COUNTERS
+        calls = {
+            asyncio.ensure_future(call_together(self._valkey, "address_take", pairs[at : at + size])): at
+            for at in range(0, len(pairs), size)
+        }
+        answers: list[AddressAnswer | ViewsUnavailable] = [ViewsUnavailable(NO_ANSWER, retry_after_s=1)] * len(
+            pairs
+        )
+        for call in (await asyncio.wait(calls, timeout=TAKE_S))[0] if calls else ():
+            error = call.exception()
+            if error is not None and not isinstance(error, ViewsUnavailable):
+                raise error
+            at = calls[call]
+            replies = [error] * len(pairs[at : at + size]) if error is not None else map(_answer, call.result())
+            answers[at : at + size] = replies
         return answers
-
-    def _argument(self, takes: Sequence[Take], page: Sequence[int]) -> tuple[str, bytes]:
-        """Return the key of a page's counter, and its packed argument."""
-        counter, _, _, limit, expires_at_s = takes[page[0]]
-        votes = (word for place in page for word in (digest(takes[place].taker), takes[place].votes))
-        return counter_key(self._namespace, counter), pack([limit, expires_at_s, *votes])
 
     async def give(self, counter: Counter, taker: str, *, removed: bool = False) -> None:
         """Give back what one attempt of a taker holds, or, of a `removed` vote, all that was used in its name."""
@@ -117,55 +112,12 @@ class AddressCounters:
             await call_function(self._valkey, "address_refill", key, expires_at_s, *counts)
 
 
-def _answer(pages: Sequence[Sequence["asyncio.Future[AddressAnswer]"]], reply: "asyncio.Future[Any]") -> None:
-    """Answer the uses of each page of a call."""
-    error = ViewsUnavailable(NO_ANSWER, retry_after_s=1) if reply.cancelled() else reply.exception()
-    for page, flat in zip(pages, [None] * len(pages) if error is not None else reply.result(), strict=True):
-        failure = part_error(flat) if isinstance(flat, ReplyError) else error
-        for at, future in enumerate(page):
-            if future.done():
-                continue
-            if failure is not None:
-                future.set_exception(failure)
-            else:
-                future.set_result(AddressAnswer(Taken(flat[2 * at]), flat[2 * at + 1]))
+def _use(take: Take) -> list[Any]:
+    return [take.limit, take.expires_at_s, digest(take.taker), take.votes]
 
 
-def _fail_late(answers: Sequence["asyncio.Future[AddressAnswer]"]) -> None:
-    late = f"no answer within {TAKE_S:g} s"
-    for future in answers:
-        if not future.done():
-            future.set_exception(ViewsUnavailable(NO_ANSWER, retry_after_s=1, cause=late))
-
-
-def _known(answer: AddressAnswer | BaseException) -> AddressAnswer | ViewsUnavailable:
-    if isinstance(answer, BaseException) and not isinstance(answer, ViewsUnavailable):
-        raise answer
-    return answer
-
-
-def _pages(takes: Sequence[Take]) -> Iterator[Sequence[int]]:
-    """Return the places in `takes` by counter, limit and expiry, each page small enough for a call."""
-    places: dict[tuple[Counter, int, int], list[int]] = {}
-    for place, take in enumerate(takes):
-        places.setdefault((take.counter, take.limit, take.expires_at_s), []).append(place)
-    for its in places.values():
-        for at in range(0, len(its), MOST_VOTES):
-            yield its[at : at + MOST_VOTES]
-
-
-def _calls(pages: Iterable[Sequence[int]], most: int) -> Iterator[Sequence[Sequence[int]]]:
-    """Return the pages by calls: at most `most` pages, and `MOST_VOTES` votes, each."""
-    call: list[Sequence[int]] = []
-    votes = 0
-    for page in pages:
-        if call and (len(call) == most or votes + len(page) > MOST_VOTES):
-            yield call
-            call, votes = [], 0
-        call.append(page)
-        votes += len(page)
-    if call:
-        yield call
+def _answer(reply: Any) -> AddressAnswer | ViewsUnavailable:
+    return part_error(reply) if isinstance(reply, ReplyError) else AddressAnswer(Taken(reply[0]), reply[1])
 
 
 class LimitedRequest(NamedTuple):
@@ -191,9 +143,7 @@ def item_of(namespace: str, request: Request | LimitedRequest) -> list[Any]:
     """Return the argument of `votes_reserve`."""
     if isinstance(request, Request):
         return request_item(request)
-    take = request.take
-    use = [take.limit, take.expires_at_s, digest(take.taker), take.votes]
-    return [*request_item(request.request), counter_key(namespace, take.counter), use]
+    return [*request_item(request.request), counter_key(namespace, request.take.counter), _use(request.take)]
 
 
 def answer_to(request: Request | LimitedRequest, reply: Any) -> Answer | LimitedAnswer:
