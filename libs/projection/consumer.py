@@ -18,14 +18,13 @@ from libs.kafka.errors import LogChanged
 from libs.kafka.reader import LogReader, as_record
 from libs.kafka.settings import KafkaSettings
 from libs.projection.consumer_health import ConsumerHealth
-from libs.projection.freshness_checker import FreshnessChecker
 from libs.projection.gathering import Gathering
 from libs.projection.log_identity import LogIdentities, start_of
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
 from libs.projection.tracing import FoldTraces
-from libs.projection.view_checker import ViewChecker
+from libs.projection.view_checks import FreshnessChecker, compare_views
 from libs.telemetry.tracing import Tracing
 
 JOIN_S = 60.0
@@ -104,8 +103,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         if (fresh := self.membership.projection.fresh) is not None:
             freshness = FreshnessChecker(self.topic, fresh, self._reader, self.folds)
             self._checks.append(asyncio.create_task(freshness.run()))
-        views = ViewChecker(self.membership.projection.live, self.folds)
-        self._checks.append(asyncio.create_task(views.run()))
+        self._checks.append(asyncio.create_task(compare_views(self.membership.projection.live, self.folds)))
         self._starting = asyncio.create_task(self._consumer.start())
         await asyncio.wait({self._starting, self._failure}, timeout=JOIN_S, return_when=asyncio.FIRST_COMPLETED)
         if self._starting.done():

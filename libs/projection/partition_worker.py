@@ -12,8 +12,7 @@ from typing import Protocol
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.errors import LogChanged
 from libs.kafka.reader import check_contiguous
-from libs.projection.newer_event_version import NewerEvent
-from libs.projection.projection_interface import Projection
+from libs.projection.projection_interface import NewerEvent, Projection
 from libs.projection.tracing import FoldTraces
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.metrics import FOLD_FAILURES, FOLD_SECONDS, FOLDED_RECORDS

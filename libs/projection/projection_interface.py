@@ -1,22 +1,59 @@
-"""Projection interface: the fold of one topic into views, partition by partition."""
+"""Projection interface: the fold of one topic into views by partition, and records that cannot be folded."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, Self, TypeVar
 
+from libs.contracts.codec import Undecodable, UnknownEvent
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Log
-from libs.tally.errors import ViewsUnavailable
-from libs.views.generations.fresh_reader import Freshness
+from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.views.generations.fresh_reader import FreshReader
 from libs.views.valkey.partition_reads import Group, Mark
 
+E = TypeVar("E")
 
-class FreshViews(Protocol):
-    """Reads and declares the freshness of views (`libs.views.generations.fresh_reader`)."""
+logger = logging.getLogger(__name__)
 
-    def groups(self, partitions: Iterable[int]) -> list[Group]: ...
-    async def stale(self, group: Group) -> list[int]: ...
-    async def freshness(self, partition: int) -> Freshness: ...
-    async def declare(self, partition: int, run: str, end: Position) -> bool: ...
+
+class NewerEvent(TallyError):
+    """The record at `offset` has a type that this version does not support; all before it are folded.
+
+    It is not quarantined: a process of the version that wrote it folds it.
+    """
+
+    code = "log_unavailable"
+    offset: int
+
+    @classmethod
+    def of(cls, topic: Log, partition: int, offset: int, event_type: str) -> Self:
+        error = cls(
+            f"{topic.name}/{partition} has an event of the unknown type {event_type} at offset {offset}: a newer "
+            "version wrote it. Upgrade this process"
+        )
+        error.offset = offset
+        return error
+
+
+def until_newer(
+    topic: Log, partition: int, entries: Sequence[tuple[LogRecord, E]]
+) -> tuple[Sequence[tuple[LogRecord, E]], NewerEvent | None]:
+    """Return the entries before the first event of a newer version, and that."""
+    for at, (record, event) in enumerate(entries):
+        if isinstance(event, UnknownEvent):
+            return entries[:at], NewerEvent.of(topic, partition, record.offset, event.type)
+    return entries, None
+
+
+def log_quarantined(topic: Log, partition: int, offset: int, reason: str) -> None:
+    """Log a record that a projection quarantines; after a retry the line repeats."""
+    logger.error("quarantined topic=%s partition=%d offset=%d reason=%s", topic.name, partition, offset, reason)
+
+
+def log_undecodable(topic: Log, partition: int, entries: Iterable[tuple[LogRecord, object]]) -> None:
+    for record, event in entries:
+        if isinstance(event, Undecodable):
+            log_quarantined(topic, partition, record.offset, event.reason)
 
 
 class LiveViews(Protocol):
@@ -39,7 +76,7 @@ class Projection(Protocol):
     def topic(self) -> Log: ...
 
     @property
-    def fresh(self) -> FreshViews | None:
+    def fresh(self) -> FreshReader | None:
         """Freshness of the views for readers; None if the views have a gate of their own."""
 
     @property

@@ -11,8 +11,7 @@ from typing import Any
 from libs.contracts.codec import plain_vote, vote_codec
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Log
-from libs.projection.newer_event_version import NewerEvent
-from libs.projection.quarantine_log import log_quarantined
+from libs.projection.projection_interface import NewerEvent, log_quarantined
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_takers, address_votes, replaces
 from libs.views.valkey.watched_reads import WatchedMarks

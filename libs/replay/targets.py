@@ -9,9 +9,15 @@ from libs.contracts.catalogue_events import catalogue_codec
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.kafka.reader import Extent
-from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes, sliced, versions_of
 from libs.projection.projection_interface import Projection
-from libs.projection.purchases_projection import PurchasesProjection
+from libs.projection.record_projections import (
+    CatalogueProjection,
+    ConfigVersions,
+    PurchasesProjection,
+    catalogue_slices,
+    no_votes,
+    versions_of,
+)
 from libs.projection.votes_projection import VotesProjection
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import PartitionGenerations, ProjectionName, State
@@ -61,7 +67,7 @@ async def _raise_config(deployment: Deployment, partition: int, passed: Extent) 
     async with aclosing(reader.records(deployment.catalogue.topic.name, {partition: passed})) as batches:
         async for _, records in batches:
             events = catalogue_codec.decode_many([record.value for record in records])
-            for entries in sliced(list(zip(records, events, strict=True))):
+            for entries in catalogue_slices(list(zip(records, events, strict=True))):
                 if versions := versions_of(entries):
                     await raise_config(versions)
 

@@ -10,14 +10,13 @@ from libs.contracts.topics import Log, Topic
 from libs.deployment.deployment import Deployment
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
-from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions, no_votes
 from libs.projection.consumer import Connect
 from libs.projection.fencing import Fencer
 from libs.projection.generation_expiry import GenerationExpiry
 from libs.projection.group_consumer import connect
 from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
-from libs.projection.purchases_projection import PurchasesProjection
+from libs.projection.record_projections import CatalogueProjection, ConfigVersions, PurchasesProjection, no_votes
 from libs.projection.settings import CATALOGUE, PURCHASES, VOTES, Pace
 from libs.projection.votes_projection import VotesProjection
 from libs.projection.votes_projector import VotesProjector

@@ -23,7 +23,7 @@ WAITING: Final = "libs.voting.partition_waiting"
 CACHE: Final = "libs.voting.contest_cache"
 FENCING: Final = "libs.projection.fencing"
 CLOSING: Final = "services.projector.closing_manager"
-CATALOGUE: Final = "libs.projection.catalogue_projection"
+CATALOGUE: Final = "libs.projection.record_projections"
 WORKER: Final = "libs.projection.partition_worker"
 VOTES: Final = "libs.projection.votes_projection"
 

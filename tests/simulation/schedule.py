@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.catalogue import commands
-from libs.projection import fencing, freshness_checker, view_checker
+from libs.projection import fencing, view_checks
 from libs.tally.errors import TallyError
 from services.projector import closing_manager
 from tests.simulation.answers import Answer, Violation
@@ -27,9 +27,9 @@ COLLECT_EVERY = 50
 INTERVALS = (
     (fencing, "POLL_S", 0.5),
     (fencing, "CATALOGUE_WAIT_S", 1.0),
-    (freshness_checker, "POLL_S", 1.0),
-    (freshness_checker, "FOLDING_POLL_S", 0.1),
-    (view_checker, "CHECK_S", 3.0),
+    (view_checks, "POLL_S", 1.0),
+    (view_checks, "FOLDING_POLL_S", 0.1),
+    (view_checks, "CHECK_S", 3.0),
     (closing_manager, "POLL_S", 1.0),
     (closing_manager, "REOPENS_AT_ONCE", 2),
     (commands, "POLL_S", 0.05),

@@ -14,8 +14,8 @@ from libs.contracts.catalogue_events import Stored
 from libs.contracts.topics import Topic, catalogue_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
-from libs.projection.catalogue_projection import CatalogueProjection
 from libs.projection.projector import Projector
+from libs.projection.record_projections import CatalogueProjection
 from libs.projection.settings import CATALOGUE, ProjectorSettings
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import ValkeyClient

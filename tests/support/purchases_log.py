@@ -20,7 +20,7 @@ from libs.contracts.topics import Topic, purchases_topic
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from libs.projection.projector import Projector
-from libs.projection.purchases_projection import PurchasesProjection
+from libs.projection.record_projections import PurchasesProjection
 from libs.projection.settings import PURCHASES, ProjectorSettings
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.function_loading import load_functions, open_valkey

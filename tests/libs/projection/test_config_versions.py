@@ -10,7 +10,7 @@ import pytest
 from libs.contracts.catalogue_events import RecordChanged, RecordCreated, catalogue_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic
-from libs.projection.catalogue_projection import CatalogueProjection, ConfigVersions
+from libs.projection.record_projections import CatalogueProjection, ConfigVersions
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated

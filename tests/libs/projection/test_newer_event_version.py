@@ -10,11 +10,9 @@ import pytest
 from libs.contracts.codec import Undecodable, UnknownEvent, vote_codec
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import catalogue_topic, purchases_topic
-from libs.projection.catalogue_projection import CatalogueProjection, no_votes
-from libs.projection.newer_event_version import NewerEvent
 from libs.projection.partition_worker import PartitionWorker
-from libs.projection.projection_interface import Projection
-from libs.projection.purchases_projection import PurchasesProjection
+from libs.projection.projection_interface import NewerEvent, Projection
+from libs.projection.record_projections import CatalogueProjection, PurchasesProjection, no_votes
 from libs.tally.voter_ledger import VoteStatus
 from tests.support.builders import a_cast
 from tests.support.eventually import eventually

@@ -9,7 +9,7 @@ import pytest
 from libs.catalogue.contests.contest_mapper import load_contest
 from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.log_records import LogRecord, Position
-from libs.projection.catalogue_projection import CatalogueProjection
+from libs.projection.record_projections import CatalogueProjection
 from libs.tally.contest import UNLIMITED, Limits
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated

@@ -18,9 +18,8 @@ from libs.kafka.reader import Extent, LogReader
 from libs.kafka.security import connection
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.quarantine import Drop, keep
-from libs.projection.catalogue_projection import CatalogueProjection, no_votes
 from libs.projection.projection_interface import Projection
-from libs.projection.purchases_projection import PurchasesProjection
+from libs.projection.record_projections import CatalogueProjection, PurchasesProjection, no_votes
 from libs.projection.votes_projection import VotesProjection
 from libs.storage.object_store import open_store
 from libs.views.catalogue.catalogue_views import CatalogueViews

@@ -1,8 +1,9 @@
-"""Freshness of views: declares a view fresh once it has reached the log's end, read during its server's run."""
+"""Checks of the folded partitions' views: their freshness for readers, and their positions."""
 
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from libs.concurrency.tasks import every
@@ -10,16 +11,34 @@ from libs.contracts.log_records import Position
 from libs.contracts.topics import Topic
 from libs.kafka.reader import LogReader
 from libs.projection.partition_worker import PartitionWorker
-from libs.projection.projection_interface import FreshViews
+from libs.projection.projection_interface import LiveViews
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
-from libs.views.valkey.partition_reads import Group
+from libs.views.generations.fresh_reader import FreshReader
+from libs.views.valkey.partition_reads import Group, Mark
 
+CHECK_S = 1.0
+"""Seconds between comparisons of idle views."""
 POLL_S = 0.2
 """Seconds until a restarted or emptied server is noticed."""
 FOLDING_POLL_S = 0.02
 """Seconds until a view at the log's end is declared fresh."""
 
 logger = logging.getLogger(__name__)
+
+
+async def compare_views(live: LiveViews, folds: Mapping[int, PartitionWorker]) -> None:
+    """Compare views with their idle workers until cancelled: they may be emptied or restored without traffic.
+
+    A worker whose view differs, or cannot be read, checks it itself.
+    """
+
+    async def check(group: Group) -> None:
+        for partition, mark in (await live.marks(group)).items():
+            fold = folds.get(partition)
+            if fold is not None and fold.idle and not (isinstance(mark, Mark) and mark.position == fold.position):
+                fold.check_view()
+
+    await every(CHECK_S, partial(live.groups, folds), check, "the positions of views cannot be read")
 
 
 class _Goal(NamedTuple):
@@ -37,7 +56,7 @@ class FreshnessChecker:
     """
 
     def __init__(
-        self, topic: Topic, views: FreshViews, reader: LogReader, folds: Mapping[int, PartitionWorker]
+        self, topic: Topic, views: FreshReader, reader: LogReader, folds: Mapping[int, PartitionWorker]
     ) -> None:
         self._topic = topic
         self._views = views
@@ -46,10 +65,7 @@ class FreshnessChecker:
         self._goals: dict[int, _Goal] = {}
 
     async def run(self) -> None:
-        """Run until cancelled; retries unavailable servers at the next poll.
-
-        A partition whose server hangs delays no other.
-        """
+        """Run until cancelled. A partition whose server hangs delays no other."""
         what = f"{self._topic.name}: the freshness of views cannot be read"
         await every(lambda: FOLDING_POLL_S if self._goals else POLL_S, self._groups, self._check_group, what)
 
