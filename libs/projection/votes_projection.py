@@ -14,8 +14,9 @@ from libs.contracts.topics import Log
 from libs.projection.projection_interface import NewerEvent, log_quarantined
 from libs.tally.contest import UNLIMITED
 from libs.tally.events import address_takers, address_votes, replaces
+from libs.tally.reservations import Counter
 from libs.views.valkey.watched_reads import WatchedMarks
-from libs.views.votes.address_counters import ADDRESS_LIFE_S, AddressCounters, Counter, TakenBefore
+from libs.views.votes.address_counters import ADDRESS_LIFE_S, AddressCounters, TakenBefore
 from libs.views.votes.vote_views import APPLY_BYTES, APPLY_ITEMS, VoteViews
 from libs.views.votes.votes_apply_items import OFFSET, POISON, UNKNOWN, Item, fold_items, reopened_by
 

@@ -5,6 +5,7 @@ microseconds since 1970 UTC by the ledger's clock.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from libs.tally.admission import Selection
@@ -97,8 +98,41 @@ class OverLimit:
 Answer = Granted | Duplicate | IdConflict | GateClosed | Stale | NotRunning | RefusedByCaller | OverLimit
 
 
+Counter = tuple[str, str, str]
+"""Counter of an address's votes: contest, participant, address."""
+
+
+class Take(NamedTuple):
+    """`votes` of one taker to be used of a counter, unless that exceeds `limit` (-1: unlimited).
+
+    The counter expires at `expires_at_s` (seconds since 1970; 0: never).
+    """
+
+    counter: Counter
+    taker: str
+    votes: int
+    limit: int
+    expires_at_s: int = 0
+
+
+class Taken(Enum):
+    FULL = 0
+    TAKEN = 1
+    HAD = 2
+
+
+class AddressAnswer(NamedTuple):
+    """Result of a `Take`; `used` is the number of votes used before."""
+
+    taken: Taken
+    used: int
+
+
 class Request(NamedTuple):
-    """Input of `reserve` from a command and its contest; `selection` is None if the caller refuses the vote."""
+    """Input of `reserve` from a command and its contest; `selection` is None if the caller refuses the vote.
+
+    With `take`, on the same server, the vote first uses a counter: a full one refuses it.
+    """
 
     contest: Contest
     voter: str
@@ -106,6 +140,14 @@ class Request(NamedTuple):
     content: str
     source: Source
     selection: Selection | None
+    take: Take | None = None
+
+
+class Reserved(NamedTuple):
+    """Answer to a request, and to its `take`, if the gate was open."""
+
+    answer: Answer
+    use: AddressAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from itertools import chain
 from typing import Final, Generic, TypeVar
 
 from libs.tally.errors import RECOVERING, ViewsUnavailable
-from libs.tally.reservations import Answer, Granted, Request
+from libs.tally.reservations import Granted, Request, Reserved, Take, Taken
 from libs.telemetry.metrics import RESERVE_SECONDS
-from libs.views.votes.address_counters import LimitedAnswer, LimitedRequest, Take, Taken
 from libs.views.votes.vote_views import VoteViews
 
 T = TypeVar("T")
@@ -35,8 +34,6 @@ LONGEST_WAIT_S: Final = 0.03
 SWEEP_S = 0.1
 """Interval of the deadline checks: a timeout may be reported this much late."""
 
-Reserved = Answer | LimitedAnswer
-"""Answer to a `Request`, or to a `LimitedRequest`."""
 Reply = Callable[[Reserved | Exception], None]
 """Called once, with the ledger's answer or the error."""
 Confirmed = Callable[[bool | Exception], None]
@@ -48,7 +45,7 @@ class _Queued:
 
     __slots__ = ("deadline", "partition", "reply", "request")
 
-    def __init__(self, partition: int, request: Request | LimitedRequest, deadline: float, reply: Reply) -> None:
+    def __init__(self, partition: int, request: Request, deadline: float, reply: Reply) -> None:
         self.partition = partition
         self.request = request
         self.deadline = deadline
@@ -120,7 +117,7 @@ class ReservationBatcher:
         self._sweeper: asyncio.TimerHandle | None = None
         self._releases: set[asyncio.Task[None]] = set()
 
-    def reserve(self, partition: int, request: Request | LimitedRequest, deadline: float, reply: Reply) -> None:
+    def reserve(self, partition: int, request: Request, deadline: float, reply: Reply) -> None:
         """Queue a request; those for one partition are decided in the order of these calls.
 
         The reply is `ViewsUnavailable` at `deadline` (loop time). A later reservation is released.
@@ -170,13 +167,10 @@ class ReservationBatcher:
 
     def _release_late(self, queued: _Queued, answer: Reserved) -> None:
         """Release a reservation whose caller timed out, so it is never recorded, and its use of a limit."""
-        granted, request, take = answer, queued.request, None
-        if isinstance(request, LimitedRequest):
-            assert isinstance(answer, LimitedAnswer)
-            is_held = answer.use is not None and answer.use.taken is not Taken.FULL
-            granted, take = answer.answer, request.take if is_held else None
-            request = request.request
+        granted, request = answer.answer, queued.request
+        is_held = answer.use is not None and answer.use.taken is not Taken.FULL
         if isinstance(granted, Granted):
+            take = request.take if is_held else None
             release = asyncio.ensure_future(self._release(queued.partition, request, granted, take))
             self._releases.add(release)
             release.add_done_callback(self._releases.discard)

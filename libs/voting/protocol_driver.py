@@ -15,22 +15,15 @@ from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Contest
 from libs.tally.errors import RECOVERING, LogUnavailable, TallyError, ViewsUnavailable
 from libs.tally.events import VoteCast
-from libs.tally.reservations import Answer, RemovalAnswer, Request
+from libs.tally.reservations import Answer, RemovalAnswer, Request, Reserved, Take, Taken
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
-from libs.views.votes.address_counters import (
-    ADDRESS_LIFE_S,
-    AddressCounters,
-    LimitedAnswer,
-    LimitedRequest,
-    Take,
-    Taken,
-)
+from libs.views.votes.address_counters import ADDRESS_LIFE_S, AddressCounters
 from libs.views.votes.reply_types import Refund
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.batching import ConfirmationBatcher, ReservationBatcher, StartBatcher
-from libs.voting.cast_reader import CastReader
+from libs.voting.cast_reader import ReadCast
 from libs.voting.contest_cache import ContestCache
 from libs.voting.partition_waiting import POLL_S, PartitionWaiting, Undecided
 from libs.voting.protocol import effects
@@ -137,7 +130,7 @@ class Driver:
         addresses: AddressCounters,
         contests: ContestCache,
         log: CallbackAppender,
-        read_cast: CastReader,
+        read_cast: ReadCast,
         tracing: Tracing | None = None,
     ) -> None:
         self._topic = topic
@@ -240,7 +233,7 @@ class Driver:
             for participant, votes in effect.votes
         ]
         if len(takes) == 1 and not self._views.is_cluster:
-            limited = LimitedRequest(effect.then, takes[0])
+            limited = effect.then._replace(take=takes[0])
             self._queue_reservation(run, limited, partial(_address_taken, run, effect.votes[0][0]))
         else:
             self._start(self._take_counters, run, takes)
@@ -251,11 +244,11 @@ class Driver:
     def _reserve(self, run: Run, effect: effects.Reserve) -> None:
         reserved, run.reserved = run.reserved, None
         if reserved is None:
-            self._queue_reservation(run, effect.request, run.reply)
+            self._queue_reservation(run, effect.request, partial(_reserved, run))
         else:
             run.loop.call_soon(run.reply, reserved)
 
-    def _queue_reservation(self, run: Run, request: Request | LimitedRequest, reply: Reply) -> None:
+    def _queue_reservation(self, run: Run, request: Request, reply: Reply) -> None:
         now = run.loop.time()
         if now + POLL_S > run.settle_deadline:
             run.loop.call_soon(reply, _recovering())
@@ -379,12 +372,16 @@ async def take_all(addresses: AddressCounters, takes: Sequence[Take]) -> effects
     return effects.AddressTaken(tuple(held), used)
 
 
-def _address_taken(run: Run, participant: str, answer: LimitedAnswer | Exception) -> None:
+def _reserved(run: Run, reserved: Reserved | Exception) -> None:
+    run.reply(reserved.answer if isinstance(reserved, Reserved) else reserved)
+
+
+def _address_taken(run: Run, participant: str, reserved: Reserved | Exception) -> None:
     """Reply to the use of an address's limit, and keep the answer to the reservation made with it."""
-    if isinstance(answer, Exception):
-        run.reply(answer)
+    if isinstance(reserved, Exception):
+        run.reply(reserved)
         return
-    run.reserved, use = answer.answer, answer.use
+    run.reserved, use = reserved
     is_full = use is not None and use.taken is Taken.FULL
     held = () if use is None or is_full else (participant,)
     run.reply(effects.AddressTaken(held, use.used if use is not None and is_full else None))

@@ -7,7 +7,7 @@ from libs.deployment.deployment import Deployment
 from libs.storage.object_store import StorageUnavailable
 from libs.storage.secrets import contest_secret
 from libs.tally.contest import Contest
-from libs.voting.cast_reader import cast_reader
+from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver
 from libs.voting.service import VotingService
@@ -31,6 +31,6 @@ async def create_voting_service(servers: Deployment) -> VotingService:
     receipts = servers.ring("receipts")
     with suppress(StorageUnavailable):  # each vote reads them again
         await receipts.load()
-    addresses, read = servers.address_counters, cast_reader(servers.reader, votes)
+    addresses, read = servers.address_counters, CastReader(servers.reader, votes).read
     driver = Driver(votes, servers.vote_views, addresses, contests, servers.writer, read, servers.tracing)
     return VotingService(votes, contests, driver, receipts)

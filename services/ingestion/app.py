@@ -17,7 +17,7 @@ from libs.views.valkey.failover_settings import FailoverCheck
 from libs.views.valkey.partition_reads import Group
 from libs.views.votes.reply_types import Doubt
 from libs.views.votes.vote_views import VoteViews
-from libs.voting.cast_reader import CastCache, cast_reader
+from libs.voting.cast_reader import CastReader
 from libs.voting.service_factory import create_voting_service
 from libs.voting.source_reports import SourceReporter
 from libs.web.door.auth import Authenticator
@@ -43,7 +43,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
         AccountCiphers(partial(account_secret, store)),
         PackageBounds(catalogue, settings.purchase_package_check == "refuse"),
     )
-    casts = CastCache(cast_reader(servers.reader, servers.votes))
+    casts = CastReader(servers.reader, servers.votes)
     keys = await servers.keys_of(Environment.PRODUCTION)
     proxies = settings.proxies()
     auth = Authenticator(keys, proxies, servers.sessions)
@@ -63,7 +63,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
             rate_counts=servers.rate_counts,
             hot=hot_routes(voting),
             routers=[
-                voter_router(auth, VoterReads(views, votes, catalogue, casts, positions), votes, positions),
+                voter_router(auth, VoterReads(views, votes, catalogue, casts.read, positions), votes, positions),
                 purchase_router(auth, register, requests),
                 source_router(auth, SourceReporter(servers.votes, views, catalogue, log), requests, positions),
             ],

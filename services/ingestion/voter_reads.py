@@ -18,7 +18,7 @@ from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.vote_views import VoteViews
-from libs.voting.cast_reader import CastCache
+from libs.voting.cast_reader import ReadCast
 from libs.voting.service import VotingService
 from libs.web.door.common_parameters import ListPage
 from services.ingestion.vote_forms import (
@@ -55,11 +55,11 @@ class VoterReads:
         views: VoteViews,
         votes: VotingService,
         catalogue: CatalogueViews,
-        casts: CastCache,
+        read_cast: ReadCast,
         position_tokens: PositionTokens,
     ) -> None:
         self._position_tokens = position_tokens
-        self._casts = casts
+        self._read_cast = read_cast
         self._catalogue = catalogue
         self._views = views
         self._votes = votes
@@ -79,7 +79,7 @@ class VoterReads:
         state = await self._views.lookup(partition, contest, voter, vote_id)
         if state.terms is not None:
             is_detailed = configured.contest_type in ("rating", "ordering") and bool(state.terms.choices)
-            cast = await self._casts.read(partition, state.offset or 0) if is_detailed else None
+            cast = await self._read_cast(partition, state.offset or 0) if is_detailed else None
             return await self._shown(configured, partition, vote_id, state, cast)
         if state.pending:
             raise LedgerCatchingUp(UNDECIDED, retry_after_s=1)
@@ -109,7 +109,7 @@ class VoterReads:
             raise LedgerCatchingUp(RECOVERING, retry_after_s=1)
         data = []
         for _, state in found[:limit]:
-            cast = await self._casts.read(partition, state.offset or 0)
+            cast = await self._read_cast(partition, state.offset or 0)
             if cast is not None:  # else an id that a refund used up, which was never cast
                 data.append(await self._shown(configured, partition, cast.vote_id, state, cast))
         has_more = len(found) > limit

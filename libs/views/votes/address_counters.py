@@ -5,13 +5,12 @@ A reservation can use a counter in the same call, on one server; in a cluster it
 
 import asyncio
 from collections.abc import Sequence
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from hiredis import ReplyError
 
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.reservations import Answer, Request
+from libs.tally.reservations import AddressAnswer, Counter, Request, Reserved, Take, Taken
 from libs.views.valkey.client import Valkey
 from libs.views.valkey.connection import NO_ANSWER, part_error
 from libs.views.valkey.function_libraries import call_function, call_together, pack
@@ -27,36 +26,8 @@ MOST_VOTES = 128
 MOST_COUNTERS = 64
 """Maximum number of counters of one `take` call, if one server has them all: a millisecond of Valkey's time."""
 
-Counter = tuple[str, str, str]
-"""Contest, participant, address."""
 TakenBefore = tuple[str, int]
 """A taker and its count; 0 if it gave the votes back."""
-
-
-class Taken(Enum):
-    FULL = 0
-    TAKEN = 1
-    HAD = 2
-
-
-class AddressAnswer(NamedTuple):
-    """Result of a `Take`; `used` is the number of votes used before."""
-
-    taken: Taken
-    used: int
-
-
-class Take(NamedTuple):
-    """`votes` of one taker to be used of a counter, unless that exceeds `limit` (-1: unlimited).
-
-    The counter expires at `expires_at_s` (seconds since 1970; 0: never).
-    """
-
-    counter: Counter
-    taker: str
-    votes: int
-    limit: int
-    expires_at_s: int = 0
 
 
 def counter_key(namespace: str, counter: Counter) -> str:
@@ -120,37 +91,16 @@ def _answer(reply: Any) -> AddressAnswer | ViewsUnavailable:
     return part_error(reply) if isinstance(reply, ReplyError) else AddressAnswer(Taken(reply[0]), reply[1])
 
 
-class LimitedRequest(NamedTuple):
-    """A request for a reservation, after a use of a counter on the same server: a full one refuses it."""
-
-    request: Request
-    take: Take
-
-
-class LimitedAnswer(NamedTuple):
-    """Answer to a `LimitedRequest`; without a `use` nothing was used, since the gate was closed."""
-
-    use: AddressAnswer | None
-    answer: Answer
-
-
-def counters_of(namespace: str, requests: Sequence[Request | LimitedRequest]) -> list[str]:
-    """Return the keys of the requests' counters."""
-    return [counter_key(namespace, each.take.counter) for each in requests if isinstance(each, LimitedRequest)]
-
-
-def item_of(namespace: str, request: Request | LimitedRequest) -> list[Any]:
+def item_of(namespace: str, request: Request) -> list[Any]:
     """Return the argument of `votes_reserve`."""
-    if isinstance(request, Request):
-        return request_item(request)
-    return [*request_item(request.request), counter_key(namespace, request.take.counter), _use(request.take)]
+    take = request.take
+    use = [] if take is None else [counter_key(namespace, take.counter), _use(take)]
+    return [*request_item(request), *use]
 
 
-def answer_to(request: Request | LimitedRequest, reply: Any) -> Answer | LimitedAnswer:
+def answer_to(request: Request, reply: Any) -> Reserved:
     """Return the answer in a reply of `votes_reserve`."""
-    if isinstance(request, Request):
-        return answer(reply)
-    if not isinstance(reply[0], list):
-        return LimitedAnswer(None, answer(reply))
+    if request.take is None or not isinstance(reply[0], list):
+        return Reserved(answer(reply))
     (state, used), its = reply
-    return LimitedAnswer(AddressAnswer(Taken(state), used), answer(its))
+    return Reserved(answer(its), AddressAnswer(Taken(state), used))

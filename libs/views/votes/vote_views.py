@@ -11,20 +11,12 @@ from libs.contracts.topics import catalogue_topic
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
-from libs.tally.reservations import Answer, RemovalAnswer, Request
+from libs.tally.reservations import Answer, RemovalAnswer, Request, Reserved, Take
 from libs.views.generations.generations import apply
 from libs.views.valkey.connection import part_error
 from libs.views.valkey.function_libraries import call_function, call_together, call_with_keys, pack, unpack
 from libs.views.valkey.partition_reads import raised
-from libs.views.votes.address_counters import (
-    LimitedAnswer,
-    LimitedRequest,
-    Take,
-    answer_to,
-    counter_key,
-    counters_of,
-    item_of,
-)
+from libs.views.votes.address_counters import answer_to, counter_key, item_of
 from libs.views.votes.reply_types import FoldInput, Refund
 from libs.views.votes.serialization import SOURCES, digest, raw, removal_answer, span
 from libs.views.votes.vote_reads import VoteReads
@@ -68,20 +60,20 @@ class VoteViews(VoteReads):
 
     async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
         """Decide `requests` in order, each after the previous ones."""
-        answers = raised((await self.reserve_together([(partition, requests)]))[0])
-        return [each for each in answers if not isinstance(each, LimitedAnswer)]
+        return [reserved.answer for reserved in raised((await self.reserve_together([(partition, requests)]))[0])]
 
     async def reserve_together(
-        self, requests: Sequence[tuple[int, Sequence[Request | LimitedRequest]]]
-    ) -> list[list[Answer | LimitedAnswer] | ViewsUnavailable]:
+        self, requests: Sequence[tuple[int, Sequence[Request]]]
+    ) -> list[list[Reserved] | ViewsUnavailable]:
         """Decide requests of several partitions of one group; return each partition's answers, or its error.
 
-        A `LimitedRequest` has a `LimitedAnswer`; there is none in a cluster, where counters lie anywhere.
+        None takes from a counter in a cluster, where counters lie anywhere.
         """
         packed = [
             (partition, pack([item_of(self._namespace, each) for each in its])) for partition, its in requests
         ]
-        counters = [key for _, its in requests for key in counters_of(self._namespace, its)]
+        takes = [request.take for _, its in requests for request in its if request.take is not None]
+        counters = [counter_key(self._namespace, take.counter) for take in takes]
         replies = await self._together("votes_reserve", packed, counters)
         return [
             reply if isinstance(reply, ViewsUnavailable) else list(map(answer_to, its, unpack(reply)))
@@ -118,8 +110,7 @@ class VoteViews(VoteReads):
     ) -> None:
         """Release an attempt of a reservation that the log definitely rejected.
 
-        If no other attempt is left, the use of an address's limit is given back that it `take`s as a
-        `LimitedRequest`.
+        If no other attempt is left, the use of an address's limit is given back that its request `take`s.
         """
         attempt = contest, raw(voter), digest(vote_id), incarnation
         if take is None:

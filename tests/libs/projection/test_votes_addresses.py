@@ -11,10 +11,11 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import votes_topic
 from libs.projection.votes_projection import VotesProjection
 from libs.tally.events import Event, LogCreated, VoteCast, address_takers
+from libs.tally.reservations import AddressAnswer, Take, Taken
 from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
-from libs.views.votes.address_counters import AddressAnswer, AddressCounters, Take, Taken
+from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.vote_views import VoteViews
 from tests.support.builders import a_cast, a_removal, pseudonym
 from tests.support.intercepted_valkey import CountedValkey

@@ -13,10 +13,10 @@ from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Contest
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, LogCreated, Rating
-from libs.tally.reservations import Granted
+from libs.tally.reservations import Granted, Take
 from libs.views.generations.generations import Generations
 from libs.views.valkey.partition_reads import raised
-from libs.views.votes.address_counters import AddressCounters, Take
+from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.closing_reads import CLOSING_PARTITIONS, PENDING_PAGE
 from libs.views.votes.ledger_export import PARTS, export
 from libs.views.votes.reply_types import FoldInput, Refund, SourceCounts

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from libs.tally.errors import ViewsUnavailable
+from libs.tally.reservations import AddressAnswer, Take, Taken
 from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes import address_counters
-from libs.views.votes.address_counters import AddressAnswer, AddressCounters, Take, Taken
+from libs.views.votes.address_counters import AddressCounters
 
 WHERE = "contest", "a", "address"
 

@@ -18,7 +18,7 @@ from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.vote_views import VoteViews
-from libs.voting.cast_reader import CastReader
+from libs.voting.cast_reader import ReadCast
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver
 from libs.voting.service import VotingService
@@ -88,7 +88,7 @@ def service_of(
     namespace: str,
     log: Log,
     contest: Contest,
-    read_cast: CastReader,
+    read_cast: ReadCast,
 ) -> VotingService:
     """A service that votes in one contest, on one partition."""
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from libs.tally.errors import ViewsUnavailable
+from libs.tally.reservations import Counter, Take
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.votes.address_counters import AddressCounters, Counter, Take
+from libs.views.votes.address_counters import AddressCounters
 from libs.voting.protocol.effects import AddressTaken
 from libs.voting.protocol_driver import take_all
 from tests.support.intercepted_valkey import InterceptedValkey

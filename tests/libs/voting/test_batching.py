@@ -10,11 +10,11 @@ import pytest
 from libs.contracts.log_records import Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.tally.reservations import Answer, GateClosed, Granted, Request, Stale
+from libs.tally.reservations import Answer, GateClosed, Granted, Request, Reserved, Stale, Take
 from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
-from libs.views.votes.address_counters import LimitedAnswer, LimitedRequest, Take, counter_key
+from libs.views.votes.address_counters import counter_key
 from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.batching import (
@@ -23,7 +23,6 @@ from libs.voting.batching import (
     CALLS,
     ConfirmationBatcher,
     ReservationBatcher,
-    Reserved,
 )
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
@@ -67,24 +66,24 @@ def request(voter: str) -> Request:
     return request_of(a_contest(), a_vote(voter=voter))
 
 
-def limited_request(voter: str) -> LimitedRequest:
-    return LimitedRequest(request(voter), Take(COUNTER, voter, 1, 5))
+def limited_request(voter: str) -> Request:
+    return request(voter)._replace(take=Take(COUNTER, voter, 1, 5))
 
 
 def reserved(
     reservations: ReservationBatcher,
     voters: Sequence[str],
     wait_s: float,
-    make: Callable[[str], Request | LimitedRequest] = request,
+    make: Callable[[str], Request] = request,
 ) -> list["asyncio.Future[Answer]"]:
     loop = asyncio.get_running_loop()
     answers = [loop.create_future() for _ in voters]
 
-    def reply(answer: "asyncio.Future[Answer]", given: Answer | Exception) -> None:
+    def reply(answer: "asyncio.Future[Answer]", given: Reserved | Exception) -> None:
         if isinstance(given, Exception):
             answer.set_exception(given)
         else:
-            answer.set_result(given)
+            answer.set_result(given.answer)
 
     for voter, answer in zip(voters, answers, strict=True):
         reservations.reserve(0, make(voter), loop.time() + wait_s, partial(reply, answer))
@@ -119,7 +118,7 @@ async def test_what_is_granted_too_late_gives_its_use_of_an_address_limit_back(
     await eventually(lambda: pending_is(partition, 3))
     requests = [limited_request("joined")]
     [[again]] = await partition.views.reserve_together([(0, requests)])  # type: ignore[misc]
-    assert isinstance(again, LimitedAnswer)
+    assert again.use is not None
     assert await used(partition) == 2
     frozen.thawed.set()
     assert [type(answer) for answer in await outcomes(awaited)] == [Granted]
@@ -143,7 +142,7 @@ async def test_a_failed_call_answers_its_own_requests_and_the_next_goes_on(
     async def too_few(requests: Requests) -> list[list[Reserved] | ViewsUnavailable]:
         frozen.calls.append(len(requests))
         [(_, its)] = requests
-        return [[GateClosed()] * (1 if len(frozen.calls) == 1 else len(its))]
+        return [[Reserved(GateClosed())] * (1 if len(frozen.calls) == 1 else len(its))]
 
     frozen.reserve_together = too_few  # type: ignore[method-assign]
     answers = await outcomes(reserved(reservations, [f"v{n}" for n in range(CALL_REQUESTS + 1)], 30))

@@ -7,7 +7,6 @@ import pytest
 from libs.contracts.position_token import PositionTokens
 from libs.tally.errors import LedgerCatchingUp, NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.voting.cast_reader import CastCache
 from services.ingestion.voter_pseudonyms import voter_pseudonym
 from services.ingestion.voter_reads import VoterReads
 from tests.libs.views.partition import Partition
@@ -25,7 +24,7 @@ def reads(partition: Partition, valkey: Counted, namespace: str, log: Log) -> Vo
 
     tokens = PositionTokens(HeldSecrets(b"s" * 32))
     service = service_of(partition, valkey, namespace, log, a_contest(), read)
-    return VoterReads(partition.views, service, CatalogueViews(valkey, namespace), CastCache(read), tokens)
+    return VoterReads(partition.views, service, CatalogueViews(valkey, namespace), read, tokens)
 
 
 async def test_a_vote_that_may_never_be_recorded_is_not_said_to_be(
