@@ -12,7 +12,7 @@ from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
 from libs.projection.consumer import Connect
 from libs.projection.fencing import Fencer
-from libs.projection.generation_expiry import GenerationExpiry
+from libs.projection.generation_expiry import expire_generations
 from libs.projection.group_consumer import connect
 from libs.projection.projection_interface import Projection
 from libs.projection.projector import Projector
@@ -133,16 +133,13 @@ def manager_runs(settings: Settings, servers: Deployment, projectors: Projectors
         assigned=lambda: projectors.purchases.assigned,
     )
     by_topic = {each.topic.name: each for each in projectors}
-    kept = GenerationExpiry(
-        [(each, partial(assigned_to, by_topic[each.topic.name])) for each in servers.projections.values()],
-        settings.projector_keep_generation_s,
-    )
+    kept = [(each, partial(assigned_to, by_topic[each.topic.name])) for each in servers.projections.values()]
     return {
         "fences": fencer.run,
         "closings": closing.run,
         "purchases": partial(manage_purchases, servers, projectors.purchases, progress),
         "paid votes": counting.run,
-        "kept generations": kept.run,
+        "kept generations": partial(expire_generations, kept, settings.projector_keep_generation_s),
     }
 
 

@@ -3,9 +3,9 @@
 import asyncio
 
 from libs.contracts.log_records import Position
-from libs.projection.generation_expiry import Assigned, GenerationExpiry
+from libs.projection.generation_expiry import Kept, expire_generations
 from libs.projection.votes_projection import VotesProjection
-from libs.views.generations.generations import Generations, State, Swap
+from libs.views.generations.generations import State, Swap
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_libraries import pack
 from libs.views.votes.vote_views import VoteViews
@@ -70,12 +70,12 @@ async def test_the_time_of_a_kept_generation_begins_again_when_it_is_asked_for(v
 async def test_a_projector_drops_what_was_kept_long_enough(valkey: ValkeyClient) -> None:
     votes = await a_swapped_one(valkey)
     others = await a_swapped_one(valkey)
-    folds: list[tuple[Generations, Assigned]] = [
+    folds: list[Kept] = [
         (votes.generations, lambda: [0]),
         (others.generations, lambda: []),
     ]
     assert await votes.keys.held(1)
-    keeping = asyncio.create_task(GenerationExpiry(folds, keep_s=1, poll_s=0.05).run())
+    keeping = asyncio.create_task(expire_generations(folds, keep_s=1, poll_s=0.05))
     await eventually(lambda: is_gone(votes))
     keeping.cancel()
     assert await others.keys.held(1)
