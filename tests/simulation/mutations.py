@@ -115,7 +115,7 @@ MANAGERS: Final = {
         CLOSING, ("return state.reopened < contest.reopened", "return False")
     ),
     "a change is folded before it is in force": _of(
-        CATALOGUE, ("                await self._raise_config(versions)\n", "                pass\n")
+        CATALOGUE, ("            await self._raise_config(versions)\n", "            pass\n")
     ),
     "a change is folded where a partition is away": _of(
         CATALOGUE,
