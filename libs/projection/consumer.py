@@ -20,10 +20,9 @@ from libs.kafka.settings import KafkaSettings
 from libs.projection.consumer_health import ConsumerHealth
 from libs.projection.gathering import Gathering
 from libs.projection.log_identity import LogIdentities, start_of
-from libs.projection.partition_worker import PartitionWorker
+from libs.projection.partition_worker import FoldTraces, PartitionWorker
 from libs.projection.projection_interface import Projection
 from libs.projection.settings import Pace, ProjectorSettings
-from libs.projection.tracing import FoldTraces
 from libs.projection.view_checks import FreshnessChecker, compare_views
 from libs.telemetry.tracing import Tracing
 

@@ -10,6 +10,7 @@ pending, it may: allowance periods are numbered, so no voter's starts earlier. A
 clocks proves nothing and changes nothing; `tally status` and the alerts report it.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -20,10 +21,12 @@ from typing import NamedTuple
 from libs.concurrency.tasks import KeyedTasks, every
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
-from libs.contracts.topics import Log
+from libs.contracts.topics import Log, Topic
+from libs.kafka.reader import LogReader
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.tally.events import Fence
 from libs.telemetry.metrics import FENCES, GATE_SHUT_SECONDS
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.partition_reads import Group
 from libs.views.votes.reply_types import Doubt, PartitionState
 from libs.views.votes.vote_views import VoteViews
@@ -77,6 +80,32 @@ def is_in_the_future(state: PartitionState, now: int) -> bool:
 def is_in_flight(fence: Fence, state: PartitionState, sent: tuple[Fence, int] | None) -> bool:
     """Return whether the fence was appended at an offset that is not folded yet."""
     return sent is not None and sent[0] == fence and state.position.offset <= sent[1]
+
+
+class CatalogueProgress:
+    """Reads end offsets of the catalogue's log and positions of its view.
+
+    Its methods raise `LogUnavailable` and `ViewsUnavailable`.
+    """
+
+    def __init__(self, reader: LogReader, topic: Topic, views: CatalogueViews) -> None:
+        self._reader = reader
+        self._topic = topic
+        self._views = views
+
+    async def ends(self, partitions: Collection[int] | None = None) -> Mapping[int, int]:
+        """Return the log's end offsets, by default of all partitions."""
+        some = self._topic.numbers if partitions is None else partitions
+        return await self._reader.end_offsets(self._topic.name, some)
+
+    async def has(self, ends: Mapping[int, int]) -> bool:
+        """Return whether the view has folded each partition up to its offset in `ends`."""
+        positions = await asyncio.gather(*map(self._views.position, ends))
+        return all(at is not None and at.offset >= end for at, end in zip(positions, ends.values(), strict=True))
+
+    async def has_folded_account(self, account: str) -> bool:
+        """Return whether the view has folded all that the log now has of an account's partition."""
+        return await self.has(await self.ends([self._topic.partition_of(account)]))
 
 
 class Fencer:

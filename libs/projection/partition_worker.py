@@ -4,18 +4,20 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Protocol
+
+from aiokafka import ConsumerRecord
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.errors import LogChanged
 from libs.kafka.reader import check_contiguous
 from libs.projection.projection_interface import NewerEvent, Projection
-from libs.projection.tracing import FoldTraces
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.telemetry.metrics import FOLD_FAILURES, FOLD_SECONDS, FOLDED_RECORDS
+from libs.telemetry.tracing import TRACEPARENT, Tracing
 from libs.views.valkey.connection import OtherLayout
 
 FIRST_BACKOFF_S = 0.05
@@ -38,6 +40,35 @@ class Source(Protocol):
         """Deliver nothing until resumed."""
 
     def resume(self, partition: int) -> None: ...
+
+
+class FoldTraces:
+    """Trace contexts of one partition's records, by offset; most records have none."""
+
+    def __init__(self, tracing: Tracing, topic: str, partition: int) -> None:
+        self._tracing = tracing
+        self._topic = topic
+        self._partition = partition
+        self._waiting: dict[int, bytes] = {}
+
+    def note(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:
+        """Store the trace contexts of fetched records, once per offset."""
+        for record in records:
+            for name, value in record.headers:
+                if name == TRACEPARENT:
+                    self._waiting[record.offset] = value
+
+    @contextmanager
+    def fold(self, records: Sequence[LogRecord]) -> Iterator[None]:
+        """Wrap the fold of consecutive records; if it succeeds, add its span to their traces."""
+        if not self._waiting:
+            yield
+            return
+        first, end = records[0].offset, records[-1].offset + 1
+        found = {offset: value for offset, value in self._waiting.items() if first <= offset < end}
+        with self._tracing.fold(self._topic, self._partition, len(records), found):
+            yield
+        self._waiting = {offset: value for offset, value in self._waiting.items() if offset >= end}
 
 
 class PartitionWorker:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -9,19 +10,24 @@ from typing import Any, Final, Protocol, get_args
 
 from prometheus_client import Counter
 
+from libs.catalogue.contests.contest_mapper import load_contest
 from libs.contracts.log_records import CURRENT
 from libs.contracts.pseudonyms import receipt
 from libs.contracts.votes_log import VotesLog
+from libs.deployment.deployment import Deployment
+from libs.storage.object_store import StorageUnavailable
+from libs.storage.secrets import contest_secret
 from libs.tally.contest import Contest
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.events import Actor, Source
 from libs.tally.reservations import Stale
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.telemetry.metrics import VOTES_ACCEPTED, VOTES_DEDUPLICATED, VOTES_REFUSED, VOTES_UNKNOWN
+from libs.voting.cast_reader import CastReader
 from libs.voting.contest_cache import ContestCache, Known
-from libs.voting.protocol import casting, removal, stale_contests
+from libs.voting.protocol import casting, removal, shared_steps
 from libs.voting.protocol.effects import Steps
-from libs.voting.protocol.outcomes import Outcome, Removed
+from libs.voting.protocol.shared_steps import Outcome, Removed
 from libs.voting.protocol_driver import Driver, Finish, StartNext
 
 _ACCEPTED: Final = {source: VOTES_ACCEPTED.labels(source) for source in get_args(Source)}
@@ -129,7 +135,7 @@ class VotingService:
         """Load a stale contest again, and put it in force in the voter's partition. Raises `ViewsUnavailable`."""
         partition = self.partition_of(contest, voter)
         of = RemoveVote(contest.key, voter, "")
-        fresh: Contest = await self._result(stale_contests.refresh(contest, stale), account, of, partition)
+        fresh: Contest = await self._result(shared_steps.refresh(contest, stale), account, of, partition)
         return fresh
 
     def partition_of(self, contest: Contest, voter: str) -> int:
@@ -146,6 +152,29 @@ class VotingService:
         if isinstance(result, TallyError):
             raise result
         return result
+
+
+async def create_voting_service(servers: Deployment) -> VotingService:
+    """Build the service on the process's connections."""
+    catalogue, votes, store = servers.catalogue_views, servers.votes, servers.store
+
+    async def load(account: str, key: str) -> Contest | None:
+        return await load_contest(catalogue, account, key)
+
+    async def load_version(account: str, key: str) -> int | None:
+        stored = await catalogue.get(account, "contests", key)
+        return None if stored is None else stored.version
+
+    async def load_secret(contest: str) -> bytes:
+        return await contest_secret(store, contest)
+
+    contests = ContestCache(load, load_version, load_secret)
+    receipts = servers.ring("receipts")
+    with suppress(StorageUnavailable):  # each vote reads them again
+        await receipts.load()
+    addresses, read = servers.address_counters, CastReader(servers.reader, votes).read
+    driver = Driver(votes, servers.vote_views, addresses, contests, servers.writer, read, servers.tracing)
+    return VotingService(votes, contests, driver, receipts)
 
 
 class _Outcomes:

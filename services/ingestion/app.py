@@ -18,7 +18,7 @@ from libs.views.valkey.partition_reads import Group
 from libs.views.votes.reply_types import Doubt
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import CastReader
-from libs.voting.service_factory import create_voting_service
+from libs.voting.service import create_voting_service
 from libs.voting.source_reports import SourceReporter
 from libs.web.door.auth import Authenticator
 from libs.web.server.http_service import HttpModule

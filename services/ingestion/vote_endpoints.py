@@ -16,7 +16,7 @@ from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
 from libs.tally.time_conversion import timestamp
 from libs.tally.vote_commands import CastVote
 from libs.telemetry.metrics import HTTP_REFUSALS, VOTES_IN_FLIGHT
-from libs.voting.protocol.outcomes import Accepted, Outcome
+from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService, count
 from libs.web.door.auth import ApiKey, Authenticator, Headers, header, require
 from libs.web.door.client_address import Proxies

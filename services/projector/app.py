@@ -11,7 +11,7 @@ from libs.deployment.deployment import Deployment
 from libs.deployment.identity_guard import DeploymentGuard
 from libs.kafka.reader import LogReader
 from libs.projection.consumer import Connect
-from libs.projection.fencing import Fencer
+from libs.projection.fencing import CatalogueProgress, Fencer
 from libs.projection.generation_expiry import expire_generations
 from libs.projection.group_consumer import connect
 from libs.projection.projection_interface import Projection
@@ -24,8 +24,7 @@ from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.telemetry.tracing import Tracing
 from libs.views.valkey.function_loading import load_functions
-from libs.voting.service_factory import create_voting_service
-from services.projector.catalogue_progress import CatalogueProgress
+from libs.voting.service import create_voting_service
 from services.projector.closing_manager import ClosingManager
 from services.projector.http_endpoints import readiness_checks, served
 from services.projector.purchase_manager import PurchaseManager

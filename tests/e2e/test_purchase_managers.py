@@ -26,7 +26,7 @@ from libs.purchases.encryption import AccountCiphers
 from libs.storage.secrets import account_secret
 from libs.telemetry.redaction import SecretUrl
 from libs.views.purchases.purchase_views import PurchaseViews
-from libs.voting.service_factory import create_voting_service
+from libs.voting.service import create_voting_service
 from services.cli.deployment_discovery import find_addresses
 from services.projector.purchase_manager import PurchaseManager
 from services.projector.purchase_steps import Steps

@@ -5,7 +5,7 @@ from typing import Any
 
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.vote_commands import CastVote, RemoveVote
-from libs.voting.protocol.outcomes import Removed
+from libs.voting.protocol.shared_steps import Removed
 
 Name = tuple[str, str, str]
 """Contest, voter and vote id."""

@@ -21,7 +21,7 @@ from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.votes.vote_views import VoteViews
-from libs.voting.protocol.outcomes import Accepted, Removed
+from libs.voting.protocol.shared_steps import Accepted, Removed
 from tests.simulation.answers import Answer, Bought
 from tests.simulation.contests import PARTICIPANTS, PROBING, moment, participant_key, some_rules, some_vote
 from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway

@@ -19,8 +19,7 @@ from libs.purchases.service import PackageBounds, PurchaseService
 from libs.storage.object_store import Store
 from libs.storage.secrets import account_secret
 from libs.views.valkey.function_loading import load_functions
-from libs.voting.service import VotingService
-from libs.voting.service_factory import create_voting_service
+from libs.voting.service import VotingService, create_voting_service
 from services.projector.app import manager_runs, open_projectors
 from services.projector.settings import Settings
 from services.projector.supervision import Startup, TaskSupervisor

@@ -13,10 +13,10 @@ def _of(module: str, *changes: tuple[str, str]) -> Mutation:
     return Mutation(module, changes)
 
 
-APPENDS: Final = "libs.voting.protocol.unknown_appends"
+APPENDS: Final = "libs.voting.protocol.shared_steps"
 CASTING: Final = "libs.voting.protocol.casting"
 REMOVAL: Final = "libs.voting.protocol.removal"
-STALE: Final = "libs.voting.protocol.stale_contests"
+STALE: Final = "libs.voting.protocol.shared_steps"
 DRIVER: Final = "libs.voting.protocol_driver"
 BATCHING: Final = "libs.voting.batching"
 WAITING: Final = "libs.voting.partition_waiting"

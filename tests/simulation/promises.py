@@ -28,7 +28,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.votes.vote_views import VoteViews
-from libs.voting.protocol.outcomes import Accepted
+from libs.voting.protocol.shared_steps import Accepted
 from tests.simulation.answers import Answer, Name, Violation
 from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.contests import VOTING

@@ -33,9 +33,9 @@ from libs.tally.reservations import (
 )
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.voting.protocol import stale_contests, unknown_appends
+from libs.voting.protocol import shared_steps
 from libs.voting.protocol.effects import AddressTaken, AwaitGate, GiveAddress, Reserve, Steps, TakeAddress
-from libs.voting.protocol.outcomes import Accepted, Outcome
+from libs.voting.protocol.shared_steps import Accepted, Outcome
 
 Sign = Callable[[int], str]
 """Returns the receipt of the vote if it is accepted at a time (microseconds since 1970 UTC)."""
@@ -72,7 +72,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
         match answer:
             case Granted():
                 event = cast_of(command, answer, sign(answer.terms.accepted_at))
-                recorded: unknown_appends.Recorded = yield from unknown_appends.record(event, is_folded)
+                recorded: shared_steps.Recorded = yield from shared_steps.record(event, is_folded)
                 if isinstance(recorded, int):
                     return Accepted(command, answer.terms, answer.joined, event.receipt, partition, recorded)
                 if recorded is None:
@@ -92,7 +92,7 @@ def cast_vote(command: CastVote, contest: Contest, partition: int, sign: Sign) -
                 # a reservation may be held, but this attempt never records it
                 return LogUnavailable("The vote was not recorded.", retry_after_s=1) if fenced else answer
             case Stale():
-                contest_or_error = yield from stale_contests.refresh(contest, answer)
+                contest_or_error = yield from shared_steps.refresh(contest, answer)
                 if isinstance(contest_or_error, Contest):
                     contest = contest_or_error
                     continue

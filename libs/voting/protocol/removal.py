@@ -26,9 +26,9 @@ from libs.tally.reservations import (
 )
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.voting.protocol import stale_contests, unknown_appends
+from libs.voting.protocol import shared_steps
 from libs.voting.protocol.effects import AwaitGate, AwaitVote, GiveAddress, ReadVote, ReserveRemoval, Steps
-from libs.voting.protocol.outcomes import Removed
+from libs.voting.protocol.shared_steps import Removed
 
 UNDECIDED = None, VoteStatus.COUNTED, VoteStatus.VOIDED
 """Statuses of a vote whose removal is not folded yet."""
@@ -55,7 +55,7 @@ def remove_vote(
         match answer:
             case RemovalGranted():
                 event = event_of(command, answer, cast, actor)
-                recorded: unknown_appends.Recorded = yield from unknown_appends.record(event, is_removed)
+                recorded: shared_steps.Recorded = yield from shared_steps.record(event, is_removed)
                 if isinstance(recorded, TallyError):
                     return recorded
                 if recorded is None:
@@ -84,7 +84,7 @@ def remove_vote(
                     return LedgerCatchingUp(undecided, retry_after_s=1)
                 seen = state.progress
             case Stale() if contest is not None:
-                refreshed = yield from stale_contests.refresh(contest, answer)
+                refreshed = yield from shared_steps.refresh(contest, answer)
                 if isinstance(refreshed, TallyError):
                     return refreshed
                 contest = refreshed

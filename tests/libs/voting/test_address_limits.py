@@ -6,7 +6,7 @@ import pytest
 
 from libs.tally.errors import LimitReached, NotAppended
 from libs.tally.events import VoteCast
-from libs.voting.protocol.outcomes import Accepted, Outcome
+from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of

@@ -9,7 +9,7 @@ from libs.tally.errors import AppendUnknown, LedgerCatchingUp
 from libs.tally.events import Fence, VoteCast
 from libs.voting import batching, protocol_driver
 from libs.voting.batching import CALL_REQUESTS, LEAST_GROUP
-from libs.voting.protocol.outcomes import Accepted
+from libs.voting.protocol.shared_steps import Accepted
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of

@@ -24,9 +24,8 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.valkey.hash_tags import key_base
 from libs.views.votes.reply_types import ClosingState
 from libs.views.votes.vote_views import VoteViews
-from libs.voting.protocol.outcomes import Accepted, Outcome
-from libs.voting.service import VotingService
-from libs.voting.service_factory import create_voting_service
+from libs.voting.protocol.shared_steps import Accepted, Outcome
+from libs.voting.service import VotingService, create_voting_service
 from services.projector.app import run
 from services.projector.settings import Settings
 from tests.support.builders import a_vote

@@ -14,7 +14,7 @@ from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable
 from libs.tally.events import ContestClosed
 from libs.tally.time_conversion import timestamp
-from libs.voting.protocol.outcomes import Accepted
+from libs.voting.protocol.shared_steps import Accepted
 from services.catalogue.contest_routes import ClosedContests
 from tests.services.projector.closing_steps import (
     admit,

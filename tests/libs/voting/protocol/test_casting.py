@@ -35,7 +35,7 @@ from libs.voting.protocol.effects import (
     Steps,
     TakeAddress,
 )
-from libs.voting.protocol.outcomes import Accepted, Outcome
+from libs.voting.protocol.shared_steps import Accepted, Outcome
 from tests.libs.voting.protocol.steps import APPENDED, duplicate, folded, granted, names, play, progress
 from tests.support.builders import a_contest, a_rating, a_vote
 

@@ -29,8 +29,8 @@ from libs.tally.reservations import (
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.effects import Append, AwaitGate, AwaitVote, GiveAddress, Release, ReserveRemoval, Steps
-from libs.voting.protocol.outcomes import Removed
 from libs.voting.protocol.removal import remove_vote
+from libs.voting.protocol.shared_steps import Removed
 from tests.libs.voting.protocol.steps import APPENDED, folded, names, play, progress
 from tests.support.builders import a_cast, a_contest, a_vote
 
