@@ -206,35 +206,15 @@ def _audited(event: CatalogueEvent | VotesEvent | PurchasesEvent | Undecodable) 
 
     A removal by refund is left out: its PurchaseRefunded names the actor.
     """
-    match event:
-        case VoteRemoved():
-            return event if event.reason == "voter" else None
-        case (
-            RecordCreated()
-            | RecordChanged()
-            | RecordDeleted()
-            | RecordsWritten()
-            | ContestClosing()
-            | ContestRestored()
-            | KeyIssued()
-            | KeyRevoked()
-            | OperatorActed()
-            | SourceReported()
-            | PurchaseRecorded()
-            | PurchaseUpdated()
-            | PurchaseRefunded()
-        ):
-            return event
-    return None
+    if isinstance(event, VoteRemoved) and event.reason != "voter":
+        return None
+    return event if isinstance(event, Audited) else None
 
 
 def _log(event: Audited) -> str:
-    match event:
-        case VoteRemoved() | SourceReported():
-            return "votes"
-        case PurchaseRecorded() | PurchaseUpdated() | PurchaseRefunded():
-            return "purchases"
-    return "catalogue"
+    if isinstance(event, VoteRemoved | SourceReported):
+        return "votes"
+    return "purchases" if isinstance(event, OfPurchases) else "catalogue"
 
 
 def _writes(event: Audited) -> Iterator[tuple[RecordCreated | RecordChanged | Write, int | None]]:

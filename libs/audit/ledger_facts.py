@@ -82,7 +82,7 @@ def _source_facts(fold: LogFold, contest: str, names: Names) -> Facts:
         for mapped_id in source.figures:
             yield ("figures", name, mapped_id), _latest(past.get(("f", name, mapped_id), {}))
         for report_id, report in source.reports.items():
-            yield ("report", name, report_id), (report.content, report.offset, report.late, report.held)
+            yield ("report", name, report_id), report
         for number, minute in enumerate(fold.minutes.releases[contest].get(name, ()), 1):
             yield ("release", name, str(number)), minute
 

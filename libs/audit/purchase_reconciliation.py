@@ -4,7 +4,7 @@ import time
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from libs.audit.log_fold import LogFold, slices
 from libs.contracts.codec import Undecodable
@@ -17,6 +17,7 @@ from libs.contracts.purchase_events import (
     purchases_codec,
 )
 from libs.contracts.topics import Log, Topic
+from libs.contracts.vote_states import VoteName
 from libs.deployment.deployment import Deployment, Progress
 from libs.kafka.reader import Extent, LogReader
 from libs.purchases.encryption import AccountCiphers
@@ -27,12 +28,6 @@ from libs.tally.errors import SecretErased
 from libs.tally.events import Choices, LogCreated
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
-
-
-class PaidVoteName(NamedTuple):
-    contest: str
-    voter: str
-    vote_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +46,16 @@ class PaidVotes:
     reopening.
     """
 
-    counted: dict[PaidVoteName, VoteOrphan] = field(default_factory=dict)
-    voided: set[PaidVoteName] = field(default_factory=set)
-    removal_waits: set[PaidVoteName] = field(default_factory=set)
+    counted: dict[VoteName, VoteOrphan] = field(default_factory=dict)
+    voided: set[VoteName] = field(default_factory=set)
+    removal_waits: set[VoteName] = field(default_factory=set)
 
     def add(self, tally: PartitionTally) -> None:
         for contest, of_contest in tally.contests.items():
-            self.removal_waits |= {PaidVoteName(contest, *name) for name in of_contest.waiting}
+            self.removal_waits |= {VoteName(contest, *name) for name in of_contest.waiting}
             for voter, ledger in of_contest.voters.items():
                 for vote_id, vote in ledger.votes.items():
-                    name = PaidVoteName(contest, voter, vote_id)
+                    name = VoteName(contest, voter, vote_id)
                     if vote.cast.source != "c-paid":
                         continue
                     if vote.status is VoteStatus.COUNTED:
@@ -212,7 +207,7 @@ class _Names:
         self._secrets: dict[str, bytes] = {}
         self.erased: set[str] = set()
 
-    async def of(self, account: str, recorded: PurchaseRecorded, votes: PurchasedVotes) -> PaidVoteName | None:
+    async def of(self, account: str, recorded: PurchaseRecorded, votes: PurchasedVotes) -> VoteName | None:
         """Return the vote's name. Raises `SecretErased`, and adds the contest to `erased`."""
         contest = votes.contest_key
         if contest not in self._contests:
@@ -224,7 +219,7 @@ class _Names:
                 self.erased.add(contest)
                 raise
         vote = paid_vote(recorded, votes, await self._ciphers.of(account), self._secrets[contest])
-        return PaidVoteName(contest, vote.voter, vote.vote_id)
+        return VoteName(contest, vote.voter, vote.vote_id)
 
 
 def _orphan(purchase: Purchase, votes: PurchasedVotes) -> PurchaseOrphan:

@@ -4,7 +4,7 @@ Read the view's position first, and the log's identity after it: others append a
 never ahead of a log that is read later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from libs.concurrency.tasks import SingleFlight
@@ -36,19 +36,29 @@ class LogIdentities:
 
     async def of_all(self, partitions: Iterable[int]) -> dict[int, LogIdentity]:
         """Return several identities with one request. Raises as `of`."""
-        origins = await self._requests.next()
-        wanted = list(partitions)
-        for partition in wanted:
-            if partition not in origins:
-                raise LogUnavailable(f"{self._topic.name}/{partition} is empty: its creation is not complete")
-        return {partition: origins[partition] for partition in wanted}
+        return demand(self._topic, await self._requests.next(), partitions)
 
     async def _read(self) -> dict[int, LogIdentity]:
-        partitions = self._topic.numbers
-        # Ids first: an end read afterwards cannot be older than the log that the id was read from.
-        ids = await self._reader.log_ids(self._topic.name, partitions)
-        extents = await self._reader.extents(self._topic.name, partitions)
-        return {partition: LogIdentity(log_id, extents[partition]) for partition, log_id in ids.items()}
+        return await read_identities(self._reader, self._topic, self._topic.numbers)
+
+
+async def read_identities(reader: LogReader, topic: Log, partitions: Collection[int]) -> dict[int, LogIdentity]:
+    """Return the current identities of those partitions that are not empty. Raises as `LogIdentities.of`.
+
+    Reads ids first: an end read afterwards cannot be older than the log that the id was read from.
+    """
+    ids = await reader.log_ids(topic.name, partitions)
+    extents = await reader.extents(topic.name, partitions)
+    return {partition: LogIdentity(log_id, extents[partition]) for partition, log_id in ids.items()}
+
+
+def demand(topic: Log, identities: Mapping[int, LogIdentity], partitions: Iterable[int]) -> dict[int, LogIdentity]:
+    """Return the identities of these partitions. Raises `LogUnavailable` for an empty one."""
+    wanted = list(partitions)
+    for partition in wanted:
+        if partition not in identities:
+            raise LogUnavailable(f"{topic.name}/{partition} is empty: its creation is not complete")
+    return {partition: identities[partition] for partition in wanted}
 
 
 def start_of(topic: Log, partition: int, origin: LogIdentity, stored: Position | None) -> Position:

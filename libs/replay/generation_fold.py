@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.kafka.reader import Extent, LogReader
-from libs.projection.log_identity import LogIdentity, start_of
+from libs.projection.log_identity import LogIdentity, demand, read_identities, start_of
 from libs.projection.projection_interface import Projection
 from libs.tally.errors import LogUnavailable, ViewsUnavailable
 from libs.views.generations.generations import Generations, State
@@ -174,15 +174,9 @@ class Replay:
         }
 
     async def _origins(self, partitions: Collection[int]) -> dict[int, LogIdentity]:
-        """Read ids first: an end read afterwards cannot be older than the log that the id was read from."""
         if not partitions:
             return {}
-        log_ids = await self._reader.log_ids(self._topic.name, partitions)
-        extents = await self._reader.extents(self._topic.name, partitions)
-        empty = sorted(set(partitions) - log_ids.keys())
-        if empty:
-            raise LogUnavailable(f"{self._topic.name}/{empty[0]} is empty: its creation is not complete")
-        return {partition: LogIdentity(log_ids[partition], extents[partition]) for partition in partitions}
+        return demand(self._topic, await read_identities(self._reader, self._topic, partitions), partitions)
 
     async def _fold(self, partition: int, position: Position, records: Sequence[LogRecord]) -> Position:
         """Fold those of `records` that the view lacks: once it follows, the projector may have advanced it."""

@@ -156,7 +156,7 @@ class VotingService:
 
 async def create_voting_service(servers: Deployment) -> VotingService:
     """Build the service on the process's connections."""
-    catalogue, votes, store = servers.catalogue_views, servers.votes, servers.store
+    catalogue, votes, store = servers.catalogue.views, servers.votes, servers.store
 
     async def load(account: str, key: str) -> Contest | None:
         return await load_contest(catalogue, account, key)

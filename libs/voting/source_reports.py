@@ -20,8 +20,8 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
 from libs.tally.errors import AppendUnknown, ContestFinal, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.events import SourceReported
+from libs.tally.sources import FoldedReport
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.votes.reply_types import ReportState
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.partition_waiting import POLL_S
 
@@ -84,8 +84,8 @@ class SourceReporter:
         assert config.contest is not None
         partition = self.votes.topic_from(votes_from(config.contest.document)).partition_of(key)
         state = await self.views.report(partition, contest, source, report.report_id)
-        replayed = state.offset is not None
-        if not replayed:
+        replayed = state is not None
+        if state is None:
             await self._check_open(partition, contest, source, report)
             value = vote_codec.encode(_event(contest, source, registration.mode, report))
             if len(value) > MAX_RECORD_BYTES:
@@ -101,7 +101,6 @@ class SourceReporter:
             raise ContestFinal(
                 "The source was closed before this report; after a reopening, send it with a new id."
             )
-        assert state.offset is not None
         return Folded(
             partition,
             state.offset,
@@ -119,11 +118,11 @@ class SourceReporter:
 
     async def _fold(
         self, partition: int, contest: str, source: str, report_id: str, deadline: float
-    ) -> ReportState:
+    ) -> FoldedReport:
         while True:
             with suppress(ViewsUnavailable):
                 state = await self.views.report(partition, contest, source, report_id)
-                if state.offset is not None:
+                if state is not None:
                     return state
             if asyncio.get_running_loop().time() + POLL_S > deadline:
                 unknown = "The report may or may not have been recorded; send it again with the same report_id."

@@ -45,8 +45,7 @@ def described(tally: PartitionTally) -> Table:
         for source, kept in contest.sources.items():
             table["source", name, source] = kept.closed, kept.updated_ms, kept.figures, kept.held
             for report_id, report in kept.reports.items():
-                its = report.content, report.offset, report.late, report.held
-                table["ledger", name, "report", source, report_id] = its
+                table["ledger", name, "report", source, report_id] = report
         facts = *voter_facts(contest), *waiting_facts(contest)
         table |= {("ledger", name, *fact): value for fact, value in facts}
     return {cell: value for cell, value in table.items() if value != VoteSums()}

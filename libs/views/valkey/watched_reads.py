@@ -156,19 +156,15 @@ class WatchedReads(Generic[T]):
         return found, is_surprised
 
 
-class WatchedMarks:
+class WatchedMarks(WatchedReads[Mark]):
     """The marks of live views, for one caller of a group at a time."""
 
     def __init__(self, reads: PartitionReads) -> None:
-        self._reads = reads
-        self._watched = WatchedReads(reads, "positions", "views", mark_of)
-
-    def groups(self, partitions: Iterable[int]) -> list[Group]:
-        return self._reads.groups(partitions)
+        super().__init__(reads, "positions", "views", mark_of)
 
     async def marks(self, group: Group) -> Mapping[int, Mark | ViewsUnavailable]:
         """Return the marks that may have changed since the last call, or their errors."""
-        return await self._watched.read(group)
+        return await self.read(group)
 
     async def changed_marks(self, partitions: Iterable[int]) -> Mapping[int, Mark]:
         """Return the marks that may have changed since the last call, as `marks`. Raises `ViewsUnavailable`."""

@@ -204,15 +204,9 @@ do
   end)
 end
 
--- ARGV: contest, source, report id. {log, offset, content hash, offset of the report, late, ids held}; only the first
--- two while it was not folded.
+-- ARGV: contest, source, report id. The report as it is stored, or nil while it was not folded.
 library.register_read('votes_report', function(keys, args)
-  local views = view(keys[1])
-  local log, offset = position(views)
-  local packed = call('HGET', views .. ':reports:' .. args[1], args[2] .. '\0' .. args[3])
-  if not packed then return pack({ log, offset }) end
-  local found = unpack_one(packed)
-  return pack({ log, offset, found[1], found[2], found[3], found[4] })
+  return call('HGET', view(keys[1]) .. ':reports:' .. args[1], args[2] .. '\0' .. args[3])
 end)
 
 -- By partition, with packed arguments: contest, cursor ('0' to begin), how many reservations of all partitions about. How its

@@ -7,9 +7,11 @@ from typing import Any, Final
 from libs.contracts.log_records import Position
 from libs.tally.contest import MILLION, UNLIMITED
 from libs.tally.counts import RatingSums, VoteSums
+from libs.tally.sources import FoldedReport
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.valkey.function_libraries import unpack
 from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceFigures, SourceRow
+from libs.views.votes.serialization import text
 
 ROWS, AFTER, UPTO, LAST, LINEAGE = 4, 9, 10, 11, 12
 """Indexes in a reply of counts: rows, the numbers after and up to which it contains changes, the number of the
@@ -105,6 +107,12 @@ def rating_sums(packed: Sequence[Any]) -> RatingSums:
 def source_row(packed: Sequence[int]) -> SourceRow:
     """Decode a value of the hash `sources`."""
     return SourceRow(*packed)
+
+
+def folded_report(packed: Sequence[Any]) -> FoldedReport:
+    """Decode a value of the hash `reports`."""
+    content, offset, late, held = packed
+    return FoldedReport(text(content), offset, late == 1, tuple(map(bytes.decode, held)))
 
 
 def source_figures(packed: Sequence[Any]) -> SourceFigures:

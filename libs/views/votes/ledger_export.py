@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from libs.contracts.log_records import Position
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.valkey.function_libraries import unpack
-from libs.views.votes.counts_replies import source_figures, source_row
+from libs.views.votes.counts_replies import folded_report, source_figures, source_row
 from libs.views.votes.serialization import SOURCES, text
 from libs.views.votes.timeline import past_row
 from libs.views.votes.vote_reads import VoteReads
@@ -119,11 +119,6 @@ def _of_source(kind: str, decode: Callable[[Any], Any]) -> Callable[[Sequence[An
     return decoded
 
 
-def _report(stored: Sequence[Any]) -> Any:
-    content, offset, late, held = stored
-    return text(content), offset, late == 1, tuple(map(bytes.decode, held))
-
-
 def _minute(row: Sequence[Any]) -> Facts:
     kind, name, minute, stored = row
     subject = (kind.decode(), *name.decode().split("\0", 1))
@@ -143,7 +138,7 @@ PARTS: Final[Mapping[str, Callable[[Sequence[Any]], Facts]]] = {
     "counts": _row,
     "sources": _of_source("source", source_row),
     "figures": _of_source("figures", source_figures),
-    "reports": _of_source("report", _report),
+    "reports": _of_source("report", folded_report),
     "releases": _of_source("release", int),
     "minutes": _minute,
 }

@@ -166,17 +166,6 @@ class Refund:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportState:
-    """State of a report id of an external source; `offset` is None until it is folded."""
-
-    position: Position
-    content: str | None = None
-    offset: int | None = None
-    late: bool = False
-    held: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ClosingState:
     """State of a contest's closing in one partition, at the offset `folded`.
 

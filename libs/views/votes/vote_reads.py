@@ -9,6 +9,7 @@ from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.reservations import Stale
+from libs.tally.sources import FoldedReport
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations.generations import Generations
 from libs.views.generations.key_scan import generation_keys
@@ -26,6 +27,7 @@ from libs.views.votes.counts_replies import (
     ROWS,
     UPTO,
     contest_counts,
+    folded_report,
     follow_each_other,
     joined,
 )
@@ -34,7 +36,6 @@ from libs.views.votes.reply_types import (
     ContestCounts,
     Doubt,
     PartitionState,
-    ReportState,
     SourceSize,
     UsedVotes,
     VoterAllowance,
@@ -230,13 +231,10 @@ class VoteReads:
         args = contest, raw(voter), share
         return list(unpack(await self.read("votes_allowance", partition, *args)))
 
-    async def report(self, partition: int, contest: str, source: str, report_id: str) -> ReportState:
-        log, offset, *r = unpack(await self.read("votes_report", partition, contest, source, report_id))
-        position = Position(log.decode(), offset)
-        if not r:
-            return ReportState(position)
-        content, where, late, held = r
-        return ReportState(position, text(content), where, late == 1, tuple([name.decode() for name in held]))
+    async def report(self, partition: int, contest: str, source: str, report_id: str) -> FoldedReport | None:
+        """Return a report of an external source; None until it is folded."""
+        packed = await self.read("votes_report", partition, contest, source, report_id)
+        return None if packed is None else folded_report(unpack(packed))
 
     async def closing(self, partition: int, contest: str) -> ClosingState:
         """Return the state of a contest's closing in a partition, as `closings` does."""

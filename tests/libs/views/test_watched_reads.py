@@ -88,7 +88,7 @@ async def test_all_are_read_once_a_read_in_turn_finds_a_change_that_was_not_note
     valkey: CountedClient, views: VoteViews, marks: WatchedMarks, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by the functions of another version, or of views that were emptied."""
-    [its] = marks._watched._changed._watched.values()
+    [its] = marks._changed._watched.values()
     for partition in (3, 5):
         await valkey.call("HSET", f"{key_base(namespace, 'votes', partition, PARTITIONS)}:g1:position", "log", "x")
     assert await marks.changed_marks(EVERY) == {}
@@ -97,7 +97,7 @@ async def test_all_are_read_once_a_read_in_turn_finds_a_change_that_was_not_note
     assert (found[3], found[5]) == (Mark(Position("x", 0), 0), Mark(Position("x", 0), 0))
     assert valkey.read == [1, PARTITIONS]
     monkeypatch.setattr(watched_reads, "LEAST_HOLD_S", 0.0)
-    marks._watched._changed.note_read(ALL, ALL)
+    marks._changed.note_read(ALL, ALL)
     its.turn_at = 0.0
     await marks.changed_marks(EVERY)
     assert valkey.read == [1, PARTITIONS, PARTITIONS], "they are all read at short intervals for a while"

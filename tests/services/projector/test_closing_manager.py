@@ -267,7 +267,8 @@ async def test_external_sources_may_report_until_their_grace_is_over(own: Projec
         await eventually(lambda: settled(own, contest))
 
         async def is_late() -> bool:
-            return (await own.votes.report(sms, contest, "sms", "late")).late
+            report = await own.votes.report(sms, contest, "sms", "late")
+            return report is not None and report.late
 
         await eventually(is_late)
         counts = await own.votes.counts(sms, contest)
