@@ -33,7 +33,6 @@ DRAIN_S = 2.0
 logger = logging.getLogger(__name__)
 
 Records = tuple[ConsumerRecord[bytes, bytes], ...]
-Hook = Callable[[frozenset[int]], None]
 
 
 class Consumer(Protocol):
@@ -56,18 +55,13 @@ class LogClients(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Configuration of a session: projection, group, and callbacks for its partitions.
-
-    `connect(session)` creates its clients.
-    """
+    """Configuration of a session: projection and group; `connect(session)` creates its clients."""
 
     projection: Projection
     kafka: KafkaSettings
     settings: ProjectorSettings
     pace: Pace
     group: str
-    on_assigned: Hook
-    on_revoked: Hook
     connect: "Connect"
     tracing: Tracing | None = None
 
@@ -149,7 +143,6 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             consumer.pause(tp)
             self._begin(self._number(tp))
         self.watch.unassigned_since = None
-        self.membership.on_assigned(frozenset(map(self._number, assigned)))
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Stop the workers; the next owner folds from the view's position, so a pending call does no harm."""
@@ -207,7 +200,6 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
             if (task := self._tasks.pop(partition, None)) is not None:
                 task.cancel()
         self._room.set()
-        self.membership.on_revoked(partitions)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from aiokafka.errors import KafkaError
 
 from libs.kafka.settings import KafkaSettings
-from libs.projection.consumer import Connect, ConsumerSession, Hook, Membership
+from libs.projection.consumer import Connect, ConsumerSession, Membership
 from libs.projection.group_consumer import connect as connect_to_group
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import Projection
@@ -30,8 +30,7 @@ class Projector:
     """Folds the partitions that the group assigns to this process, and recovers from any fault by itself.
 
     Kafka's group only distributes partitions; a partition's position is stored in its view alone. So redelivered
-    records, and calls in flight after a rebalance, are harmless. `on_assigned` and `on_revoked` get the partitions
-    concerned; a partition is folded only after it was placed, shortly after.
+    records, and calls in flight after a rebalance, are harmless.
 
     Projectors of other layouts form a group of their own: during an upgrade each folds the partitions whose live
     view has its layout. Where both fold a partition, the second one finds it folded.
@@ -45,16 +44,12 @@ class Projector:
         pace: Pace,
         *,
         group: str | None = None,
-        on_assigned: Hook = lambda _: None,
-        on_revoked: Hook = lambda _: None,
         connect: Connect = connect_to_group,
         tracing: Tracing | None = None,
     ) -> None:
         [self.topic] = projection.topic.topics
         name = group or f"{self.topic.name}-projector-{layouts()}"
-        self._membership = Membership(
-            projection, kafka, settings, pace, name, on_assigned, on_revoked, connect, tracing
-        )
+        self._membership = Membership(projection, kafka, settings, pace, name, connect, tracing)
         self._session: ConsumerSession | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 

@@ -9,6 +9,7 @@ from contextvars import Context
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
+from libs.contracts.vote_states import VoteName
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Granted, Request, Reserved, Take, Taken
 from libs.telemetry.metrics import RESERVE_SECONDS
@@ -177,9 +178,8 @@ class ReservationBatcher:
 
     async def _release(self, partition: int, request: Request, granted: Granted, take: Take | None) -> None:
         with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
-            await self._views.release(
-                partition, request.contest.key, request.voter, request.vote_id, granted.incarnation, take
-            )
+            vote = VoteName(request.contest.key, request.voter, request.vote_id)
+            await self._views.release(partition, vote, granted.incarnation, take=take)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fail overdue requests. Queued ones are never sent; the outcome of those in flight is unknown."""

@@ -20,7 +20,6 @@ from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.telemetry.tracing import Tracing, appending, is_traced, step
 from libs.views.votes.address_counters import ADDRESS_LIFE_S, AddressCounters
-from libs.views.votes.reply_types import Refund
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.batching import ConfirmationBatcher, ReservationBatcher, StartBatcher
 from libs.voting.cast_reader import ReadCast
@@ -302,15 +301,13 @@ class Driver:
         command, contest = run.command, effect.contest
         if contest is None:
             assert isinstance(command, CastVote)
-            refund = Refund(command.anonymous, command.content, command.source)
-            return await self._views.refund(run.partition, *run.name, refund)
+            return await self._views.refund(run.partition, command)
         declined = not contest.is_vote_removal_allowed
         return await self._views.remove(run.partition, contest, command.voter, command.vote_id, declined)
 
     async def _release(self, run: Run, effect: effects.Release) -> None:
-        release = self._views.release_removal if effect.removal else self._views.release
         with suppress(ViewsUnavailable):  # an unreleased reservation is in doubt until a fence ends it
-            await release(run.partition, *run.name, effect.incarnation)
+            await self._views.release(run.partition, run.name, effect.incarnation, removal=effect.removal)
 
     async def _give_address(self, run: Run, effect: effects.GiveAddress) -> None:
         """Give back; a failure changes nothing: counters expire."""

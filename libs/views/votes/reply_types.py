@@ -7,7 +7,7 @@ from typing import NamedTuple
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Position
 from libs.tally.counts import RatingSums, VoteSums
-from libs.tally.events import Event, Source
+from libs.tally.events import Event
 from libs.tally.reservations import Stale
 from libs.tally.voter_ledger import VoteStatus
 
@@ -154,15 +154,6 @@ class VoterAllowance:
     used: Sequence[UsedVotes]
     config: Stale
     is_open: bool = field(default=True, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Refund:
-    """A paid vote to be removed by a refund, whether or not it was cast."""
-
-    anonymous: bool
-    content: str
-    source: Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,18 @@ from hiredis import ReplyError
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
+from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
 from libs.tally.reservations import Answer, RemovalAnswer, Request, Reserved, Take
+from libs.tally.vote_commands import CastVote
 from libs.views.generations.generations import apply
 from libs.views.valkey.connection import part_error
 from libs.views.valkey.function_libraries import call_function, call_together, call_with_keys, pack, unpack
 from libs.views.valkey.partition_reads import raised
 from libs.views.votes.address_counters import answer_to, counter_key, item_of
-from libs.views.votes.reply_types import FoldInput, Refund
+from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.serialization import SOURCES, digest, raw, removal_answer, span
 from libs.views.votes.vote_reads import VoteReads
 from libs.views.votes.votes_apply_items import OFFSET, Item, fold_item
@@ -87,32 +89,30 @@ class VoteViews(VoteReads):
         judged = contest.version, *span(contest), contest.reopened, declined, False
         return await self._remove(partition, contest.key, voter, vote_id, *judged)
 
-    async def refund(
-        self, partition: int, contest: str, voter: str, vote_id: str, refund: Refund
-    ) -> RemovalAnswer:
+    async def refund(self, partition: int, paid: CastVote) -> RemovalAnswer:
         """Reserve the removal of a refunded vote at any time; an id that was never cast is used up."""
-        vote = refund.anonymous, raw(refund.content), SOURCES.index(refund.source)
-        return await self._remove(partition, contest, voter, vote_id, 0, 0, 0, 0, False, vote)
+        vote = paid.anonymous, raw(paid.content), SOURCES.index(paid.source)
+        return await self._remove(partition, paid.contest, paid.voter, paid.vote_id, 0, 0, 0, 0, False, vote)
 
     async def _remove(self, partition: int, contest: str, voter: str, vote_id: str, *judged: Any) -> RemovalAnswer:
         packed = pack([contest, raw(voter), digest(vote_id), *judged])
         return removal_answer(unpack(await self._call("votes_remove", partition, packed)))
 
-    async def release_removal(
-        self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int
-    ) -> None:
-        """Release an attempt of a removal that the log definitely rejected."""
-        name = b"R" + digest(vote_id)
-        await self._call("votes_release", partition, contest, raw(voter), name, incarnation)
-
     async def release(
-        self, partition: int, contest: str, voter: str, vote_id: str, incarnation: int, take: Take | None = None
+        self,
+        partition: int,
+        vote: VoteName,
+        incarnation: int,
+        *,
+        removal: bool = False,
+        take: Take | None = None,
     ) -> None:
-        """Release an attempt of a reservation that the log definitely rejected.
+        """Release an attempt of a reservation, or of a removal's, that the log definitely rejected.
 
         If no other attempt is left, the use of an address's limit is given back that its request `take`s.
         """
-        attempt = contest, raw(voter), digest(vote_id), incarnation
+        name = digest(vote.vote_id)
+        attempt = vote.contest, raw(vote.voter), b"R" + name if removal else name, incarnation
         if take is None:
             await self._call("votes_release", partition, *attempt)
         else:

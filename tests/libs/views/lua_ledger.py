@@ -11,7 +11,7 @@ from redis import Redis
 
 from libs.contracts.log_records import Position
 from libs.contracts.topics import catalogue_topic
-from libs.contracts.vote_states import VoteState
+from libs.contracts.vote_states import VoteName, VoteState
 from libs.tally.admission import Selection, judge
 from libs.tally.contest import DAY_US, Contest
 from libs.tally.events import Event, Fence
@@ -21,7 +21,7 @@ from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.views.valkey.client import Shard
 from libs.views.valkey.function_libraries import libraries
 from libs.views.valkey.hash_tags import key_base
-from libs.views.votes.reply_types import ClosingState, FoldInput, PartitionState, Refund, VoterAllowance
+from libs.views.votes.reply_types import ClosingState, FoldInput, PartitionState, VoterAllowance
 from libs.views.votes.vote_views import VoteViews
 from tests.simulation.comparison import described, described_view, differing
 
@@ -159,7 +159,7 @@ class LuaLedger:
         return at_once(self._views.reserve(0, [request_of(contest, command, declined=declined)]))[0]
 
     def release(self, command: CastVote, incarnation: int) -> None:
-        at_once(self._views.release(0, command.contest, command.voter, command.vote_id, incarnation))
+        at_once(self._views.release(0, VoteName(command.contest, command.voter, command.vote_id), incarnation))
 
     def remove(self, contest: Contest, command: RemoveVote) -> RemovalAnswer:
         self._set_clock()
@@ -168,11 +168,14 @@ class LuaLedger:
 
     def refund(self, command: CastVote) -> RemovalAnswer:
         self._set_clock()
-        what = Refund(command.anonymous, command.content, command.source)
-        return at_once(self._views.refund(0, command.contest, command.voter, command.vote_id, what))
+        return at_once(self._views.refund(0, command))
 
     def release_removal(self, command: CastVote | RemoveVote, incarnation: int) -> None:
-        at_once(self._views.release_removal(0, command.contest, command.voter, command.vote_id, incarnation))
+        at_once(
+            self._views.release(
+                0, VoteName(command.contest, command.voter, command.vote_id), incarnation, removal=True
+            )
+        )
 
     def confirm(self, incarnation: int) -> bool:
         return at_once(self._views.confirm(0, incarnation))

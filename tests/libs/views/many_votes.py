@@ -19,13 +19,13 @@ from libs.views.valkey.partition_reads import raised
 from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.closing_reads import CLOSING_PARTITIONS, PENDING_PAGE
 from libs.views.votes.ledger_export import PARTS, export
-from libs.views.votes.reply_types import FoldInput, Refund, SourceCounts
+from libs.views.votes.reply_types import FoldInput, SourceCounts
 from libs.views.votes.timeline import Timeline
 from libs.views.votes.vote_views import APPLY_ITEMS, RAISES, VoteViews
 from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CONFIRMED_PARTITIONS
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.measured import Measured
-from tests.support.builders import a_cast, a_contest, a_removal, a_report, a_void, a_vote, content_hash, pseudonym
+from tests.support.builders import a_cast, a_contest, a_removal, a_report, a_void, a_vote, pseudonym
 from tests.support.purchases_log import NOW_US
 
 NOW_MS: Final = NOW_US // 1000
@@ -126,10 +126,9 @@ async def votes(valkey: Measured, namespace: str, size: int) -> None:
     await views.reserve(
         0, [request_of(contest, a_vote(names[at], vote_id="w", voter=f"w {at}")) for at in range(64)]
     )
-    await views.release(0, contest.key, many[0].voter, many[0].vote_id, n)
+    await views.release(0, VoteName(contest.key, many[0].voter, many[0].vote_id), n)
     await views.remove(0, contest, pseudonym("busy"), f"r {names[-6]}", declined=False)
-    refund = Refund(False, content_hash("a"), "c-paid")
-    await views.refund(0, contest.key, pseudonym("busy"), "refunded", refund)
+    await views.refund(0, a_vote("a", voter="busy", vote_id="refunded", source="c-paid"))
     await views.confirm(0, n)
     await views.raise_config(0, contest.key, contest.version)
     await generations_of_votes(its)

@@ -9,7 +9,7 @@ from libs.tally.events import Event, LogCreated, VoteCast, VoteRemoved
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.votes.reply_types import FoldInput, Refund
+from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.removal import event_of
 from tests.libs.views.lua_ledger import request_of
@@ -68,10 +68,8 @@ class Partition:
 
     async def ask_removal(self, command: RemoveVote | CastVote, contest: Contest | None = None) -> RemovalAnswer:
         """Of a vote by its voter, or with its purchase (a `CastVote`)."""
-        name = command.contest, command.voter, command.vote_id
         if isinstance(command, CastVote):
-            vote = Refund(command.anonymous, command.content, command.source)
-            return await self.views.refund(0, *name, vote)
+            return await self.views.refund(0, command)
         contest = contest or a_contest()
         declined = not contest.is_vote_removal_allowed
         return await self.views.remove(0, contest, command.voter, command.vote_id, declined)

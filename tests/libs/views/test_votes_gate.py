@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
+from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Limits
 from libs.tally.events import Fence, LogCreated
 from libs.tally.reservations import GateClosed, Granted, OverLimit, Stale
@@ -37,7 +38,7 @@ async def partition(redis: Redis, namespace: str) -> AsyncIterator[Partition]:
 
 async def release(partition: Partition, n: int, vote_id: str = "vote") -> None:
     vote = a_vote(vote_id=vote_id)
-    await partition.views.release(0, vote.contest, vote.voter, vote.vote_id, n)
+    await partition.views.release(0, VoteName(vote.contest, vote.voter, vote.vote_id), n)
 
 
 async def test_a_new_partition_is_shut_until_its_first_fence_is_folded(partition: Partition) -> None:

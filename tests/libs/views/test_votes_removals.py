@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Limits
 from libs.tally.reservations import (
     Duplicate,
@@ -89,7 +90,7 @@ async def test_a_removal_is_given_up_with_the_last_of_its_attempts(partition: Pa
         await partition.ask_removal(REMOVAL, ONE)
     for pending in (1, 0, 0):
         name = REMOVAL.contest, REMOVAL.voter, REMOVAL.vote_id
-        await partition.views.release_removal(0, *name, granted.incarnation)
+        await partition.views.release(0, VoteName(*name), granted.incarnation, removal=True)
         assert (await partition.views.state(0)).pending == pending
     assert await partition.status() is VoteStatus.COUNTED
 

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from libs.contracts.log_records import Position
+from libs.contracts.vote_states import VoteName
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.tally.reservations import Answer, GateClosed, Granted, Request, Reserved, Stale, Take
@@ -53,7 +54,9 @@ class Frozen:
 @pytest.fixture
 async def frozen(partition: Partition) -> Frozen:
     first = a_vote(voter="first")
-    await partition.views.release(0, "contest", first.voter, "vote", (await partition.grant(first)).incarnation)
+    await partition.views.release(
+        0, VoteName("contest", first.voter, "vote"), (await partition.grant(first)).incarnation
+    )
     return Frozen(partition.views)
 
 
