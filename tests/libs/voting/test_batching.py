@@ -199,9 +199,9 @@ async def test_partitions_of_one_server_share_calls_and_each_has_its_own_answer(
         reservations.reserve(partition, request("voter"), loop.time() + 60, answer.set_result)
     shut, opened, broken, *others, again = await asyncio.wait_for(asyncio.gather(*answers), 60)
     assert isinstance(broken, ViewsUnavailable)
-    assert isinstance(opened, Stale)
+    assert isinstance(opened.answer, Stale)
     assert opened == again
-    assert {type(answer) for answer in (shut, *others)} == {GateClosed}
+    assert {type(each.answer) for each in (shut, *others)} == {GateClosed}
     last = CALL_PARTITIONS
     alone = [[partition] for partition in range(CALL_PARTITIONS + 1)]
     assert sorted(views.calls) == (alone if is_cluster else [[*range(last)], [last]])
