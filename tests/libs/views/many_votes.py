@@ -151,7 +151,7 @@ async def together(views: VoteViews, contest: Contest) -> None:
     voters = range(CALL_REQUESTS // CALL_PARTITIONS)
     requests = [request_of(contest, a_vote("p1", voter=f"together {number}")) for number in voters]
     decided = await views.reserve_together([(partition, requests) for partition, _ in gates])
-    assert {type(answer) for answers in decided for answer in raised(answers)} == {Granted}
+    assert {type(reserved.answer) for answers in decided for reserved in raised(answers)} == {Granted}
     assert all(await views.confirm_together(gates * (CONFIRMED_PARTITIONS // CALL_PARTITIONS)))
     versions = dict.fromkeys([contest.key, *(f"contest {number}" for number in range(RAISES))], 2)
     partitions = [partition for partition, _ in gates]
