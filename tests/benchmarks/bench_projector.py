@@ -28,7 +28,6 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.partition_reads import Group, Mark
 from libs.views.votes.address_counters import AddressCounters
-from libs.views.votes.vote_views import VoteViews
 from libs.views.votes.votes_apply_items import fold_items
 from libs.web.server.http_service import tune_garbage_collector
 from tests.benchmarks.alone import show
@@ -36,6 +35,7 @@ from tests.benchmarks.cpu import CpuMeter
 from tests.benchmarks.measurement import OURS, Measurement, Party, Run
 from tests.benchmarks.stack import own_servers
 from tests.benchmarks.votes_log import contest_name, produce
+from tests.support.vote_views import VoteViews
 
 NAMESPACE = "bench"
 PARTS = "projector", "Valkey", "Kafka"

@@ -22,10 +22,10 @@ from libs.views.valkey.connection import NotPermitted
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.hash_tags import key_base
 from libs.views.valkey.settings import ValkeySettings
-from libs.views.votes.vote_views import VoteViews
 from services.cli import bootstrap
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.secured import Secured, environment, secured_servers, terminator
+from tests.support.vote_views import VoteViews
 
 NAMESPACE = "secured"
 

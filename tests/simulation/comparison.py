@@ -7,7 +7,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.fold import PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.votes.ledger_export import export
-from libs.views.votes.vote_views import VoteViews
+from tests.support.vote_views import VoteViews
 
 Table = dict[tuple[Any, ...], Any]
 

@@ -27,7 +27,6 @@ from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PurchaseViews
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.shared_steps import Accepted
 from tests.simulation.answers import Answer, Name, Violation
 from tests.simulation.comparison import described, described_view, differing
@@ -38,6 +37,7 @@ from tests.simulation.observer import Observer
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import BEGIN_S
 from tests.simulation.world import World
+from tests.support.vote_views import VoteViews
 
 
 def observe(world: World, coroutine: Coroutine[Any, Any, Any]) -> Any:

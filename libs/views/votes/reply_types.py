@@ -4,20 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import Position
 from libs.tally.counts import RatingSums, VoteSums
-from libs.tally.events import Event
 from libs.tally.reservations import Stale
 from libs.tally.voter_ledger import VoteStatus
-
-
-class FoldInput(NamedTuple):
-    """One record: its event or decoding error, its offset, and the broker's append time."""
-
-    event: Event | Undecodable
-    offset: int
-    time_ms: int
 
 
 class Doubt(NamedTuple):

@@ -236,10 +236,6 @@ class VoteReads:
         packed = await self.read("votes_report", partition, contest, source, report_id)
         return None if packed is None else folded_report(unpack(packed))
 
-    async def closing(self, partition: int, contest: str) -> ClosingState:
-        """Return the state of a contest's closing in a partition, as `closings` does."""
-        return (await read_closings(self.live, (partition,), contest))[partition]
-
     async def closings(self, partitions: Iterable[int], contest: str) -> Mapping[int, ClosingState]:
         """Return the state of a contest's closing in each partition (`read_closings`)."""
         groups = self.live.divided(partitions, CLOSING_PARTITIONS)

@@ -12,17 +12,16 @@ from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Contest
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import Fence
-from libs.tally.reservations import Answer, RemovalAnswer, Request, Reserved, Take
+from libs.tally.reservations import RemovalAnswer, Request, Reserved, Take
 from libs.tally.vote_commands import CastVote
 from libs.views.generations.generations import apply
 from libs.views.valkey.connection import part_error
 from libs.views.valkey.function_libraries import call_function, call_together, call_with_keys, pack, unpack
 from libs.views.valkey.partition_reads import raised
 from libs.views.votes.address_counters import answer_to, counter_key, item_of
-from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.serialization import SOURCES, digest, raw, removal_answer, span
 from libs.views.votes.vote_reads import VoteReads
-from libs.views.votes.votes_apply_items import OFFSET, Item, fold_item
+from libs.views.votes.votes_apply_items import OFFSET, Item
 
 T = TypeVar("T")
 
@@ -59,10 +58,6 @@ class VoteViews(VoteReads):
     def call_group(self, partition: int) -> int:
         """Return the partition's group: only partitions of the same group may share a call."""
         return partition if self._valkey.is_cluster else 0
-
-    async def reserve(self, partition: int, requests: Sequence[Request]) -> list[Answer]:
-        """Decide `requests` in order, each after the previous ones."""
-        return [reserved.answer for reserved in raised((await self.reserve_together([(partition, requests)]))[0])]
 
     async def reserve_together(
         self, requests: Sequence[tuple[int, Sequence[Request]]]
@@ -119,18 +114,13 @@ class VoteViews(VoteReads):
             keys = self._base(partition), counter_key(self._namespace, take.counter)
             await call_with_keys(self._valkey, "votes_release", keys, *attempt, digest(take.taker))
 
-    async def confirm(self, partition: int, incarnation: int) -> bool:
-        """Return whether the gate is still open under `incarnation`: only then acknowledged votes count."""
-        return raised((await self.confirm_together([(partition, incarnation)]))[0])
-
     async def confirm_together(self, gates: Sequence[tuple[int, int]]) -> list[bool | ViewsUnavailable]:
-        """Confirm of several partitions of one group as `confirm` does; return each one's answer or error."""
+        """Return whether each gate of one group is still open under its incarnation, or its error.
+
+        Only then acknowledged votes count.
+        """
         replies = await self._together("votes_confirm", gates)
         return [reply if isinstance(reply, ViewsUnavailable) else bool(reply) for reply in replies]
-
-    async def raise_config(self, partition: int, contest: str, version: int) -> None:
-        """Raise the configuration version of one contest in one partition, as `raise_together` does."""
-        raised((await self.raise_together([partition], {contest: version}))[0])
 
     async def raise_together(
         self, partitions: Sequence[int], versions: Mapping[str, int]
@@ -173,10 +163,6 @@ class VoteViews(VoteReads):
         """
         n, *bound = await self._call("votes_shut", partition, incarnation, int(forget_clock))
         return Fence(int(n), int(bound[0]), bound[1].decode()) if bound else None
-
-    async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
-        """Fold events, see `generations.apply`."""
-        await self.apply_items(partition, start, [fold_item(*item) for item in items], end)
 
     async def apply_items(self, partition: int, start: Position, items: Sequence[Item], end: int) -> int:
         """Fold records, see `generations.apply`; return how many of them one call folded at most."""

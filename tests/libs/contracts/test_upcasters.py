@@ -14,9 +14,9 @@ from libs.tally.events import Fence
 from libs.tally.fold import PartitionTally
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.votes.address_counters import AddressCounters
-from libs.views.votes.vote_views import VoteViews
 from tests.simulation.comparison import described, described_view
 from tests.support.builders import a_cast
+from tests.support.vote_views import VoteViews
 
 LOGS = Path(__file__).parent / "logs"
 VERSIONS = sorted(path.name for path in LOGS.iterdir())

@@ -14,10 +14,10 @@ from libs.kafka.writer import LogGuard, LogWriter
 from libs.storage.object_store import STORE_ID, find_store_id
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended
 from libs.tally.events import LogCreated
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.deployment.conftest import Place
 from tests.support.eventually import eventually
 from tests.support.permissive_guard import UnguardedLog
+from tests.support.vote_views import VoteViews
 
 
 async def started(place: Place, guard: LogGuard) -> LogWriter:

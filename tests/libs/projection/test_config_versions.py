@@ -18,11 +18,11 @@ from libs.tally.reservations import Stale
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
 from tests.support.freshness import make_fresh
+from tests.support.vote_views import VoteViews
 
 ACCOUNT, CONTEST, PARTITIONS = "acme", "contest", 3
 

@@ -20,11 +20,11 @@ from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.reply_types import PartitionState
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
+from tests.support.vote_views import VoteViews
 
 HOUR_US = 3_600_000_000
 PATIENCE_S = 6.0

@@ -16,9 +16,9 @@ from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import AddressCounters
-from libs.views.votes.vote_views import VoteViews
 from tests.support.builders import a_cast, a_removal, pseudonym
 from tests.support.intercepted_valkey import CountedValkey
+from tests.support.vote_views import VoteViews
 
 ADDRESSES = ("home", "office")
 

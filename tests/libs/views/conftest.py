@@ -9,9 +9,9 @@ from redis import Redis
 from libs.views.valkey.client import Coalescer, ValkeyClient, connect
 from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.settings import ValkeySettings
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import LuaLedger, load
 from tests.libs.views.partition import Partition
+from tests.support.vote_views import VoteViews
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.views.valkey.client import Shard
 from libs.views.valkey.function_libraries import libraries
 from libs.views.valkey.hash_tags import key_base
-from libs.views.votes.reply_types import ClosingState, FoldInput, PartitionState, VoterAllowance
-from libs.views.votes.vote_views import VoteViews
+from libs.views.votes.reply_types import ClosingState, PartitionState, VoterAllowance
 from tests.simulation.comparison import described, described_view, differing
+from tests.support.vote_views import FoldInput, VoteViews
 
 T = TypeVar("T")
 

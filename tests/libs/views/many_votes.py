@@ -19,14 +19,15 @@ from libs.views.valkey.partition_reads import raised
 from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.closing_reads import CLOSING_PARTITIONS, PENDING_PAGE
 from libs.views.votes.ledger_export import PARTS, export
-from libs.views.votes.reply_types import FoldInput, SourceCounts
+from libs.views.votes.reply_types import SourceCounts
 from libs.views.votes.timeline import Timeline
-from libs.views.votes.vote_views import APPLY_ITEMS, RAISES, VoteViews
+from libs.views.votes.vote_views import APPLY_ITEMS, RAISES
 from libs.voting.batching import CALL_PARTITIONS, CALL_REQUESTS, CONFIRMED_PARTITIONS
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.measured import Measured
 from tests.support.builders import a_cast, a_contest, a_removal, a_report, a_void, a_vote, pseudonym
 from tests.support.purchases_log import NOW_US
+from tests.support.vote_views import FoldInput, VoteViews
 
 NOW_MS: Final = NOW_US // 1000
 RATED: Final[dict[str, Any]] = {

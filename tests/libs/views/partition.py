@@ -9,11 +9,10 @@ from libs.tally.events import Event, LogCreated, VoteCast, VoteRemoved
 from libs.tally.reservations import Answer, Granted, RemovalAnswer, Stale, cast_of
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.removal import event_of
 from tests.libs.views.lua_ledger import request_of
 from tests.support.builders import a_contest, pseudonym
+from tests.support.vote_views import FoldInput, VoteViews
 
 
 def removal_event(command: CastVote | RemoveVote, granted: Any) -> VoteRemoved:

@@ -20,9 +20,9 @@ from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.hash_tags import key_base, slot_of
 from libs.views.valkey.partition_reads import Mark
 from libs.views.valkey.watched_reads import WatchedMarks
-from libs.views.votes.vote_views import VoteViews
 from tests.support.eventually import eventually
 from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
+from tests.support.vote_views import VoteViews
 
 pytestmark = pytest.mark.servers
 

@@ -9,11 +9,11 @@ from libs.views.valkey.client import Valkey, ValkeyClient
 from libs.views.valkey.connection import NotExecuted
 from libs.views.valkey.function_libraries import libraries, version
 from libs.views.valkey.function_loading import load_functions, loaded_libraries, open_valkey
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.partition import Partition
 from tests.support.eventually import eventually
 from tests.support.own_valkey import own_valkey
 from tests.support.versions import functions_of_another_version
+from tests.support.vote_views import VoteViews
 
 
 @pytest.fixture

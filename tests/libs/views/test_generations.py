@@ -16,11 +16,11 @@ from libs.tally.errors import ViewsUnavailable
 from libs.views.generations.generations import GenerationGone, State, Swap
 from libs.views.generations.key_scan import GenerationKey
 from libs.views.valkey.client import ValkeyClient
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.generation_folds import PROPERTY, Votes, a_votes_log, casts
 from tests.libs.views.random_logs import folded, logs
 from tests.simulation.comparison import described, differing
 from tests.support.hypothesis_examples import examples
+from tests.support.vote_views import VoteViews
 
 sizes = st.sampled_from([1, 2, 7, 50, 130, 300])
 

@@ -10,10 +10,9 @@ from libs.tally.events import Event
 from libs.tally.reservations import GateClosed, cast_of
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations.generations import FENCES_DIFFER, Generations, Swap
-from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
+from tests.support.vote_views import FoldInput, VoteViews
 
 
 class Replayed:

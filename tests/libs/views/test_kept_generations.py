@@ -8,9 +8,9 @@ from libs.projection.votes_projection import VotesProjection
 from libs.views.generations.generations import State, Swap
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_libraries import pack
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.generation_folds import Votes, a_votes_log, casts
 from tests.support.eventually import eventually
+from tests.support.vote_views import VoteViews
 
 
 async def a_swapped_one(valkey: ValkeyClient) -> Votes:

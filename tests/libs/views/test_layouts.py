@@ -16,12 +16,11 @@ from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.connection import OtherLayout
 from libs.views.valkey.function_libraries import layouts
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import request_of
 from tests.support.builders import a_contest, a_vote, pseudonym
 from tests.support.own_valkey import own_valkey
 from tests.support.versions import functions_of_another_version
+from tests.support.vote_views import FoldInput, VoteViews
 
 NAMESPACE = "t"
 ONE_VOTE = a_contest(free=Limits(-1, 1))

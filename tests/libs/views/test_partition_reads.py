@@ -14,12 +14,11 @@ from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.connection import OtherLayout
 from libs.views.valkey.hash_tags import key_base
 from libs.views.valkey.partition_reads import Mark
-from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.counted_client import CountedClient, counted_client
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_vote
 from tests.support.freshness import make_fresh
+from tests.support.vote_views import FoldInput, VoteViews
 
 PARTITIONS = 64
 EVERY = range(PARTITIONS)

@@ -7,10 +7,9 @@ import pytest
 from libs.contracts.log_records import Position
 from libs.tally.events import Event
 from libs.views.valkey.client import ValkeyClient
-from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.serialization import digest
-from libs.views.votes.vote_views import VoteViews
 from tests.support.builders import a_cast, pseudonym
+from tests.support.vote_views import FoldInput, VoteViews
 
 VOTES: Final = 24
 """More than lie with their voter."""

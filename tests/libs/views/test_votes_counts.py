@@ -16,15 +16,15 @@ from libs.projection.votes_projection import VotesProjection
 from libs.tally.counts import VoteSums
 from libs.tally.events import Event, Rating
 from libs.tally.fold import PartitionTally
-from libs.views.votes.reply_types import ContestCounts, FoldInput
+from libs.views.votes.reply_types import ContestCounts
 from libs.views.votes.vote_reads import CHANGES_PAGE
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import Direct, load, unload
 from tests.libs.views.partition import Partition
 from tests.libs.views.random_logs import folded, logs
 from tests.libs.views.recorded_replies import CountCalls
 from tests.support.builders import a_cast, a_report, pseudonym
 from tests.support.hypothesis_examples import examples
+from tests.support.vote_views import FoldInput, VoteViews
 
 FIRST_ROWS = 100
 

@@ -22,15 +22,14 @@ from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import AddressCounters
-from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.serialization import digest, text
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import SMALL, SMALL_PREFIX, load
 from tests.libs.views.random_logs import folded, is_poison, logs
 from tests.simulation.comparison import described, described_view, differing
 from tests.support.builders import a_cast, terms_of
 from tests.support.hypothesis_examples import examples
 from tests.support.intercepted_valkey import InterceptedValkey
+from tests.support.vote_views import FoldInput, VoteViews
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.hash_tags import key_base
 from libs.views.valkey.settings import ValkeySettings
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
+from tests.support.vote_views import VoteViews
 
 ONE = a_contest(free=Limits(1, -1))
 

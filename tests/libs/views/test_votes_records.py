@@ -11,9 +11,9 @@ from libs.tally.events import VoteCast
 from libs.tally.fold import PartitionTally
 from libs.views.valkey.client import ValkeyClient
 from libs.views.votes.ledger_export import Fact, export
-from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.vote_views import APPLY_ITEMS, VoteViews
+from libs.views.votes.vote_views import APPLY_ITEMS
 from tests.support.builders import NOW, a_cast, terms_of
+from tests.support.vote_views import FoldInput, VoteViews
 
 REMAINING: Final = (None, 0, 127, 128, 255, 256, 2**31 - 1)
 COUNTS: Final = (1, 255, 256, 2**24 - 1)

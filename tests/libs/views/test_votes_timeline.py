@@ -29,11 +29,11 @@ from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.ledger_export import Fact, export
 from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceFigures
 from libs.views.votes.timeline import MINUTE_MS, Timeline
-from libs.views.votes.vote_views import VoteViews
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
 from tests.support.hypothesis_examples import examples
 from tests.support.intercepted_valkey import InterceptedValkey
+from tests.support.vote_views import VoteViews
 
 CONTESTS = ("one", "two:é")
 TOPIC = votes_topic("t", 1)

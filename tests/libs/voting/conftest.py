@@ -17,13 +17,13 @@ from libs.views.valkey.function_libraries import plain_name, unpack
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import AddressCounters
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import ReadCast
 from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.support.intercepted_valkey import CountedValkey
+from tests.support.vote_views import VoteViews
 
 
 class Counted(CountedValkey):

@@ -16,8 +16,6 @@ from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import counter_key
-from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.batching import (
     CALL_PARTITIONS,
     CALL_REQUESTS,
@@ -29,6 +27,7 @@ from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
+from tests.support.vote_views import FoldInput, VoteViews
 
 Requests = Sequence[tuple[int, Sequence[Request]]]
 COUNTER = "contest", "a", "address"

@@ -9,12 +9,12 @@ import pytest
 from libs.contracts.vote_states import FoldProgress, VoteName, VoteState
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.partition_waiting import LOOKUPS, POLL_S, PartitionWaiting, Undecided
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted
 from tests.support.builders import a_cast, a_void, pseudonym
 from tests.support.eventually import eventually
+from tests.support.vote_views import VoteViews
 
 LONG_S = 30.0
 

@@ -24,7 +24,6 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey import client as views_client
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.votes.vote_views import VoteViews
 from libs.web.server.http_middleware import HttpMiddleware
 from services.gateway.app import open_app
 from services.gateway.settings import Settings
@@ -36,6 +35,7 @@ from tests.support.freshness import are_fresh
 from tests.support.http_clients import http_client
 from tests.support.proxy import proxy
 from tests.support.retried import final_answer
+from tests.support.vote_views import VoteViews
 from tests.support.voting import Api, Contest, code, new_id
 
 pytestmark = pytest.mark.slow

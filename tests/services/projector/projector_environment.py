@@ -23,7 +23,6 @@ from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.valkey.hash_tags import key_base
 from libs.views.votes.reply_types import ClosingState
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService, create_voting_service
 from services.projector.app import run
@@ -33,6 +32,7 @@ from tests.support.catalogue import Catalogue, open_catalogue
 from tests.support.eventually import eventually
 from tests.support.permissive_guard import Unguarded
 from tests.support.topics import new_topics
+from tests.support.vote_views import VoteViews
 
 ACCOUNT = "acme"
 PARTITIONS = 2
@@ -189,4 +189,5 @@ async def open_environment(
     ):
         await servers.start_writer()
         voting, topic = await create_voting_service(servers), votes_topic(namespace, PARTITIONS)
-        yield ProjectorEnvironment(settings, topic, catalogue, servers.vote_views, voting, servers.reader)
+        views = VoteViews(servers.valkey, servers.namespace, servers.votes)
+        yield ProjectorEnvironment(settings, topic, catalogue, views, voting, servers.reader)

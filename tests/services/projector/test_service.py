@@ -21,8 +21,8 @@ from libs.tally.events import Fence
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.votes.vote_views import VoteViews
 from tests.support.eventually import eventually
+from tests.support.vote_views import VoteViews
 
 pytestmark = pytest.mark.slow
 

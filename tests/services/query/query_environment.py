@@ -44,9 +44,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import Generations
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.votes.reply_types import FoldInput
 from libs.views.votes.timeline import MINUTE_MS
-from libs.views.votes.vote_views import VoteViews
 from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
@@ -59,6 +57,7 @@ from tests.support.builders import a_cast, a_report
 from tests.support.freshness import make_fresh
 from tests.support.permissive_guard import Unguarded
 from tests.support.positions import position_tokens
+from tests.support.vote_views import FoldInput, VoteViews
 
 PARTITIONS = 4
 START_MS = 1_790_000_000_000

@@ -9,10 +9,9 @@ import pytest
 from libs.contracts.log_records import Position
 from libs.views.valkey import watched_reads
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from libs.views.votes.reply_types import FoldInput
-from libs.views.votes.vote_views import VoteViews
 from services.query.counts_snapshot import ContestSums
 from tests.support.builders import a_cast
+from tests.support.vote_views import FoldInput, VoteViews
 
 PARTITIONS = 4
 ALL = tuple(range(PARTITIONS))

@@ -19,7 +19,6 @@ from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.timeline import MINUTE_MS, ChangesPage, Timeline
-from libs.views.votes.vote_views import VoteViews
 from services.query import vote_updates
 from services.query.historical_counts import PastCounts, PastReads
 from services.query.position_wait import PositionWatch
@@ -33,6 +32,7 @@ from tests.services.query.timeline_reads import PATH, START, minute, read, song,
 from tests.support.builders import a_removal
 from tests.support.eventually import eventually
 from tests.support.hypothesis_examples import examples
+from tests.support.vote_views import VoteViews
 
 pytestmark = pytest.mark.usefixtures("nothing_is_held")
 

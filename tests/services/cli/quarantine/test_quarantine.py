@@ -26,12 +26,12 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.votes.address_counters import AddressCounters
-from libs.views.votes.reply_types import FoldInput
 from tests.support.builders import a_cast
 from tests.support.commands import run
 from tests.support.deployments import read_status
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.purchases_log import a_purchase
+from tests.support.vote_views import FoldInput
 
 HEADERS = [("origin", b"an importer"), ("raw", b"\xff\x00")]
 BYTES = b"\xff\xfe no text" + bytes(range(20))
