@@ -81,7 +81,7 @@ async def test_each_layout_is_served_by_its_version_and_no_voter_votes_twice_acr
 ) -> None:
     voting = Voting(valkey)
     generations = Generations(valkey, NAMESPACE, "votes", votes_topic(NAMESPACE, 1))
-    newer = tmp_path / "newer", [("local SCHEMA = 11", "local SCHEMA = 1009")]
+    newer = tmp_path / "newer", [("local SCHEMA = 12", "local SCHEMA = 1009")]
     await voting.fence()
     await voting.cast(by("counted"))
     in_flight = await voting.grant(by("in flight"))
@@ -123,5 +123,5 @@ async def test_each_layout_is_served_by_its_version_and_no_voter_votes_twice_acr
 
 def test_layouts_name_the_number_of_each_library(tmp_path: Path) -> None:
     catalogue, purchases, votes = layouts().split(".")
-    with functions_of_another_version(tmp_path, [("local SCHEMA = 11", "local SCHEMA = 12")]):
+    with functions_of_another_version(tmp_path, [("local SCHEMA = 12", "local SCHEMA = 13")]):
         assert layouts() == f"{catalogue}.{purchases}.{int(votes) + 1}"
