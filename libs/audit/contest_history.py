@@ -12,12 +12,14 @@ from libs.results.contest_results import INTERNAL_SOURCES
 from libs.tally.counts import VoteSums
 from libs.tally.events import (
     ContestClosed,
+    ContestEvent,
     ContestReopened,
     Event,
     Fence,
     LogCreated,
     SourceReported,
     VoteCast,
+    VoteEvent,
     VoteRemoved,
     VoteRestored,
     VoteVoided,
@@ -26,8 +28,6 @@ from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.sources import SourceTally
 from libs.tally.voter_ledger import FoldedVote, VoterLedger, VoteStatus
 
-VoteEvent = VoteCast | VoteRemoved | VoteVoided | VoteRestored
-ContestEvent = VoteEvent | SourceReported | ContestClosed | ContestReopened
 Outcome = Literal[
     "counted", "overruled", "late", "removed", "used up", "voided", "restored", "waits", "taken over", "held",
     "closed", "reopened", "fenced", "duplicate", "quarantined",

@@ -12,6 +12,11 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
+def loop_time() -> float:
+    """Return the time of the running event loop."""
+    return asyncio.get_running_loop().time()
+
+
 class SingleFlight(Generic[T]):
     """Runs `work` at most once at a time, with at most one queued run, regardless of the number of callers.
 

@@ -1,9 +1,9 @@
 """Wait between two polls of a topic, in which records are gathered."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from libs.concurrency.tasks import loop_time
 from libs.projection.settings import Pace
 
 MANY_PARTITIONS: Final = 32
@@ -12,17 +12,13 @@ LONGEST: Final = 4
 """A batch of so many partitions is gathered up to so many times as long, until each has so many records."""
 
 
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
-
-
 class Gathering:
     """Chooses the wait by the rate of records.
 
     The size of one batch does not show it: without a wait batches are small, and with one large, at the same rate.
     """
 
-    def __init__(self, pace: Pace, clock: Callable[[], float] = _loop_time) -> None:
+    def __init__(self, pace: Pace, clock: Callable[[], float] = loop_time) -> None:
         self._pace = pace
         self._clock = clock
         self._former_ms = 0.0

@@ -225,17 +225,9 @@ class Fence:
     type: Literal["Fence.2"] = "Fence.2"
 
 
-Event = (
-    LogCreated
-    | VoteCast
-    | VoteRemoved
-    | VoteVoided
-    | VoteRestored
-    | SourceReported
-    | ContestClosed
-    | ContestReopened
-    | Fence
-)
+VoteEvent = VoteCast | VoteRemoved | VoteVoided | VoteRestored
+ContestEvent = VoteEvent | SourceReported | ContestClosed | ContestReopened
+Event = LogCreated | ContestEvent | Fence
 
 
 def weight(form: Form, choices: Choices) -> int:

@@ -14,6 +14,7 @@ from typing import assert_never
 from libs.tally.counts import RatingSums, VoteSums, one_value
 from libs.tally.events import (
     ContestClosed,
+    ContestEvent,
     ContestReopened,
     Event,
     Fence,
@@ -233,38 +234,24 @@ class PartitionTally:
     def evolve(self, event: Event, offset: int, time_ms: int) -> None:
         """Fold one event in place; `time_ms` is the broker's append time."""
         match event:
-            case VoteCast() | VoteRemoved() if event.incarnation != self.fence:
-                self.fenced += 1
-            case (
-                VoteCast()
-                | VoteRemoved()
-                | VoteVoided()
-                | VoteRestored()
-                | SourceReported()
-                | ContestClosed()
-                | ContestReopened()
-            ):
-                contest = self.contests.setdefault(event.contest, ContestTally())
-                if _changes(contest, event, offset, time_ms):
-                    contest.last_offset = offset
-                    contest.last_time_ms = max(contest.last_time_ms, time_ms)
-                else:
-                    self.duplicates += 1
+            case LogCreated():
+                return
             case Fence():
                 if event.incarnation > self.fence and event.after in (None, self.fence):
                     self.fence = event.incarnation
-            case LogCreated():
-                pass
-            case _:
-                assert_never(event)
+                return
+            case VoteCast() | VoteRemoved() if event.incarnation != self.fence:
+                self.fenced += 1
+                return
+        contest = self.contests.setdefault(event.contest, ContestTally())
+        if _changes(contest, event, offset, time_ms):
+            contest.last_offset = offset
+            contest.last_time_ms = max(contest.last_time_ms, time_ms)
+        else:
+            self.duplicates += 1
 
 
-def _changes(
-    contest: ContestTally,
-    event: VoteCast | VoteRemoved | VoteVoided | VoteRestored | SourceReported | ContestClosed | ContestReopened,
-    offset: int,
-    time_ms: int,
-) -> bool:
+def _changes(contest: ContestTally, event: ContestEvent, offset: int, time_ms: int) -> bool:
     """Fold `event` into its contest; False if it changes nothing."""
     match event:
         case VoteCast():
@@ -279,6 +266,7 @@ def _changes(
             return contest.close(event)
         case ContestReopened():
             return contest.reopen(event)
+    assert_never(event)
 
 
 def _never_cast(event: VoteRemoved) -> VoteCast:

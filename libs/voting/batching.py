@@ -9,6 +9,7 @@ from contextvars import Context
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
+from libs.concurrency.tasks import loop_time
 from libs.contracts.vote_states import VoteName
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.tally.reservations import Granted, Request, Reserved, Take, Taken
@@ -237,10 +238,6 @@ class ConfirmationBatcher:
                 reply(answer)
 
 
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
-
-
 class StartBatcher(Generic[T]):
     """Collects votes until a group is complete, and starts them together.
 
@@ -249,7 +246,7 @@ class StartBatcher(Generic[T]):
     their way: each call then serves few of them, and the fewer clients a process has, the more a vote costs.
     """
 
-    def __init__(self, start: Callable[[T], None], clock: Callable[[], float] = _loop_time) -> None:
+    def __init__(self, start: Callable[[T], None], clock: Callable[[], float] = loop_time) -> None:
         self._start = start
         self._clock = clock
         self._waiting: list[T] = []

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
+from libs.concurrency.tasks import loop_time
 from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.partition_reads import ChangeKind, Group, Mark, PartitionReads, mark_of
 
@@ -54,7 +55,7 @@ class ChangedPartitions:
 
         After the server has changed or was restarted, these are all of them.
         """
-        its, now = self._watched.get(group) or self._begin(group), _now()
+        its, now = self._watched.get(group) or self._begin(group), loop_time()
         its.cursor, changed = await self._reads.changes(group, self._kind, its.cursor)
         its.noted.update(group if changed is None else changed)
         due = its.noted
@@ -70,7 +71,7 @@ class ChangedPartitions:
 
     def note_read(self, group: Group, partitions: Collection[int], hold_s: float | None = None) -> None:
         """Note that these partitions were read after the latest `due`; each comes in turn at another time."""
-        its, now = self._watched.get(group), _now()
+        its, now = self._watched.get(group), loop_time()
         if its is None:
             return
         longest = min(LONGEST_HOLD_S, max(LEAST_HOLD_S, len(group) / IN_TURN_PER_S))
@@ -84,7 +85,7 @@ class ChangedPartitions:
         """Have all partitions read: something changed that was not noted."""
         if (its := self._watched.get(group)) is None:
             return
-        its.distrusts_until = _now() + DISTRUST_S
+        its.distrusts_until = loop_time() + DISTRUST_S
         its.noted.update(group)
 
     def _begin(self, group: Group) -> _Watched:
@@ -173,7 +174,3 @@ class WatchedMarks(WatchedReads[Mark]):
 
     async def _group_marks(self, group: Group) -> Mapping[int, Mark]:
         return await self._reads.complete(await self.marks(group), group)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

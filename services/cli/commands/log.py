@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from libs.audit.audit_log import AuditFilter, AuditRow, MemberChange, read_audit
-from libs.audit.contest_history import ContestEvent, History, HistoryStep, VoteEffect
+from libs.audit.contest_history import History, HistoryStep, VoteEffect
 from libs.audit.log_fold import without_gc
 from libs.audit.partition_merge import followed, merged
 from libs.audit.recount import find_voter
@@ -23,6 +23,7 @@ from libs.kafka.reader import Extent
 from libs.tally.errors import NotFound
 from libs.tally.events import (
     ContestClosed,
+    ContestEvent,
     ContestReopened,
     SourceReported,
     VoteCast,
