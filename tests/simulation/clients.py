@@ -20,7 +20,6 @@ from libs.tally.errors import LogUnavailable, NotFound, TallyError
 from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.votes.vote_views import VoteViews
 from libs.voting.protocol.shared_steps import Accepted, Removed
 from tests.simulation.answers import Answer, Bought
 from tests.simulation.contests import PARTICIPANTS, PROBING, moment, participant_key, some_rules, some_vote
@@ -28,6 +27,7 @@ from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway
 from tests.simulation.observer import Observer
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess
 from tests.support.builders import pseudonym
+from tests.support.vote_views import VoteViews
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -18,7 +18,6 @@ from libs.tally.events import Event, VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.reply_types import PartitionState
-from libs.views.votes.vote_views import VoteViews
 from tests.simulation import clients
 from tests.simulation.contests import CONTESTS, OTHERS, VOTERS, participant_key
 from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway, Service
@@ -27,6 +26,7 @@ from tests.simulation.simulated_log import AppendFaults
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess
 from tests.support.builders import a_ballot, a_rating, a_vote, content_hash, pseudonym
+from tests.support.vote_views import VoteViews
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
