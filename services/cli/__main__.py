@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Annotated, Any, Final
 
 import typer
+from typer import Exit, Option
 from typer.core import TyperCommand
 from typer.main import get_group
 
@@ -118,13 +119,13 @@ app = typer.Typer(
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"tally {version('tallykeeper')}")
-        raise typer.Exit
+        raise Exit
 
 
 @app.callback()
 def tally(
     _: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Count votes from an event log. Start with `tally demo` or `tally up`.

@@ -11,13 +11,14 @@ from libs.backup.importer import import_logs
 from libs.backup.manifest import ImportRefused
 from libs.catalogue.api_key_cache import ApiKeyCache
 from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.concurrency.tasks import retried
 from libs.contracts.catalogue_events import KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.deployment.identity import create_deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.errors import Exit, StackError
-from libs.tally.errors import TallyError, ViewsUnavailable
+from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.function_loading import load_functions
 
 ACCOUNT: Final = "dev"
@@ -25,7 +26,7 @@ KEY_NAME: Final = "Development key of tally up"
 UNLIMITED = 0
 """Rate limit of the development key."""
 STORED: Final = "development/{namespace}.json"
-PREPARED_S: Final = 30.0
+ATTEMPTS: Final = 30
 READABLE_S: Final = 30.0
 POLL_S: Final = 0.05
 
@@ -33,16 +34,9 @@ POLL_S: Final = 0.05
 async def prepare(addresses: DeploymentAddresses) -> None:
     """Create the topics, write their first records and load the Valkey functions; idempotent.
 
-    Repeats for up to `PREPARED_S` while servers that have just started do not respond.
+    Repeats while servers that have just started do not respond, up to `ATTEMPTS` times, about a second apart.
     """
-    deadline = asyncio.get_running_loop().time() + PREPARED_S
-    while True:
-        try:
-            return await _prepare(addresses)
-        except TallyError as error:
-            if error.retry_after_s is None or asyncio.get_running_loop().time() > deadline:
-                raise
-            await asyncio.sleep(error.retry_after_s)
+    await retried(lambda: _prepare(addresses), ATTEMPTS)
 
 
 async def _prepare(addresses: DeploymentAddresses) -> None:

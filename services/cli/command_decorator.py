@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import typer
+from typer import Argument, BadParameter, Option
 
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
@@ -27,26 +28,26 @@ from services.cli.operator_actions import AuditedGroup
 from services.cli.output import Output, Result
 
 DataDir = Annotated[
-    Path, typer.Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")
+    Path, Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, a line for each result.")]
-Execute = Annotated[bool, typer.Option("--execute", help="Execute it; default: only show the effect.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON, a line for each result.")]
+Execute = Annotated[bool, Option("--execute", help="Execute it; default: only show the effect.")]
 FIND_S: Final = 5.0
 """Seconds that a command waits for the list of topics."""
 CONTEST: Final = "contest"
 """Marks a parameter that takes a contest's key or title; the function receives the key."""
 ContestKey = Annotated[
     str,
-    typer.Argument(metavar="CONTEST", help="Key of the contest, or its title if only one has it."),
+    Argument(metavar="CONTEST", help="Key of the contest, or its title if only one has it."),
     CONTEST,
 ]
 OneContest = Annotated[
     str | None,
-    typer.Argument(metavar="CONTEST", help="Key or title of one contest.", show_default=False),
+    Argument(metavar="CONTEST", help="Key or title of one contest.", show_default=False),
     CONTEST,
 ]
 EnvironmentOption = Annotated[
-    Environment, typer.Option("--environment", help="Production, or the separate legacy test environment.")
+    Environment, Option("--environment", help="Production, or the separate legacy test environment.")
 ]
 
 Function = Callable[..., Coroutine[Any, Any, Result | None] | AsyncGenerator[Result, None]]
@@ -168,4 +169,4 @@ def moment(text: str, option: str) -> int:
     try:
         return microseconds(parse_timestamp(text))
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+        raise BadParameter(str(error), param_hint=option) from None

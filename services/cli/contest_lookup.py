@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import typer
+from typer import BadParameter
 
 from libs.audit.recount import titles_of
 from libs.catalogue.api_keys import list_keys
@@ -75,7 +75,7 @@ async def find_contest(deployment: Deployment, given: str) -> str:
         return given
     if len(entitled) > 1:
         keys = ", ".join(entitled[:MOST_NAMED]) + (", ..." if len(entitled) > MOST_NAMED else "")
-        raise typer.BadParameter(
+        raise BadParameter(
             f"{len(entitled)} contests have the title {given}; give one of the keys: {keys}", param_hint="CONTEST"
         )
     return entitled[0] if entitled else given

@@ -10,6 +10,7 @@ import typer
 import uvloop
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
+from typer import Exit
 
 from libs.local_stack.errors import StackError
 from libs.tally.errors import TallyError
@@ -36,7 +37,7 @@ BAD_USAGE_CODES: Final = frozenset({"validation_failed", "not_found"})
 
 
 def run(work: Coroutine[Any, Any, ExitCode]) -> None:
-    """Run a command; always raises `typer.Exit`. Expected errors print no traceback."""
+    """Run a command; always raises `Exit`. Expected errors print no traceback."""
     for noisy in ("aiokafka", "kafka", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
     try:
@@ -64,7 +65,7 @@ def run(work: Coroutine[Any, Any, ExitCode]) -> None:
         )
     except KeyboardInterrupt:
         ending = _print_error("Interrupted.", ExitCode.PROBLEM)
-    raise typer.Exit(ending)
+    raise Exit(ending)
 
 
 def check_environment(*classes: type[BaseSettings]) -> None:
@@ -76,7 +77,7 @@ def check_environment(*classes: type[BaseSettings]) -> None:
     try:
         check_settings(*classes)
     except StackError as error:
-        raise typer.Exit(_print_error(error.message, ExitCode(int(error.exit_code)))) from None
+        raise Exit(_print_error(error.message, ExitCode(int(error.exit_code)))) from None
 
 
 def _print_error(message: str, ending: ExitCode) -> ExitCode:

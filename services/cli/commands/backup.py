@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import BadParameter, Option
 
 from libs.backup.exporter import export_logs
 from libs.backup.importer import import_logs
@@ -19,11 +19,9 @@ from services.cli.output import Result
 async def export(
     deployment: Deployment,
     *,
-    to: Annotated[Path, typer.Option("--to", help="A new directory.")],
-    no_secrets: Annotated[
-        bool, typer.Option("--no-secrets", help="Omit the secrets that identify voters.")
-    ] = False,
-    no_files: Annotated[bool, typer.Option("--no-files", help="Omit uploaded files and pictures.")] = False,
+    to: Annotated[Path, Option(help="A new directory.")],
+    no_secrets: Annotated[bool, Option("--no-secrets", help="Omit the secrets that identify voters.")] = False,
+    no_files: Annotated[bool, Option("--no-files", help="Omit uploaded files and pictures.")] = False,
 ) -> Result:
     """Write the logs up to their current ends, one NDJSON file per partition; run it again to resume after an
     interruption.
@@ -36,7 +34,7 @@ async def export(
         await record_action(deployment, "exported", secrets=request.secrets, files=request.files)
         manifest = await export_logs(deployment, to, request)
     except ExportRefused as error:
-        raise typer.BadParameter(error.message, param_hint="--to") from None
+        raise BadParameter(error.message, param_hint="--to") from None
     records, files = manifest.records_by_kind, len(manifest.objects)
     secrets = len(manifest.secrets) if request.secrets else 0
     text = [f"{kind}: {count:,} records" for kind, count in records.items()]
@@ -54,11 +52,9 @@ async def export(
 async def import_export(
     deployment: Deployment,
     source: Annotated[
-        Path, typer.Option("--from", exists=True, file_okay=False, help="Directory of a complete export.")
+        Path, Option("--from", exists=True, file_okay=False, help="Directory of a complete export.")
     ],
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", help="Namespace without topics; default: from the settings.")
-    ] = None,
+    namespace: Annotated[str | None, Option(help="Namespace without topics; default: from the settings.")] = None,
     execute: Execute = False,
 ) -> Result:
     """Restore a namespace's logs with the exported offsets and append times, hence with the same results.

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import typer
 from pydantic import BaseModel, ValidationError
+from typer import Argument, BadParameter, Option
 
 from libs.audit.log_fold import SLICE, slices, without_gc
 from libs.backup.manifest import ImportRefused, Manifest, read_manifest, records_of
@@ -149,12 +149,16 @@ class ExportedLog:
     """Reads the log from a directory of NDJSON files, which preserve the records' values byte for byte."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises ValueError unless `directory` holds a complete export."""
-        manifest = read_manifest(directory)
+        """Raises `BadParameter` unless `directory` holds a complete export."""
+        try:
+            manifest = read_manifest(directory)
+        except ValueError as error:
+            raise BadParameter(str(error), param_hint="--export") from None
         if manifest is None:
-            raise ValueError(f"{directory} holds no export")
+            raise BadParameter(f"{directory} holds no export", param_hint="--export")
         if not manifest.complete:
-            raise ValueError(f"{directory} holds only part of the log: run `tally export` on it again")
+            partial = f"{directory} holds only part of the log: run `tally export` on it again"
+            raise BadParameter(partial, param_hint="--export")
         self._directory = directory
         self._manifest: Manifest = manifest
 
@@ -186,9 +190,7 @@ MOST_SHOWN = 30
 
 app = command_group("Certificates of sealed contests.")
 
-Seq = Annotated[
-    int | None, typer.Option("--seq", min=1, help="Number of the closing; default: the latest sealed one.")
-]
+Seq = Annotated[int | None, Option("--seq", min=1, help="Number of the closing; default: the latest sealed one.")]
 
 
 @command(app)
@@ -205,20 +207,17 @@ async def show(deployment: Deployment, contest: ContestKey, seq: Seq = None) -> 
 @command(app)
 async def verify(
     deployment: Deployment,
-    file: Annotated[Path, typer.Argument(help="File of the certificate.", exists=True, dir_okay=False)],
+    file: Annotated[Path, Argument(help="File of the certificate.", exists=True, dir_okay=False)],
     export: Annotated[
         Path | None,
-        typer.Option(
-            "--export",
-            help="Directory written by `tally export`, read in place of the servers.",
-            exists=True,
-            file_okay=False,
+        Option(
+            help="Directory written by `tally export`, read in place of the servers.", exists=True, file_okay=False
         ),
     ] = None,
 ) -> Result:
     """Recompute a certificate from the log and list all differences."""
     given = _read(file, Certificate, "FILE")
-    log = ServedLog(deployment) if export is None else _exported(export)
+    log = ServedLog(deployment) if export is None else ExportedLog(export)
     with without_gc():
         found = await _find_problems(given, log, deployment.progress)
     of = {"contest_key": given.contest_key, "title": given.title, "seq": given.seq, "sha256": given.sha256}
@@ -238,9 +237,9 @@ async def verify(
 async def prove(
     deployment: Deployment,
     contest: ContestKey,
-    receipt: Annotated[str, typer.Argument(help="Receipt that the voter received for the vote.")],
+    receipt: Annotated[str, Argument(help="Receipt that the voter received for the vote.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the proof; default: standard output.", dir_okay=False)
+        Path | None, Option(help="File for the proof; default: standard output.", dir_okay=False)
     ] = None,
     seq: Seq = None,
 ) -> Result:
@@ -259,8 +258,8 @@ async def prove(
 
 @command(app)
 async def check(
-    proof_file: Annotated[Path, typer.Argument(metavar="PROOF", exists=True, dir_okay=False)],
-    certificate_file: Annotated[Path, typer.Argument(metavar="CERTIFICATE", exists=True, dir_okay=False)],
+    proof_file: Annotated[Path, Argument(metavar="PROOF", exists=True, dir_okay=False)],
+    certificate_file: Annotated[Path, Argument(metavar="CERTIFICATE", exists=True, dir_okay=False)],
 ) -> Result:
     """Check a proof against a certificate, without servers."""
     proof = _read(proof_file, Proof, "PROOF")
@@ -273,9 +272,7 @@ async def check(
 
 @command(app, "verifier")
 async def write_verifier(
-    out: Annotated[Path, typer.Option("--out", help="The file to write.", dir_okay=False)] = Path(
-        "verify_certificate.py"
-    ),
+    out: Annotated[Path, Option(help="The file to write.", dir_okay=False)] = Path("verify_certificate.py"),
 ) -> Result:
     """Write the program with which others check a certificate and a proof against an export.
 
@@ -383,18 +380,11 @@ def _problems(problems: Sequence[str], verdict: str, fine: str) -> Iterator[Bloc
     yield verdict if problems else fine
 
 
-def _exported(directory: Path) -> ExportedLog:
-    try:
-        return ExportedLog(directory)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--export") from None
-
-
 def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--out") from None
+        raise BadParameter(f"{file}: {error.strerror}", param_hint="--out") from None
 
 
 def _read(file: Path, model: type[M], hint: str) -> M:
@@ -404,4 +394,4 @@ def _read(file: Path, model: type[M], hint: str) -> M:
         first = error.errors(include_url=False, include_input=False)[0]
         where = "/".join(map(str, first["loc"]))
         message = f"{file} is no {model.__name__.lower()}: {where or 'file'}: {first['msg']}"
-        raise typer.BadParameter(message, param_hint=hint) from None
+        raise BadParameter(message, param_hint=hint) from None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
 from libs.audit.recount import HistoricalCount, count_at
 from libs.catalogue.contests.closing_record import erased, is_sealed
@@ -37,7 +37,7 @@ app = command_group(
 @command(app, "list")
 async def contests(
     deployment: Deployment,
-    account: Annotated[str | None, typer.Option("--account", help="Only this account.")] = None,
+    account: Annotated[str | None, Option(help="Only this account.")] = None,
 ) -> Result:
     """List the contests of all accounts that have an API key, with keys, titles, phases and counts."""
     catalogue, found = deployment.catalogue, []
@@ -78,7 +78,7 @@ def _state(contest: dict[str, object]) -> object:
 @command(app)
 async def deleted(
     deployment: Deployment,
-    account: Annotated[str | None, typer.Option("--account", help="Only this account.")] = None,
+    account: Annotated[str | None, Option(help="Only this account.")] = None,
 ) -> Result:
     """List the deleted contests with the votes that their log holds."""
     found = [
@@ -92,7 +92,7 @@ async def deleted(
 @command(app)
 async def restore(
     deployment: Deployment,
-    contest: Annotated[str, typer.Argument(metavar="KEY", help="Key, from `tally contests deleted`.")],
+    contest: Annotated[str, Argument(metavar="KEY", help="Key, from `tally contests deleted`.")],
     execute: Execute = False,
 ) -> Result:
     """Restore a deleted contest with its participants, sources and votes."""
@@ -126,10 +126,8 @@ async def _deleted(deployment: Deployment, account: str, stored: Stored) -> dict
 async def count(
     deployment: Deployment,
     contest: ContestKey,
-    at: Annotated[
-        str | None, typer.Option("--at", help="Time of the counts, like 2026-05-01T18:00:00Z; default: now.")
-    ] = None,
-    sources: Annotated[bool, typer.Option("--sources", help="Add counts by vote source.")] = False,
+    at: Annotated[str | None, Option(help="Time of the counts, like 2026-05-01T18:00:00Z; default: now.")] = None,
+    sources: Annotated[bool, Option("--sources", help="Add counts by vote source.")] = False,
 ) -> Result:
     """Count a contest as of a given time, from all records appended to the log until then.
 

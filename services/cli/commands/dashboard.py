@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import httpx
-import typer
+from typer import Option
 
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import TallyError
@@ -31,7 +31,7 @@ class NotLoggedIn(TallyError):
 async def dashboard(
     deployment: Deployment,
     contest: OneContest = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    no_browser: Annotated[bool, Option("--no-browser", help="Only print the address.")] = False,
 ) -> AsyncGenerator[Result, None]:
     """Open the local stack's dashboard, logged in, and print the URL, which is valid once, for 60 s."""
     if not deployment.description:

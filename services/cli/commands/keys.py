@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import Annotated, Any, Final
 
 import typer
+from typer import Argument, BadParameter, Option
 
 from libs.catalogue import api_keys
 from libs.catalogue.api_keys import PERMISSIONS
@@ -32,25 +33,19 @@ app = command_group("API keys of accounts.")
 @command(app)
 async def create(
     deployment: Deployment,
-    account: Annotated[str, typer.Option("--account", help="Owner of the key.")],
-    permission: Annotated[
-        list[str], typer.Option("--permission", help=f"One of: {', '.join(PERMISSIONS)}; repeatable.")
-    ],
+    account: Annotated[str, Option(help="Owner of the key.")],
+    permission: Annotated[list[str], Option(help=f"One of: {', '.join(PERMISSIONS)}; repeatable.")],
     rate: Annotated[
-        int | None,
-        typer.Option("--rate", min=0, help="Requests per second; 0: no limit. Default: TALLY_RATE_PER_KEY."),
+        int | None, Option(min=0, help="Requests per second; 0: no limit. Default: TALLY_RATE_PER_KEY.")
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="Name of the key, such as its user.")] = "",
+    name: Annotated[str, Option(help="Name of the key, such as its user.")] = "",
     expires: Annotated[
-        str | None, typer.Option("--expires", help="Expiry: a timestamp, or a duration from now like 30d or 12h.")
+        str | None, Option(help="Expiry: a timestamp, or a duration from now like 30d or 12h.")
     ] = None,
-    network: Annotated[
-        list[str] | None,
-        typer.Option("--network", help="Allowed network like 192.0.2.0/24; repeatable."),
-    ] = None,
+    network: Annotated[list[str] | None, Option(help="Allowed network like 192.0.2.0/24; repeatable.")] = None,
     environment: EnvironmentOption = Environment.PRODUCTION,
     new_account: Annotated[
-        bool, typer.Option("--new-account", help="Create the account without a question if it has no key.")
+        bool, Option("--new-account", help="Create the account without a question if it has no key.")
     ] = False,
 ) -> Result:
     """Create an API key at once and print it; it cannot be shown again.
@@ -74,7 +69,7 @@ def _confirm_new(account: str, accounts: Iterable[str]) -> None:
     if sys.stdin.isatty():
         typer.confirm(f"{about} Create it?", abort=True, err=True)
     elif similar:
-        raise typer.BadParameter(f"{about} --new-account creates it.", param_hint="--account")
+        raise BadParameter(f"{about} --new-account creates it.", param_hint="--account")
     else:
         typer.echo(f"{about} It is created.", err=True)
 
@@ -104,14 +99,14 @@ async def list_keys(deployment: Deployment, environment: EnvironmentOption = Env
 @command(app)
 async def revoke(
     deployment: Deployment,
-    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="Id of the key, from `tally keys list`.")],
+    key_id: Annotated[str, Argument(metavar="KEY_ID", help="Id of the key, from `tally keys list`.")],
     environment: EnvironmentOption = Environment.PRODUCTION,
     execute: Execute = False,
     now: Annotated[
-        bool, typer.Option("--now", help="Revoke without a preview: for a key that leaked. Same as --execute.")
+        bool, Option("--now", help="Revoke without a preview: for a key that leaked. Same as --execute.")
     ] = False,
     keep_descendants: Annotated[
-        bool, typer.Option("--keep-descendants", help="Keep the keys that were made with it, or with those.")
+        bool, Option("--keep-descendants", help="Keep the keys that were made with it, or with those.")
     ] = False,
 ) -> Result:
     """Revoke a key permanently, with all that descend from it: within a second every process rejects them.

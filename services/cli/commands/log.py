@@ -8,8 +8,8 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import orjson
-import typer
 from rich.text import Text
+from typer import BadParameter, Exit, Option
 
 from libs.audit.audit_log import AuditFilter, AuditRow, MemberChange, read_audit
 from libs.audit.contest_history import History, HistoryStep, VoteEffect
@@ -51,15 +51,13 @@ MOST_OF_VALUE: Final = 120
 class Selection:
     """Options that select events."""
 
-    voter: Annotated[str | None, typer.Option("--voter", help="Only this voter, by the id used in the API.")] = (
-        None
-    )
-    anonymous: Annotated[str | None, typer.Option("--anonymous", help="Only this anonymous voter.")] = None
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None
+    voter: Annotated[str | None, Option(help="Only this voter, by the id used in the API.")] = None
+    anonymous: Annotated[str | None, Option(help="Only this anonymous voter.")] = None
+    partition: Annotated[int | None, Option(min=0, help="Only this partition.")] = None
     since: Annotated[
-        str | None, typer.Option("--from", "--since", help="Only records appended at this time or later.")
+        str | None, Option("--from", "--since", help="Only records appended at this time or later.")
     ] = None
-    until: Annotated[str | None, typer.Option("--until", help="Only records appended before this time.")] = None
+    until: Annotated[str | None, Option(help="Only records appended before this time.")] = None
 
     @property
     def since_ms(self) -> int:
@@ -75,12 +73,12 @@ async def log(
     deployment: Deployment,
     selection: Selection,
     contest: OneContest = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Print new events until interrupted.")] = False,
+    follow: Annotated[bool, Option("--follow", help="Print new events until interrupted.")] = False,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Print the audit log of writes and of operators' actions instead.")
+        bool, Option("--audit", help="Print the audit log of writes and of operators' actions instead.")
     ] = False,
-    key: Annotated[str | None, typer.Option("--key", help="With --audit: only this API key, by its id.")] = None,
-    account: Annotated[str | None, typer.Option("--account", help="With --audit: only this account.")] = None,
+    key: Annotated[str | None, Option(help="With --audit: only this API key, by its id.")] = None,
+    account: Annotated[str | None, Option(help="With --audit: only this account.")] = None,
     environment: EnvironmentOption = Environment.PRODUCTION,
 ) -> AsyncGenerator[Result, None]:
     """Print a contest's events with the outcome of each, and the counts before and after.
@@ -96,25 +94,23 @@ async def log(
     operating system's user. Votes are not listed. --from limits the records read from the votes and purchases.
     """
     if follow and selection.until is not None:
-        raise typer.BadParameter("Give either --until or --follow.", param_hint="--until")
+        raise BadParameter("Give either --until or --follow.", param_hint="--until")
     if audit:
         if contest is not None or selection.voter is not None or selection.anonymous is not None or follow:
-            raise typer.BadParameter(
-                "Cannot be combined with a contest, a voter or --follow.", param_hint="--audit"
-            )
+            raise BadParameter("Cannot be combined with a contest, a voter or --follow.", param_hint="--audit")
         wanted = AuditFilter(key, account, selection.since_ms, selection.until_ms)
         async for row in read_audit(deployment, environment, wanted):
             yield Result(row, [_audit_line(row)])
         return
     if contest is None:
-        raise typer.BadParameter("Give a contest, or --audit.", param_hint="CONTEST")
+        raise BadParameter("Give a contest, or --audit.", param_hint="CONTEST")
     try:
         async for event in _events(deployment, contest, selection, follow=follow):
             yield event
     except asyncio.CancelledError:
         if not follow:
             raise
-        raise typer.Exit from None
+        raise Exit from None
 
 
 async def _events(
@@ -163,13 +159,13 @@ async def _partitions_and_voter(
     """Return the partitions to read and the pseudonym of the voter; None for all."""
     voter, anonymous, partition = selection.voter, selection.anonymous, selection.partition
     if partition is not None and partition not in deployment.votes.numbers:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"The votes log has partitions 0 to {deployment.votes.end - 1}.", param_hint="--partition"
         )
     if voter is None and anonymous is None:
         return None if partition is None else [partition], None
     if partition is not None or None not in (voter, anonymous):
-        raise typer.BadParameter("Give one of --voter, --anonymous and --partition.")
+        raise BadParameter("Give one of --voter, --anonymous and --partition.")
     found = await find_voter(deployment, contest, voter, anonymous)
     if found is None:
         await deployment.catalogue.owner_of(contest)

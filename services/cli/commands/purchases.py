@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
-import typer
+from typer import Argument, BadParameter, Option
 
 from libs.audit.purchase_reconciliation import PurchaseOrphan, Reconciliation, VoteOrphan, reconcile_logs
 from libs.catalogue.api_keys import list_keys
@@ -33,7 +33,7 @@ from services.cli.render import Block, Rows, plural
 
 Account = Annotated[
     str | None,
-    typer.Option("--account", help="Owner of the purchases; default: the running stack's development account."),
+    Option("--account", help="Owner of the purchases; default: the running stack's development account."),
 ]
 
 
@@ -50,10 +50,10 @@ async def find_account(deployment: Deployment, given: str | None) -> str:
     """Return the given or default account. Raises `BadParameter` if there is no such account."""
     account: str | None = given or deployment.description.get("account")
     if account is None:
-        raise typer.BadParameter("No running stack provides a default account.", param_hint="--account")
+        raise BadParameter("No running stack provides a default account.", param_hint="--account")
     if account not in {key.account for key in await list_keys(deployment.catalogue.views)}:
         unknown = f"Account {account} not found: it never had an API key."
-        raise typer.BadParameter(unknown, param_hint="--account")
+        raise BadParameter(unknown, param_hint="--account")
     return account
 
 
@@ -95,7 +95,7 @@ class ImportedPurchases:
 @command(app, "import")
 async def import_purchases(
     deployment: Deployment,
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="NDJSON file.")],
+    file: Annotated[Path, Argument(exists=True, dir_okay=False, readable=True, help="NDJSON file.")],
     account: Account = None,
     execute: Execute = False,
 ) -> Result:
@@ -181,7 +181,7 @@ def _import_text(result: ImportedPurchases) -> Iterator[Block]:
 async def refunds(
     deployment: Deployment,
     account: Account = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Show the full purchase tokens.")] = False,
+    tokens: Annotated[bool, Option("--tokens", help="Show the full purchase tokens.")] = False,
 ) -> Result:
     """List the purchases to be refunded, with the reasons, newest first, until each is refunded.
 
@@ -224,9 +224,7 @@ def _row(one: PurchaseShown, titles: Mapping[str, str]) -> dict[str, object]:
 @command(app)
 async def reconcile(
     deployment: Deployment,
-    waiting_s: Annotated[
-        float, typer.Option("--waiting-s", min=0, help="Age below which a purchase may still be in progress.")
-    ] = 30,
+    waiting_s: Annotated[float, Option(min=0, help="Age below which a purchase may still be in progress.")] = 30,
 ) -> Result:
     """Compare the purchases of all accounts with paid votes, both read from the log.
 

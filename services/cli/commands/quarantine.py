@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Annotated, Any, Final
 
-import typer
 from aiokafka import ConsumerRecord
+from typer import Argument, BadParameter, Option
 
 from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.codec import Codec, Undecodable, vote_codec
@@ -41,10 +41,10 @@ NOTHING: Final = "No record is in quarantine."
 
 app = command_group("Records that could not be processed.")
 
-OfTopic = Annotated[ProjectionName | None, typer.Option("--topic", help="Only this topic.")]
-Topic = Annotated[ProjectionName, typer.Argument(help="Topic of the record.", show_default=False)]
-Partition = Annotated[int, typer.Argument(min=0, show_default=False)]
-Offset = Annotated[int, typer.Argument(min=0, show_default=False)]
+OfTopic = Annotated[ProjectionName | None, Option("--topic", help="Only this topic.")]
+Topic = Annotated[ProjectionName, Argument(help="Topic of the record.", show_default=False)]
+Partition = Annotated[int, Argument(min=0, show_default=False)]
+Offset = Annotated[int, Argument(min=0, show_default=False)]
 
 
 class CouldBeProcessed(TallyError):
@@ -112,7 +112,7 @@ class Quarantined:
 async def list_(
     deployment: Deployment,
     topic: OfTopic = None,
-    everything: Annotated[bool, typer.Option("--all", help="Include dropped records.")] = False,
+    everything: Annotated[bool, Option("--all", help="Include dropped records.")] = False,
 ) -> Result:
     """List the records that could not be processed, with the reasons, except for dropped ones."""
     found = await _read(deployment, topic)
@@ -178,7 +178,7 @@ async def drop(
     topic: Topic,
     partition: Partition,
     offset: Offset,
-    reason: Annotated[str | None, typer.Option("--reason", help="Reason, stored with the decision.")] = None,
+    reason: Annotated[str | None, Option(help="Reason, stored with the decision.")] = None,
     execute: Execute = False,
 ) -> Result:
     """Decide never to process a record. The log is not changed; the decision is stored in the object store.
@@ -275,7 +275,7 @@ def _choose(processable: Iterable[Quarantined]) -> tuple[dict[ProjectionName, se
 async def _find(deployment: Deployment, topic: ProjectionName, partition: int, offset: int) -> Quarantined:
     numbers = deployment.projections[topic].topic.numbers
     if partition not in numbers:
-        raise typer.BadParameter(f"{topic} has partitions 0 to {numbers[-1]}.", param_hint="PARTITION")
+        raise BadParameter(f"{topic} has partitions 0 to {numbers[-1]}.", param_hint="PARTITION")
     for found in await _read(deployment, topic, partition, offset):
         return found
     raise NotFound(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import typer
+from typer import BadParameter, Option
 
 from libs.audit.recount import read_ballots
 from libs.catalogue.contests.closing_record import closing_of, reopened
@@ -25,7 +25,7 @@ from services.cli.render import Block, Rows, cell
 async def reopen(
     deployment: Deployment,
     contest: ContestKey,
-    end: Annotated[str, typer.Option("--end", help="New end, like 2026-05-01T18:00:00Z.")],
+    end: Annotated[str, Option(help="New end, like 2026-05-01T18:00:00Z.")],
     execute: Execute = False,
 ) -> Result:
     """Reopen a closed contest until a new end; late votes stay uncounted.
@@ -39,7 +39,7 @@ async def reopen(
     try:
         before = (await reopener.check(account, contest, until)).document
     except ValidationFailed as error:
-        raise typer.BadParameter(error.message, param_hint="--end") from None
+        raise BadParameter(error.message, param_hint="--end") from None
     except NotClosed:
         now = (await deployment.catalogue.contest_record(contest))[1].document.get("contest_config", {}).get("end")
         raise NotClosed(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-import typer
+from typer import BadParameter, Option
 
 from libs.deployment.deployment import Deployment
 from libs.replay.job import Job, Rebuilt
@@ -28,11 +28,11 @@ app = command_group("Rebuild views from the log while voting and reading continu
 
 Projections = Annotated[
     list[ProjectionName] | None,
-    typer.Option("--projection", help="Projection to rebuild; repeatable. Default: all."),
+    Option("--projection", help="Projection to rebuild; repeatable. Default: all."),
 ]
 Accept = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--accept-differences",
         help="Swap even if the catalogue or purchases differ, or accepted votes might no longer count.",
     ),
@@ -45,13 +45,10 @@ class Selection:
 
     projection: Projections = None
     partition: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--partition", min=0, help="Only this partition of one projection; repeatable. Default: all."
-        ),
+        list[int] | None, Option(min=0, help="Only this partition of one projection; repeatable. Default: all.")
     ] = None
     outdated: Annotated[
-        bool, typer.Option("--outdated", help="Only projections whose stored layout is not this version's.")
+        bool, Option("--outdated", help="Only projections whose stored layout is not this version's.")
     ] = False
 
     async def plan(self, deployment: Deployment) -> Plan:
@@ -66,9 +63,9 @@ def _targets(
     targets = [ReplayTarget(name, partitions or None) for name in projections or PROJECTIONS]
     for partition in partitions or ():
         if len(targets) > 1:
-            raise typer.BadParameter("Name one --projection.", param_hint="--partition")
+            raise BadParameter("Name one --projection.", param_hint="--partition")
         if partition not in deployment.projections[targets[0].projection].topic.numbers:
-            raise typer.BadParameter(
+            raise BadParameter(
                 f"{targets[0].projection} have no partition {partition}.", param_hint="--partition"
             )
     return targets
@@ -129,7 +126,7 @@ async def run(
     deployment: Deployment,
     selection: Selection,
     accept: Accept = False,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Partitions processed in parallel.")] = 16,
+    parallel: Annotated[int, Option(min=1, help="Partitions processed in parallel.")] = 16,
     execute: Execute = False,
 ) -> Result:
     """Rebuild views as a new generation (copy), verify it, and swap it in for readers.
@@ -233,9 +230,7 @@ async def rollback(
 async def drop(
     deployment: Deployment,
     projection: Projections = None,
-    generation: Annotated[
-        int | None, typer.Option("--generation", help="Number of the generation, from `tally status`.")
-    ] = None,
+    generation: Annotated[int | None, Option(help="Number of the generation, from `tally status`.")] = None,
     execute: Execute = False,
 ) -> Result:
     """Delete generations that readers do not use: all of them, or the given one. This frees their memory."""

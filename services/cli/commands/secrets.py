@@ -5,7 +5,7 @@ import time
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
+from typer import Argument, BadParameter
 
 from libs.deployment.deployment import Deployment
 from libs.storage.secret_rings import AHEAD_S, FRESH_S, RingSecret, read_ring, retired, rotate
@@ -26,7 +26,7 @@ class Purpose(StrEnum):
 PURPOSES: Final = {Purpose.UPLOADS: "upload addresses"}
 """Names in the object store, if different."""
 
-Name = Annotated[Purpose, typer.Argument(help="Purpose of the secrets.")]
+Name = Annotated[Purpose, Argument(help="Purpose of the secrets.")]
 app = command_group("Secrets that sign sessions, receipts and upload addresses, and that encrypt positions.")
 
 
@@ -60,7 +60,7 @@ async def rotate_secret(deployment: Deployment, purpose: Name, execute: Execute 
 async def retire(deployment: Deployment, purpose: Name, execute: Execute = False) -> Result:
     """Delete all secrets but the newest, ending all they signed. Secrets of receipts cannot be retired."""
     if purpose is Purpose.RECEIPTS:
-        raise typer.BadParameter("Receipts are valid for ever, so their secrets are kept.", param_hint="PURPOSE")
+        raise BadParameter("Receipts are valid for ever, so their secrets are kept.", param_hint="PURPOSE")
     await deployment.check()
     former = retired(await read_ring(deployment.store, _stored(purpose)), _now())
     number = len(former)

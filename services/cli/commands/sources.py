@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, BadParameter
 from uuid_utils import uuid7
 
 from libs.catalogue.contests.closing_record import votes_from
@@ -88,13 +88,13 @@ def _text(titles: Titles, sources: list[dict[str, Any]]) -> Iterator[Block]:
 async def release(
     deployment: Deployment,
     contest: ContestKey,
-    source: Annotated[str, typer.Argument(help="Name of the source.")],
+    source: Annotated[str, Argument(help="Name of the source.")],
     execute: Execute = False,
 ) -> Result:
     """Count a source's latest report even where it is lower than before."""
     shown, reported = await _read(deployment, contest)
     if source not in shown:
-        raise typer.BadParameter(f"The contest has no vote source {source}.", param_hint="SOURCE")
+        raise BadParameter(f"The contest has no vote source {source}.", param_hint="SOURCE")
     found, titles = reported.get(source), await read_titles(deployment, contest)
     held = (
         [] if found is None else [(name, found.figures[name], sums) for name, sums in sorted(found.held.items())]

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 import orjson
 import psutil
-import typer
 from rich.text import Text
+from typer import Exit, Option
 
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
@@ -46,9 +46,9 @@ Description = Callable[[], Mapping[str, Any]]
 @command(redraw="watch", finds_topics=False)
 async def status(
     deployment: Deployment,
-    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Refresh every second, until Ctrl-C.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show all partitions, not only those with a problem.")
+        bool, Option("--all", help="Show all partitions, not only those with a problem.")
     ] = False,
     data_dir: DataDir = DATA_DIR,
 ) -> AsyncGenerator[Result, None]:
@@ -77,7 +77,7 @@ async def status(
         async for reading in readings(deployment, lambda: stack_json.read(data_dir) or {}, everything=everything):
             yield reading
     except asyncio.CancelledError:
-        raise typer.Exit from None
+        raise Exit from None
 
 
 async def read_present_status(addresses: DeploymentAddresses) -> Status:

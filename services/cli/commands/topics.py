@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from libs.contracts.topics import topics_of
 from libs.deployment.deployment import Deployment
@@ -36,7 +36,7 @@ async def create(deployment: Deployment) -> Result:
 @command(app)
 async def grow(
     deployment: Deployment,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the new topic.")],
+    partitions: Annotated[int, Option(min=1, help="Partitions of the new topic.")],
     execute: Execute = False,
 ) -> Result:
     """Create another topic of the votes, for the contests created from now on.

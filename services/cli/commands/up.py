@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import typer
+from typer import BadParameter, Exit, Option
 
 from libs.backup.manifest import Manifest, read_manifest
 from libs.local_stack import foreground
@@ -23,16 +23,14 @@ from services.cli.exit_codes import check_environment
 class StackOptions:
     """Options of `tally up` and `tally demo`."""
 
-    port: Annotated[int, typer.Option(envvar="TALLY_PORT", min=0, max=65535, help="HTTP port of the gateway.")] = (
-        8080
-    )
+    port: Annotated[int, Option(envvar="TALLY_PORT", min=0, max=65535, help="HTTP port of the gateway.")] = 8080
     data_dir: Annotated[
-        Path, typer.Option(envvar="TALLY_DATA_DIR", help="Directory for data and logs, kept between runs.")
+        Path, Option(envvar="TALLY_DATA_DIR", help="Directory for data and logs, kept between runs.")
     ] = DATA_DIR
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of earlier runs first.")] = False
+    fresh: Annotated[bool, Option("--fresh", help="Delete the data of earlier runs first.")] = False
     no_browser: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--no-browser",
             help="Open no browser; by default a terminal session with a display opens one, logged in.",
         ),
@@ -44,23 +42,18 @@ class Topology:
     """Numbers of processes."""
 
     brokers: Annotated[
-        int | None, typer.Option(envvar="TALLY_BROKERS", min=1, help="Brokers of Kafka: 1, or at least 3.")
+        int | None, Option(envvar="TALLY_BROKERS", min=1, help="Brokers of Kafka: 1, or at least 3.")
     ] = None
     valkey_shards: Annotated[
         int | None,
-        typer.Option(
-            envvar="TALLY_VALKEY_SHARDS", min=1, help="Primaries of Valkey: 1, or a cluster of at least 3."
-        ),
+        Option(envvar="TALLY_VALKEY_SHARDS", min=1, help="Primaries of Valkey: 1, or a cluster of at least 3."),
     ] = None
     valkey_replicas: Annotated[
-        int | None,
-        typer.Option(envvar="TALLY_VALKEY_REPLICAS", min=0, help="Replicas of each shard: 0, or at least 2."),
+        int | None, Option(envvar="TALLY_VALKEY_REPLICAS", min=0, help="Replicas of each shard: 0, or at least 2.")
     ] = None
-    gateways: Annotated[
-        int, typer.Option(envvar="TALLY_GATEWAYS", min=1, help="Gateways, which share one address.")
-    ] = 1
+    gateways: Annotated[int, Option(envvar="TALLY_GATEWAYS", min=1, help="Gateways, which share one address.")] = 1
     projectors: Annotated[
-        int, typer.Option(envvar="TALLY_PROJECTORS", min=1, help="Projectors, which share the partitions.")
+        int, Option(envvar="TALLY_PROJECTORS", min=1, help="Projectors, which share the partitions.")
     ] = 1
 
 
@@ -69,19 +62,17 @@ async def up(
     options: StackOptions,
     topology: Topology,
     any_port: Annotated[
-        bool, typer.Option("--any-port", help="Use any free port if the requested one is in use.")
+        bool, Option("--any-port", help="Use any free port if the requested one is in use.")
     ] = False,
     restore: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             exists=True,
             file_okay=False,
             help="Directory of a complete export, which a new data directory starts with.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print stack.json's contents as one line when ready.")
-    ] = False,
+    as_json: Annotated[bool, Option("--json", help="Print stack.json's contents as one line when ready.")] = False,
 ) -> None:
     """Start everything on this machine and stay in the foreground; Ctrl-C stops it cleanly.
 
@@ -107,14 +98,14 @@ async def up(
             if not options.no_browser and sys.stdout.isatty():
                 await open_dashboard(stack)
 
-        raise typer.Exit(await foreground.run(supervisor, report, as_json=as_json, ready=ready))
+        raise Exit(await foreground.run(supervisor, report, as_json=as_json, ready=ready))
 
 
 def _manifest(export: Path) -> Manifest:
     try:
         found = read_manifest(export)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--restore") from None
+        raise BadParameter(str(error), param_hint="--restore") from None
     if found is None:
-        raise typer.BadParameter(f"{export} is no export.", param_hint="--restore")
+        raise BadParameter(f"{export} is no export.", param_hint="--restore")
     return found

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
+from typer import Argument, BadParameter, Option
 from uuid_utils import uuid7
 
 from libs.audit.recount import EVER, Ballots, Pair, VoidEvent, effect, fold_until, read_ballots
@@ -46,40 +46,30 @@ app = command_group("Remove votes from the count, or restore them; `run` may be 
 class Selection:
     """Options that select votes; None if absent."""
 
-    address: Annotated[
-        str | None, typer.Option("--address", help="Cast from this IP address; IPv6: from its /64.")
-    ] = None
-    since: Annotated[str | None, typer.Option("--from", help="Accepted at this time or later.")] = None
-    until: Annotated[str | None, typer.Option("--until", help="Accepted before this time.")] = None
+    address: Annotated[str | None, Option(help="Cast from this IP address; IPv6: from its /64.")] = None
+    since: Annotated[str | None, Option("--from", help="Accepted at this time or later.")] = None
+    until: Annotated[str | None, Option(help="Accepted before this time.")] = None
     voters: Annotated[
-        Path | None,
-        typer.Option("--voters", exists=True, dir_okay=False, help="Of the voters in this file, one id per line."),
+        Path | None, Option(exists=True, dir_okay=False, help="Of the voters in this file, one id per line.")
     ] = None
     anonymous: Annotated[
-        Path | None,
-        typer.Option(
-            "--anonymous", exists=True, dir_okay=False, help="Of the anonymous voters in this file, too."
-        ),
+        Path | None, Option(exists=True, dir_okay=False, help="Of the anonymous voters in this file, too.")
     ] = None
-    source: Annotated[str | None, typer.Option("--source", help="c-free or c-paid.")] = None
-    platform: Annotated[str | None, typer.Option("--platform", help="ios, android or web.")] = None
-    participant: Annotated[
-        str | None, typer.Option("--participant", help="For the participant with this key.")
-    ] = None
-    everything: Annotated[bool, typer.Option("--all", help="All votes of the contest.")] = False
+    source: Annotated[str | None, Option(help="c-free or c-paid.")] = None
+    platform: Annotated[str | None, Option(help="ios, android or web.")] = None
+    participant: Annotated[str | None, Option(help="For the participant with this key.")] = None
+    everything: Annotated[bool, Option("--all", help="All votes of the contest.")] = False
 
     def check(self) -> None:
         """Validate the options. Raises `BadParameter`."""
         others = [getattr(self, field.name) for field in fields(self) if field.name != "everything"]
         if self.everything == any(option is not None for option in others):
-            raise typer.BadParameter("Select votes by one or more options, or give --all.")
+            raise BadParameter("Select votes by one or more options, or give --all.")
         if self.source is not None and self.source not in INTERNAL:
             remedy = 'Its counts are reported, not cast: report lower ones with "allow_decrease": true.'
-            raise typer.BadParameter(
-                f"{self.source} is not {' or '.join(INTERNAL)}. {remedy}", param_hint="--source"
-            )
+            raise BadParameter(f"{self.source} is not {' or '.join(INTERNAL)}. {remedy}", param_hint="--source")
         if self.platform is not None and self.platform not in PLATFORMS:
-            raise typer.BadParameter(f"One of {', '.join(PLATFORMS)}.", param_hint="--platform")
+            raise BadParameter(f"One of {', '.join(PLATFORMS)}.", param_hint="--platform")
 
     async def matcher(self, deployment: Deployment, ballots: Ballots) -> Callable[[VoteCast], bool]:
         """Return whether a vote matches all options that are given.
@@ -89,11 +79,11 @@ class Selection:
         contest, network = ballots.contest, None
         if self.participant is not None and self.participant not in contest.participants:
             unknown = f"The contest has no participant {self.participant}."
-            raise typer.BadParameter(unknown, param_hint="--participant")
+            raise BadParameter(unknown, param_hint="--participant")
         try:
             network = None if self.address is None else network_of(self.address)
         except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--address") from None
+            raise BadParameter(str(error), param_hint="--address") from None
         since = None if self.since is None else moment(self.since, "--from")
         until = None if self.until is None else moment(self.until, "--until")
         by_voter = self.voters is not None or self.anonymous is not None
@@ -132,8 +122,8 @@ async def void(
     deployment: Deployment,
     contest: ContestKey,
     selection: Selection,
-    reason: Annotated[str, typer.Option("--reason", help="Reason, stored in the log.")] = "",
-    operation: Annotated[str | None, typer.Option("--void", help="Resume this interrupted operation.")] = None,
+    reason: Annotated[str, Option(help="Reason, stored in the log.")] = "",
+    operation: Annotated[str | None, Option("--void", help="Resume this interrupted operation.")] = None,
     execute: Execute = False,
 ) -> Result:
     """Remove votes from the count: those that count now and match all given options.
@@ -175,7 +165,7 @@ def _new_name() -> str:
 async def undo(
     deployment: Deployment,
     contest: ContestKey,
-    void: Annotated[str, typer.Argument(help="Name of the operation, from `tally void list`.")],
+    void: Annotated[str, Argument(help="Name of the operation, from `tally void list`.")],
     execute: Execute = False,
 ) -> Result:
     """Restore the votes that an operation voided, except those replaced or removed since.

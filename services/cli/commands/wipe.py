@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Annotated
 
-import typer
+from typer import BadParameter, Option
 
 from libs.catalogue.api_keys import list_keys, revoke_key
 from libs.deployment.deployment import Deployment
@@ -18,12 +18,12 @@ from services.cli.output import Result
 async def wipe(
     deployment: Deployment,
     environment: EnvironmentOption,
-    keys: Annotated[bool, typer.Option("--keys", help="Revoke its API keys as well.")] = False,
+    keys: Annotated[bool, Option("--keys", help="Revoke its API keys as well.")] = False,
     execute: Execute = False,
 ) -> Result:
     """Delete every record and file of the legacy test environment; its API keys stay unless --keys is given."""
     if environment is not Environment.TEST:
-        raise typer.BadParameter("Only the test environment can be wiped.", param_hint="--environment")
+        raise BadParameter("Only the test environment can be wiped.", param_hint="--environment")
     catalogue, reader, store = deployment.catalogue_of(environment), deployment.reader, deployment.store
     writer = await catalogue.writer()
     files = environment_files(environment.namespace(deployment.namespace))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import httpx
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
+from typer import Exit, Option
 
 from libs.concurrency.tasks import becomes_true
 from libs.deployment.deployment import Deployment
@@ -68,15 +68,15 @@ class Interrupts:
 async def demo(
     options: StackOptions,
     any_port: Annotated[
-        bool, typer.Option("--any-port/--this-port", help="Use any free port if the requested one is in use.")
+        bool, Option("--any-port/--this-port", help="Use any free port if the requested one is in use.")
     ] = True,
-    seconds: Annotated[float, typer.Option(min=0, help="Duration of the voting; 0: until Ctrl-C.")] = 60,
-    rate: Annotated[float, typer.Option(min=0.1, max=5000, help="Votes per second.")] = 150,
-    voters: Annotated[int, typer.Option(min=1, help="Number of signed-in voters.")] = 5000,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep running after the voting, until Ctrl-C.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the random votes; the same seed repeats them.")] = 1,
+    seconds: Annotated[float, Option(min=0, help="Duration of the voting; 0: until Ctrl-C.")] = 60,
+    rate: Annotated[float, Option(min=0.1, max=5000, help="Votes per second.")] = 150,
+    voters: Annotated[int, Option(min=1, help="Number of signed-in voters.")] = 5000,
+    keep: Annotated[bool, Option("--keep", help="Keep running after the voting, until Ctrl-C.")] = False,
+    seed: Annotated[int, Option(help="Seed of the random votes; the same seed repeats them.")] = 1,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one line of JSON; progress goes to stderr.")
+        bool, Option("--json", help="Print the result as one line of JSON; progress goes to stderr.")
     ] = False,
 ) -> AsyncGenerator[Result, None]:
     """Start everything, simulate voters of all kinds in a sample contest, and check the counts at the end.
@@ -131,7 +131,7 @@ async def demo(
         for part in PARTS:
             if part.name in supervisor.pids:
                 await supervisor.kill(part.name, restart=False)
-        raise typer.Exit(ExitCode.PROBLEM) from None
+        raise Exit(ExitCode.PROBLEM) from None
     finally:
         await supervisor.stop()
 

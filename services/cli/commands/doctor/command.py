@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import httpx
-import typer
 from platformdirs import user_cache_path
 from rich.text import Text
+from typer import Option
 
 from libs.deployment.deployment import Deployment
 from libs.local_stack import java, ports, valkey
@@ -35,7 +35,7 @@ ANSWER_S: Final = 2.0
 @command(finds_topics=False)
 async def doctor(
     deployment: Deployment,
-    port: Annotated[int, typer.Option(envvar="TALLY_PORT", help="HTTP port that `tally up` would use.")] = 8080,
+    port: Annotated[int, Option(envvar="TALLY_PORT", help="HTTP port that `tally up` would use.")] = 8080,
     data_dir: DataDir = DATA_DIR,
 ) -> Result:
     """Check this machine and the running stack; every problem is printed with a remedy."""

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -175,9 +174,9 @@ async def check_produce_deadline(settings: KafkaSettings) -> Finding:
 async def _shards(connection: Valkey) -> list[Finding]:
     """Check the shards that answer, and name the slots of the others."""
     shards = await connection.shards()
-    answers = await asyncio.gather(*map(_pings, shards))
-    present = [shard for shard, answered in zip(shards, answers, strict=True) if answered]
-    silent = [shard for shard, answered in zip(shards, answers, strict=True) if not answered]
+    skews = await asyncio.gather(*map(_skew_s, shards))
+    present = [shard for shard, skew_s in zip(shards, skews, strict=True) if skew_s is not None]
+    silent = [shard for shard, skew_s in zip(shards, skews, strict=True) if skew_s is None]
     found = [
         problem(
             "Valkey's shards",
@@ -189,19 +188,22 @@ async def _shards(connection: Valkey) -> list[Finding]:
     ]
     if not present:
         return found
-    return [
-        *found,
-        await _functions(present),
-        await _clock(present),
-        *await check_valkey_settings(present, silent),
-    ]
+    skew_s = max((skew_s for skew_s in skews if skew_s is not None), key=abs)
+    clock = fine("clock", f"Valkey's is off by {skew_s * 1000:+.1f} ms")
+    if abs(skew_s) > MOST_SKEW_S:
+        clock = problem("clock", f"Valkey's is off by {skew_s:+.3f} s", "synchronise both machines' clocks by NTP")
+    return [*found, await _functions(present), clock, *await check_valkey_settings(present, silent)]
 
 
-async def _pings(shard: Shard) -> bool:
-    with suppress(ViewsUnavailable, TimeoutError):
-        await asyncio.wait_for(shard.valkey.call("PING"), PING_S)
-        return True
-    return False
+async def _skew_s(shard: Shard) -> float | None:
+    """Return the offset of the shard's clock, corrected by half of the round trip; None if it does not answer."""
+    asked = time.time()
+    try:
+        reply: Any = await asyncio.wait_for(shard.valkey.call("TIME"), PING_S)
+    except (ViewsUnavailable, TimeoutError):
+        return None
+    here = (asked + time.time()) / 2
+    return float(int(reply[0]) + int(reply[1]) / 1_000_000 - here)
 
 
 async def _functions(shards: Sequence[Shard]) -> Finding:
@@ -218,21 +220,6 @@ async def _functions(shards: Sequence[Shard]) -> Finding:
     others = len({name for names in loaded for name in names} - {version()})
     text = f", and of {others} other versions; FUNCTION DELETE removes them" if others else ""
     return fine("functions", f"loaded, of this version{text}")
-
-
-async def _clock(shards: Sequence[Shard]) -> Finding:
-    """Measure the largest offset of the shards' clocks, corrected by half of the round trip."""
-    skew_s = max([await _skew_s(shard.valkey) for shard in shards], key=abs)
-    if abs(skew_s) > MOST_SKEW_S:
-        return problem("clock", f"Valkey's is off by {skew_s:+.3f} s", "synchronise both machines' clocks by NTP")
-    return fine("clock", f"Valkey's is off by {skew_s * 1000:+.1f} ms")
-
-
-async def _skew_s(server: Valkey) -> float:
-    asked: float = time.time()
-    reply: Any = await server.call("TIME")
-    here = (asked + time.time()) / 2
-    return int(reply[0]) + int(reply[1]) / 1_000_000 - here
 
 
 async def _views(servers: PresentServers) -> list[Finding]:
