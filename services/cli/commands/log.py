@@ -48,7 +48,7 @@ MOST_OF_VALUE: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class EventSelection:
     """Options that select events."""
 
     voter: Annotated[str | None, Option(help="Only this voter, by the id used in the API.")] = None
@@ -71,7 +71,7 @@ class Selection:
 @command()
 async def log(
     deployment: Deployment,
-    selection: Selection,
+    selection: EventSelection,
     contest: OneContest = None,
     follow: Annotated[bool, Option("--follow", help="Print new events until interrupted.")] = False,
     audit: Annotated[
@@ -114,7 +114,7 @@ async def log(
 
 
 async def _events(
-    deployment: Deployment, contest: str, selection: Selection, *, follow: bool
+    deployment: Deployment, contest: str, selection: EventSelection, *, follow: bool
 ) -> AsyncGenerator[Result, None]:
     some, voter = await _partitions_and_voter(deployment, contest, selection)
     since_ms, until_ms = selection.since_ms, selection.until_ms
@@ -154,7 +154,7 @@ async def _events(
 
 
 async def _partitions_and_voter(
-    deployment: Deployment, contest: str, selection: Selection
+    deployment: Deployment, contest: str, selection: EventSelection
 ) -> tuple[list[int] | None, str | None]:
     """Return the partitions to read and the pseudonym of the voter; None for all."""
     voter, anonymous, partition = selection.voter, selection.anonymous, selection.partition

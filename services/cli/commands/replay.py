@@ -40,7 +40,7 @@ Accept = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ReplaySelection:
     """Options that select what to rebuild."""
 
     projection: Projections = None
@@ -72,7 +72,7 @@ def _targets(
 
 
 @command(app)
-async def plan(deployment: Deployment, selection: Selection) -> Result:
+async def plan(deployment: Deployment, selection: ReplaySelection) -> Result:
     """Estimate a replay's events, duration and memory. Nothing is changed."""
     return _planned(await selection.plan(deployment))
 
@@ -124,7 +124,7 @@ def _options(plan: Plan) -> str:
 @command(app)
 async def run(
     deployment: Deployment,
-    selection: Selection,
+    selection: ReplaySelection,
     accept: Accept = False,
     parallel: Annotated[int, Option(min=1, help="Partitions processed in parallel.")] = 16,
     execute: Execute = False,

@@ -38,7 +38,7 @@ class StackOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class StackSize:
     """Numbers of processes."""
 
     brokers: Annotated[
@@ -60,7 +60,7 @@ class Topology:
 @command()
 async def up(
     options: StackOptions,
-    topology: Topology,
+    topology: StackSize,
     any_port: Annotated[
         bool, Option("--any-port", help="Use any free port if the requested one is in use.")
     ] = False,

@@ -43,7 +43,7 @@ app = command_group("Remove votes from the count, or restore them; `run` may be 
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class VoteSelection:
     """Options that select votes; None if absent."""
 
     address: Annotated[str | None, Option(help="Cast from this IP address; IPv6: from its /64.")] = None
@@ -121,7 +121,7 @@ def _lines(file: Path | None) -> list[str]:
 async def void(
     deployment: Deployment,
     contest: ContestKey,
-    selection: Selection,
+    selection: VoteSelection,
     reason: Annotated[str, Option(help="Reason, stored in the log.")] = "",
     operation: Annotated[str | None, Option("--void", help="Resume this interrupted operation.")] = None,
     execute: Execute = False,
