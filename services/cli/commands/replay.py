@@ -65,9 +65,7 @@ def _targets(
         if len(targets) > 1:
             raise BadParameter("Name one --projection.", param_hint="--partition")
         if partition not in deployment.projections[targets[0].projection].topic.numbers:
-            raise BadParameter(
-                f"{targets[0].projection} have no partition {partition}.", param_hint="--partition"
-            )
+            raise BadParameter(f"{targets[0].projection} have no partition {partition}.", param_hint="--partition")
     return targets
 
 

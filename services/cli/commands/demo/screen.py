@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import httpx
 from rich.console import Console, Group, RenderableType
@@ -26,15 +27,6 @@ STALE_S: Final = 2.5
 """A lag measured longer ago than this is not shown: a server is unavailable."""
 
 
-class Measured(NamedTuple):
-    """States of the partitions, and the log's ends read after them: no state is past its end."""
-
-    states: Mapping[int, PartitionState] = {}
-    ends: Mapping[int, int] = {}
-    at: float = -STALE_S
-    """Time of the monotonic clock."""
-
-
 class LiveMetrics:
     """Polls counts and lag until cancelled; failed requests are retried."""
 
@@ -44,20 +36,22 @@ class LiveMetrics:
         self._client = client
         self._path = f"/contests/{contest}/vote_updates/"
         self._deployment = deployment
-        self._measured = Measured()
+        self._states: dict[int, PartitionState] = {}
+        self._ends: dict[int, int] = {}
+        """Ends of the log, read after the states: no state is past its end."""
+        self._measured_at = -STALE_S
 
     @property
     def lag(self) -> int | None:
         """Number of log records not folded yet; None when there is no recent measurement."""
-        states, ends, at = self._measured
-        if time.monotonic() - at > STALE_S:
+        if time.monotonic() - self._measured_at > STALE_S:
             return None
-        return sum(ends.values()) - sum(state.position.offset for state in states.values())
+        return sum(self._ends.values()) - sum(state.position.offset for state in self._states.values())
 
     @property
     def closed_gates(self) -> int:
         """Number of partitions that accept no votes at present (gate closed)."""
-        return sum(not state.open for state in self._measured.states.values())
+        return sum(not state.open for state in self._states.values())
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
@@ -83,7 +77,7 @@ class LiveMetrics:
 
     async def has_final_counts(self) -> bool:
         """Read the counts at the measured positions: `min_position` prevents an older, cached response."""
-        positions = {partition: state.position.offset for partition, state in self._measured.states.items()}
+        positions = {partition: state.position.offset for partition, state in self._states.items()}
         tokens = PositionTokens(self._deployment.ring("positions"))
         await tokens.load()
         with suppress(httpx.HTTPError):
@@ -96,13 +90,14 @@ class LiveMetrics:
         log, views, reader = self._deployment.votes, self._deployment.vote_views, self._deployment.reader
         states = await asyncio.gather(*map(views.state, log.numbers))
         ends = await reader.end_offsets(log.name, log.numbers)
-        self._measured = Measured(dict(zip(log.numbers, states, strict=True)), ends, time.monotonic())
+        self._states, self._ends = dict(zip(log.numbers, states, strict=True)), ends
+        self._measured_at = time.monotonic()
 
     async def has_folded(self) -> bool:
         """Return whether the views are at the log's end, with nothing pending."""
         with suppress(TallyError):
             await self.read_lag()
-            states = self._measured.states.values()
+            states = self._states.values()
             return self.lag == 0 and all(state.open and not state.pending for state in states)
         return False
 
@@ -116,50 +111,46 @@ REDRAW_S: Final = 0.25
 LINE_S: Final = 5.0
 
 
+@dataclass
 class Screen:
     """Renders the current state; `phase` names the current step, `seconds` is the duration (0: unlimited)."""
 
-    def __init__(
-        self, sample: Sample, metrics: LiveMetrics, results: AcceptedResults, address: str, seconds: float
-    ) -> None:
-        self.phase = "voting"
-        self._sample = sample
-        self._metrics = metrics
-        self._results = results
-        self._address = address
-        self._seconds = seconds
-        self._began = time.monotonic()
+    sample: Sample
+    metrics: LiveMetrics
+    results: AcceptedResults
+    address: str
+    seconds: float
+    phase: str = "voting"
+    began: float = field(default_factory=time.monotonic)
 
     def render(self, console: Console) -> RenderableType:
         """Render the table, in at most 20 lines to fit small terminals."""
         head = Table.grid(expand=True)
         head.add_column()
         head.add_column(justify="right")
-        head.add_row(
-            f"[bold]{TITLE}[/]  [dim]{escape(self._address)}[/]", f"[dim]{self.phase}  {self._clock()}[/]"
-        )
+        head.add_row(f"[bold]{TITLE}[/]  [dim]{escape(self.address)}[/]", f"[dim]{self.phase}  {self._clock()}[/]")
         below = self._answers(), self._refusals(console), self._rates()
         return Padding(Group(head, "", self._table(console), "", *map(Text.from_markup, below)), (1, 1, 0, 1))
 
     def line(self) -> str:
         """Return the state as one short line, for logs; the result lists the reasons of refusals."""
-        results, lag = self._results, self._metrics.lag
+        results, lag = self.results, self.metrics.lag
         _, p99 = results.recent_times()
-        counted = (self._metrics.counts or {}).get("count", 0)
+        counted = (self.metrics.counts or {}).get("count", 0)
         return (
             f"{self._clock()} {self.phase}: {counted:,} votes, {results.rate():.0f}/s, p99 {p99 * 1000:.0f} ms, "
             f"lag {'?' if lag is None else lag}, refused {results.refusals.total():,}"
         )
 
     def _clock(self) -> str:
-        now = time.monotonic() - self._began
-        if not self._seconds:
+        now = time.monotonic() - self.began
+        if not self.seconds:
             return _minutes(now)
-        return f"{_minutes(min(now, self._seconds))} of {_minutes(self._seconds)}"
+        return f"{_minutes(min(now, self.seconds))} of {_minutes(self.seconds)}"
 
     def _table(self, console: Console) -> RenderableType:
-        counts = self._metrics.counts or {"participants": {}}
-        rows = {key: counts["participants"].get(key, {"count": 0}) for key in self._sample.titles}
+        counts = self.metrics.counts or {"participants": {}}
+        rows = {key: counts["participants"].get(key, {"count": 0}) for key in self.sample.titles}
         figures = {key: _figures(row, counts.get("count", 0)) for key, row in rows.items()}
         figures["all"] = _figures(counts | {"vote_sources": counts.get("total_vote_sources")}, 0)
         widths = [max(map(len, cells)) for cells in zip(COLUMNS, *figures.values(), strict=True)]
@@ -171,7 +162,7 @@ class Screen:
         table.add_column("", no_wrap=True, width=width)
         for name in COLUMNS:
             table.add_column(name.strip(), justify="right", min_width=len(name), no_wrap=True)
-        for key, title in self._sample.titles.items():
+        for key, title in self.sample.titles.items():
             leads = rows[key]["count"] == top > 0
             bar = Text(_bar(rows[key]["count"], top, width, console), style="green" if leads else "cyan")
             table.add_row(Text(title, style="bold" if leads else ""), bar, *figures[key])
@@ -180,7 +171,7 @@ class Screen:
         return table
 
     def _answers(self) -> str:
-        results, again = self._results, self._results.retries.total()
+        results, again = self.results, self.results.retries.total()
         reasons = ", ".join(f"{code} {count:,}" for code, count in results.retries.most_common(3))
         return (
             f"[dim]accepted[/] {len(results.accepted):,}   [dim]repeated[/] {results.replayed:,}   "
@@ -191,7 +182,7 @@ class Screen:
     def _refusals(self, console: Console) -> str:
         """List the most frequent reasons that fit in two lines."""
         line = ""
-        for code, count in self._results.refusals.most_common():
+        for code, count in self.results.refusals.most_common():
             piece = f"{code.replace('_', ' ')} {count:,}"
             if len(line) + len(piece) > 2 * (console.width - 6):
                 break
@@ -199,12 +190,12 @@ class Screen:
         return f"[dim]{line}[/]"
 
     def _rates(self) -> str:
-        (p50, p99), lag, closed = self._results.recent_times(), self._metrics.lag, self._metrics.closed_gates
+        (p50, p99), lag, closed = self.results.recent_times(), self.metrics.lag, self.metrics.closed_gates
         behind = "[yellow]unavailable[/]" if lag is None else f"{lag:,} [dim]behind[/]"
         if lag is not None and closed:
             behind = f"[yellow]recovering in {closed} partitions[/]"
         return (
-            f"{self._results.rate():.0f} [dim]votes/s   responses[/] {p50 * 1000:.0f} ms [dim]p50,[/] "
+            f"{self.results.rate():.0f} [dim]votes/s   responses[/] {p50 * 1000:.0f} ms [dim]p50,[/] "
             f"{p99 * 1000:.0f} ms [dim]p99   projector[/] {behind}"
         )
 

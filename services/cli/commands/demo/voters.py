@@ -186,29 +186,22 @@ BATCH_SHARE: Final = 0.1
 BROKEN_LINE: Final = b'{"participant_key": 7}'
 
 
+@dataclass(slots=True)
 class VoterLoad:
     """Sends `rate` votes per second, with exponentially distributed pauses, while its context is open."""
 
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        contest: str,
-        voters: VoterPopulation,
-        results: AcceptedResults,
-        rate: float,
-    ) -> None:
-        self._client = client
-        self._path = f"/contests/{contest}/votes"
-        self._voters = voters
-        self._results = results
-        self._rate = rate
-        self._arrivals: list[asyncio.Task[None]] = []
-        self._in_flight: set[asyncio.Task[None]] = set()
-        self._give_up_at = float("inf")
+    client: httpx.AsyncClient
+    contest: str
+    voters: VoterPopulation
+    results: AcceptedResults
+    rate: float
+    _arrivals: list[asyncio.Task[None]] = field(default_factory=list)
+    _in_flight: set[asyncio.Task[None]] = field(default_factory=set)
+    _give_up_at: float = float("inf")
 
     async def __aenter__(self) -> Self:
-        one = self._arrive(self._rate * (1 - BATCH_SHARE), lambda: self._cast(self._voters.draw()))
-        batch = self._arrive(self._rate * BATCH_SHARE / BATCH, self._batch)
+        one = self._arrive(self.rate * (1 - BATCH_SHARE), lambda: self._cast(self.voters.draw()))
+        batch = self._arrive(self.rate * BATCH_SHARE / BATCH, self._batch)
         self._arrivals = [asyncio.create_task(one), asyncio.create_task(batch)]
         return self
 
@@ -239,22 +232,22 @@ class VoterLoad:
             task.add_done_callback(self._in_flight.discard)
 
     async def _cast(self, vote: SimulatedVote) -> None:
-        answer = await self._final_answer([vote], self._path, vote.body, "application/json")
+        answer = await self._final_answer([vote], "votes", vote.body, "application/json")
         if answer is not None:
             self._record(vote, answer.status_code, _code(answer))
 
     async def _batch(self) -> None:
-        votes = [vote for vote in (self._voters.draw() for _ in range(BATCH)) if vote.vote_id]
+        votes = [vote for vote in (self.voters.draw() for _ in range(BATCH)) if vote.vote_id]
         body = b"\n".join([*(vote.body for vote in votes), BROKEN_LINE])
-        answer = await self._final_answer(votes, f"{self._path}/batch", body, "application/x-ndjson")
+        answer = await self._final_answer(votes, "votes/batch", body, "application/x-ndjson")
         if answer is None:
             return
         results = answer.json()["results"]
-        self._results.refusals[results.pop()["code"]] += 1
+        self.results.refusals[results.pop()["code"]] += 1
         again = []
         for vote, result in zip(votes, results, strict=True):
             if result["status"] >= 500:
-                self._results.retries[result["code"]] += 1
+                self.results.retries[result["code"]] += 1
                 again.append(vote)
             else:
                 self._record(vote, result["status"], result.get("code", ""))
@@ -262,8 +255,8 @@ class VoterLoad:
             await self._cast(vote)
 
     def _record(self, vote: SimulatedVote, status: int, code: str) -> None:
-        if self._results.record_response(vote, status, code):
-            self._voters.accepted.append(vote)
+        if self.results.record_response(vote, status, code):
+            self.voters.accepted.append(vote)
 
     async def _final_answer(
         self, votes: Sequence[SimulatedVote], path: str, body: bytes, kind: str
@@ -277,15 +270,17 @@ class VoterLoad:
             while True:
                 pause_s, began = 0.5, time.monotonic()
                 try:
-                    answer = await self._client.post(path, content=body, headers={"content-type": kind})
+                    answer = await self.client.post(
+                        f"/contests/{self.contest}/{path}", content=body, headers={"content-type": kind}
+                    )
                 except httpx.TransportError:
-                    self._results.retries["no_answer"] += 1
+                    self.results.retries["no_answer"] += 1
                 else:
-                    self._results.times.append(time.monotonic() - began)
+                    self.results.times.append(time.monotonic() - began)
                     if answer.status_code < 500 and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
                         final = answer
                         break
-                    self._results.retries[_code(answer)] += 1
+                    self.results.retries[_code(answer)] += 1
                     pause_s = min(5.0, max(0.1, float(answer.headers.get("retry-after", pause_s))))
                 pause_s *= random.uniform(1.0, 1.5)  # noqa: S311
                 if time.monotonic() + pause_s > self._give_up_at:
@@ -293,7 +288,7 @@ class VoterLoad:
                 await asyncio.sleep(pause_s)
         finally:
             for vote in votes if final is None else ():
-                self._results.record_doubt(vote)
+                self.results.record_doubt(vote)
         return final
 
 
