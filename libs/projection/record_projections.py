@@ -129,7 +129,7 @@ def catalogue_slices(entries: Entries[CatalogueEvent]) -> Iterator[Entries[Catal
     for entry in entries:
         size += len(entry[0].value)
         ends = bool(cut) and isinstance(cut[-1][1], RecordDeleted | ContestRestored)
-        if ends or len(cut) >= SLICE_EVENTS or size > SLICE_BYTES:
+        if cut and (ends or len(cut) >= SLICE_EVENTS or size > SLICE_BYTES):
             yield cut
             cut, size = [], len(entry[0].value)
         cut.append(entry)
