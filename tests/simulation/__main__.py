@@ -24,18 +24,21 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--backend", choices=["model", "valkey"], default="model")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
-    parser.add_argument("--find", metavar="MUTATION", help="search the first seed that notices this mutation")
+    parser.add_argument("--find", choices=MUTATIONS, help="search the first seed that notices this mutation")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="shorten this failing schedule, and print it")
     parser.add_argument("--show", type=int, metavar="SEED", help="print this schedule")
+    parser.add_argument("--mutation", choices=MUTATIONS, help="of the code that --shrink or --show runs")
     parser.add_argument(
         "--power", action="store_true", help="measure which share of the seeds notices each mutation"
     )
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
-    mutation = MUTATIONS[options.find] if options.find else None
-    if options.shrink is not None or options.show is not None:
-        runner = Runner(mutation=mutation)
-        print((runner.run(options.show) if options.shrink is None else shortest(runner, options.shrink)).page())
+    runner = Runner(mutation=MUTATIONS[options.mutation] if options.mutation else None)
+    if options.show is not None:
+        print(runner.run(options.show).page())
+    elif options.shrink is not None:
+        result = shortest(runner, options.shrink)
+        print(f"seed {options.shrink} keeps all promises" if result.violation is None else result.page())
     elif options.power:
         power(seeds, options.processes)
     elif options.find:

@@ -135,16 +135,17 @@ def _intervals() -> Iterator[None]:
 
 
 def shortest(runner: Runner, seed: int) -> Result:
-    """Leave out as much of a failing schedule as possible, as long as it fails."""
-    found = runner.run(seed)
-    assert found.violation is not None, f"seed {seed} does not fail"
-    without: set[str] = set()
-    size = max(1, len(found.items) // 2)
-    while size:
+    """Leave out as much of the plan of a failing schedule as possible, as long as it fails.
+
+    Halves, quarters and so on of what is left, down to single items, are left out in turn.
+    """
+    found, without = runner.run(seed), frozenset[str]()
+    size = (len(found.items) + 1) // 2
+    while size and found.violation is not None:
         for at in range(0, len(found.items), size):
-            attempt = without | set(found.items[at : at + size])
+            attempt = without.union(found.items[at : at + size])
             result = runner.run(seed, attempt)
-            if result.violation is not None and attempt != without:
+            if result.violation is not None:
                 without, found = attempt, result
                 break
         else:

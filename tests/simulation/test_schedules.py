@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.mutations import MUTATIONS, SEEDS
-from tests.simulation.schedule import Runner
+from tests.simulation.schedule import Runner, shortest
 from tests.support.run_profile import by_profile
 
 pytestmark = pytest.mark.slow
@@ -31,3 +31,18 @@ def test_a_missing_guard_is_noticed(name: str) -> None:
 def test_a_seed_is_one_schedule() -> None:
     runner = Runner()
     assert runner.run(3).history == runner.run(3).history
+
+
+def test_a_failing_schedule_is_shortened_to_a_page() -> None:
+    runner = Runner(mutation=MUTATIONS["no fence"])
+    seed = next(seed for seed in range(SEARCHED) if runner.run(seed).violation)
+    whole, short = runner.run(seed), shortest(runner, seed)
+    assert short.violation is not None
+    assert len(short.items) < len(whole.items) / 4
+    page = short.page().splitlines()
+    assert len(page) < 60
+    assert page[-1] == f"BROKEN: {short.violation}"
+
+
+def test_a_schedule_that_keeps_the_promises_is_not_shortened() -> None:
+    assert shortest(Runner(), 0).violation is None
