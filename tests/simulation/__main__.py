@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--find", choices=MUTATIONS, help="search the first seed that notices this mutation")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="shorten this failing schedule, and print it")
     parser.add_argument("--show", type=int, metavar="SEED", help="print this schedule")
-    parser.add_argument("--mutation", choices=MUTATIONS, help="of the code that --shrink or --show runs")
+    parser.add_argument("--mutation", choices=MUTATIONS, help="without which guard --shrink and --show run")
     parser.add_argument(
         "--power", action="store_true", help="measure which share of the seeds notices each mutation"
     )

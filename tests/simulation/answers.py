@@ -25,6 +25,15 @@ class Bought:
     is_refunded: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a voter's client was answered when it asked for a vote or an allowance."""
+
+    name: Name
+    began_at: float
+    result: Any
+
+
 @dataclass(slots=True)
 class Answer:
     """A request and its result: an outcome, an error, or None if there was no answer."""

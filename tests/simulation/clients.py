@@ -21,7 +21,7 @@ from libs.tally.events import VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.voting.protocol.shared_steps import Accepted, Removed
-from tests.simulation.answers import Answer, Bought
+from tests.simulation.answers import Answer, Bought, Read
 from tests.simulation.contests import PARTICIPANTS, PROBING, moment, participant_key, some_rules, some_vote
 from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway
 from tests.simulation.observer import Observer
@@ -180,6 +180,34 @@ def cast_together(world: "World", name: str, rng: Random, commands: list[CastVot
         if results is not None:
             for answer, result in zip(answers, results, strict=True):
                 answer.result, answer.ended_at = result, world.loop.now
+
+    run(world, client, steps())
+
+
+def ask(world: "World", name: str, rng: Random) -> None:
+    """Ask for a vote that was sent, or for its voter's allowance."""
+    sent = [answer for answer in world.answers if answer.is_cast]
+    if not sent:
+        return
+    client, (contest, voter, vote_id) = world.loop.process(name), rng.choice(sent).name
+
+    async def work(gateway: Gateway) -> Any:
+        return await gateway.reads.status(ACCOUNT, contest, vote_id, voter, None)
+
+    async def ask_for_allowance(gateway: Gateway) -> Any:
+        return await gateway.reads.allowance(ACCOUNT, contest, voter, None)
+
+    async def steps() -> None:
+        for _ in range(rng.choice([1, 2, 4])):
+            began = world.loop.now
+            world.note(f"asks for {vote_id} of {voter} in {contest}")
+            result = await world.ask(client, rng.choice(world.gateways), work)
+            world.note(f"is answered {described(result)}")
+            world.reads.append(Read((contest, voter, vote_id), began, result))
+            await asyncio.sleep(rng.uniform(0.02, 0.6))
+        result = await world.ask(client, rng.choice(world.gateways), ask_for_allowance)
+        if isinstance(result, Exception) and not isinstance(result, TallyError):
+            raise result
 
     run(world, client, steps())
 

@@ -10,6 +10,7 @@ from libs.catalogue.commands import CommandWriter
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import RESOURCES
+from libs.contracts.position_token import PositionTokens
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.deployment import Deployment as Servers
@@ -19,7 +20,9 @@ from libs.purchases.service import PackageBounds, PurchaseService
 from libs.storage.object_store import Store
 from libs.storage.secrets import account_secret
 from libs.views.valkey.function_loading import load_functions
+from libs.voting.cast_reader import CastCache, cast_reader
 from libs.voting.service import VotingService, create_voting_service
+from services.ingestion.voter_reads import VoterReads
 from services.projector.app import manager_runs, open_projectors
 from services.projector.settings import Settings
 from services.projector.supervision import Startup, TaskSupervisor
@@ -128,6 +131,8 @@ class Gateway(Service):
     async def run(self, its: Clients) -> None:
         self.voting = None
         self.voting = await create_voting_service(its)
+        tokens, casts = PositionTokens(its.ring("positions")), CastCache(cast_reader(its.reader, its.votes))
+        self.reads = VoterReads(its.vote_views, self.voting, its.catalogue.views, casts, tokens)
         self.records = RecordService(
             RESOURCES, its.catalogue.views, CommandWriter(its.catalogue.topic, its.writer, its.catalogue.views)
         )

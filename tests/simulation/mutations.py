@@ -26,6 +26,7 @@ CLOSING: Final = "services.projector.closing_manager"
 CATALOGUE: Final = "libs.projection.record_projections"
 WORKER: Final = "libs.projection.partition_worker"
 VOTES: Final = "libs.projection.votes_projection"
+READS: Final = "services.ingestion.voter_reads"
 
 PROTOCOL: Final = {
     "no confirmation": _of(APPENDS, ("confirmed = yield Confirm(event.incarnation)", "confirmed = True")),
@@ -140,6 +141,21 @@ MANAGERS: Final = {
     ),
 }
 
+ANSWERS: Final = {
+    "a pending vote is said to be none": _of(
+        READS, ("        if state.pending:\n            raise LedgerCatchingUp(UNDECIDED, retry_after_s=1)\n", "")
+    ),
+    "a vote behind a shut gate is said to be none": _of(
+        READS,
+        (
+            "        if not state.progress.open:\n"
+            "            raise LedgerCatchingUp(RECOVERING, retry_after_s=1)\n"
+            "        raise NotFound",
+            "        raise NotFound",
+        ),
+    ),
+}
+
 SERVERS: Final = {
     "no incarnation in the fold": _lua(("if n ~= state.fence then", "if false then")),
     "no run id": _lua(("open = v[1] == 'open' and v[2] == run,", "open = v[1] == 'open',")),
@@ -238,7 +254,7 @@ RULES: Final = {
 }
 """Rules of the ledger and of the count."""
 
-MUTATIONS: Final = PROTOCOL | MANAGERS | SERVERS | RULES
+MUTATIONS: Final = PROTOCOL | MANAGERS | ANSWERS | SERVERS | RULES
 SEEDS: Final = {
     "no confirmation": 5,
     "confirmed before the append": 65,
@@ -254,6 +270,8 @@ SEEDS: Final = {
     "a change is folded before it is in force": 3,
     "a view that went back is not noticed": 3,
     "a gap is folded over": 16,
+    "a pending vote is said to be none": 108,
+    "a vote behind a shut gate is said to be none": 93,
     "no incarnation in the fold": 3,
     "pending outlives the fence": 52,
     "no compare-and-set": 3,

@@ -65,6 +65,8 @@ def plan(world: "World") -> list[Item]:
     kinds["batch"] = (0, 0, 1, 2), 0.0, clients.batch
     if world.has_purchases:
         kinds["purchase"] = (range(2, 6), 0.0, clients.purchase)
+    if world.has_reads:
+        kinds["read"] = (range(2, 8), 0.3, clients.ask)
     items = []
     for kind, (counts, earliest, do) in kinds.items():
         for number in range(amounts.choice(counts)):

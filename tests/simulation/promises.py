@@ -11,7 +11,7 @@ from libs.contracts.catalogue_events import ContestClosing, catalogue_codec
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.tally.counts import VoteSums
-from libs.tally.errors import LimitReached, LimitScope, TallyError
+from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError
 from libs.tally.events import (
     ContestClosed,
     ContestReopened,
@@ -28,6 +28,7 @@ from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.voting.protocol.shared_steps import Accepted
+from services.ingestion.vote_forms import VoteStatusAnswer
 from tests.simulation.answers import Answer, Name, Violation
 from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.contests import VOTING
@@ -158,6 +159,7 @@ def check(world: World) -> None:
             _check_allowances(world, votes, partition.number, contest, count)
             _check_close(where, contest, partition, tally)
     _check_answers(world, partitions)
+    _check_reads(world, partitions)
     _check_order(world, partitions)
     _check_patches(world, partitions)
     _check_clocks(world, partitions)
@@ -251,6 +253,24 @@ def _check_success(name: Name, answer: Answer, vote: Any, is_unwanted: bool, eve
     found = events[offset] if 0 <= offset < len(events) else None
     its = (found.contest, found.voter, found.vote_id) if isinstance(found, VoteCast | VoteRemoved) else None
     demand(its == name, f"{name} was answered 201 at {offset}, where {found} is")
+
+
+def _check_reads(world: World, partitions: list[Partition]) -> None:
+    """A vote whose status a voter was told is recorded; after its 201 no answer says that there is none."""
+    topic, accepted = votes_topic(NAMESPACE, world.partitions), dict[Name, float]()
+    for answer in world.answers:
+        if isinstance(answer.result, Accepted) and answer.ended_at:
+            accepted[answer.name] = min(answer.ended_at, accepted.get(answer.name, answer.ended_at))
+    for read in world.reads:
+        contest, voter, vote_id = read.name
+        vote = partitions[topic.partition_of(voter)].counts[contest].votes.get((voter, vote_id))
+        if isinstance(read.result, VoteStatusAnswer):
+            demand(vote is not None, f"{read.name} was said to be {read.result.status}, and is not in the log")
+        elif isinstance(read.result, NotFound):
+            is_new = accepted.get(read.name, read.began_at) >= read.began_at
+            demand(is_new, f"{read.name} was answered 201, and 404 when its voter asked for it")
+        elif isinstance(read.result, Exception) and not isinstance(read.result, TallyError):
+            raise Violation(f"a read of {read.name} ended with a defect: {read.result!r}") from read.result
 
 
 def _check_removed(answer: Answer, count: PlainCount) -> None:

@@ -9,7 +9,7 @@ from libs.catalogue.commands import WriteRequest
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.tally.errors import TallyError
-from tests.simulation.answers import Answer, Bought, Name, Violation
+from tests.simulation.answers import Answer, Bought, Name, Read, Violation
 from tests.simulation.contests import CONTESTS, PARTICIPANTS, participant_key, some_contest
 from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorProcess, Service
 from tests.simulation.faults import Streams
@@ -25,6 +25,8 @@ PURCHASES: Final = 0.2
 """Share of the schedules with purchases, whose managers cost most."""
 ALONE: Final = 0.7
 """Share of the scenarios that no random requests and faults disturb."""
+READS: Final = 0.2
+"""Share of the schedules with reads of votes."""
 PATIENCE_S: Final = 12.0
 """Time after which a client gives up a request."""
 
@@ -79,6 +81,8 @@ class World:
         self.clocks: list[tuple[float, SimulatedServer, float]] = []
         """Times at which the clocks of servers stepped, and how far they were ahead before."""
         self.bought: list[Bought] = []
+        self.has_reads = streams["reads"].random() < READS
+        self.reads: list[Read] = []
         self.open_requests = 0
         self.plan: list[Item] = [item for item in plan(self) if item.name not in without]
 
