@@ -144,7 +144,9 @@ def probe(world: "World") -> None:
 def _probed(world: "World", name: str, task: "asyncio.Task[Any]") -> None:
     result = task.result()
     if isinstance(result, Accepted) and world.is_alone:
-        clocks = [server.now_us() for server in world.deployment.servers]
+        processes = [server.process for server in world.deployment.servers]
+        processes += [projector.process for projector in world.projectors]
+        clocks = [world.clock_us(process) for process in processes]
         if result.terms.accepted_at > max(clocks) + CLOCK_TOLERANCE_S * 1_000_000:
             world.broken.append(f"the {name} is accepted at {result.terms.accepted_at}, when it is {max(clocks)}")
     if result is None or getattr(result, "code", "") in TRY_AGAIN:

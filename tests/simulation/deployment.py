@@ -20,7 +20,7 @@ from libs.purchases.service import PackageBounds, PurchaseService
 from libs.storage.object_store import Store
 from libs.storage.secrets import account_secret
 from libs.views.valkey.function_loading import load_functions
-from libs.voting.cast_reader import CastCache, cast_reader
+from libs.voting.cast_reader import CastReader
 from libs.voting.service import VotingService, create_voting_service
 from services.ingestion.voter_reads import VoterReads
 from services.projector.app import manager_runs, open_projectors
@@ -131,8 +131,8 @@ class Gateway(Service):
     async def run(self, its: Clients) -> None:
         self.voting = None
         self.voting = await create_voting_service(its)
-        tokens, casts = PositionTokens(its.ring("positions")), CastCache(cast_reader(its.reader, its.votes))
-        self.reads = VoterReads(its.vote_views, self.voting, its.catalogue.views, casts, tokens)
+        tokens, casts = PositionTokens(its.ring("positions")), CastReader(its.reader, its.votes)
+        self.reads = VoterReads(its.vote_views, self.voting, its.catalogue.views, casts.read, tokens)
         self.records = RecordService(
             RESOURCES, its.catalogue.views, CommandWriter(its.catalogue.topic, its.writer, its.catalogue.views)
         )

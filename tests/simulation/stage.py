@@ -146,11 +146,12 @@ class Stage:
     async def until(self, holds: Callable[[], Coroutine[Any, Any, bool]], timeout_s: float = 6.0) -> bool:
         """Wait until it holds; False after the timeout."""
         deadline = self.now + timeout_s
-        while not await holds():
-            if self.now > deadline:
-                return False
+        while self.now <= deadline:
+            with suppress(hiredis.ReplyError):  # a server that was emptied
+                if await holds():
+                    return True
             await asyncio.sleep(0.005)
-        return True
+        return False
 
     def when(self, what: str, of: Service, do: Callable[[], None], number: int = 1) -> "asyncio.Future[None]":
         """Do something at once when a server has executed a service's `number`-th call from now on.

@@ -47,7 +47,6 @@ NOT_DRIVEN: Final[dict[str, str]] = {
     "libs.projection.votes_projector:VotesProjector.check": "health checks",
     "libs.projection.votes_projector:VotesProjector.folds": "metrics",
     "libs.projection.votes_projector:VotesProjector.lag": "metrics",
-    "libs.voting.cast_reader:RecordReader.record": "has no code",
     "libs.voting.contest_cache:ContestCache.cached": "the way of one vote through HTTP",
     "libs.voting.protocol_driver:Driver._open_span": "traces only",
     "libs.voting.protocol_driver:Driver._traced_step": "traces only",

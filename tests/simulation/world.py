@@ -17,7 +17,7 @@ from tests.simulation.memory_valkey import Backend
 from tests.simulation.plan import ACTIVE_S, Item, plan
 from tests.simulation.scenarios import some_scenario
 from tests.simulation.simulated_valkey import SimulatedServer
-from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop
+from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
 
 SETTLE_S: Final = 60.0
 """Time after the faults by which all has settled."""
@@ -88,6 +88,10 @@ class World:
 
     def note(self, text: str) -> None:
         self.history.append(f"{self.loop.now:8.3f} {self.loop.current.name:14} {text}")
+
+    def clock_us(self, process: SimulatedProcess) -> int:
+        """Return the time (us) by a process's clock."""
+        return round((BEGIN_S + self.loop.now + process.clock_ahead_s) * 1_000_000)
 
     @property
     def unwanted(self) -> set[Name]:
