@@ -16,7 +16,7 @@ from libs.web.documents.openapi import ETAG, UNCHANGED, Schema
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import IfMatch, IfNoneMatch
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
-from libs.web.responses import etag, json_response, not_modified
+from libs.web.responses import etag, json_response
 from services.catalogue.routes import fits
 
 PATH: Final = "/account"
@@ -60,9 +60,7 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
             stored = await records.get(ACCOUNTS, account, ACCOUNT_KEY)
         except NotFound:
             return _shown(account, None)
-        if not_modified(if_none_match, etag(stored.updated)):
-            return Response(status_code=304, headers={"ETag": etag(stored.updated)})
-        return _shown(account, stored)
+        return _shown(account, stored, if_none_match)
 
     @router.patch(
         PATH,
@@ -82,11 +80,11 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     return router
 
 
-def _shown(account: str, stored: Stored | None) -> Response:
+def _shown(account: str, stored: Stored | None, if_none_match: str | None = None) -> Response:
     shown = {} if stored is None else stored.document | stored.times
     record = AccountShown.model_validate({"brand_name": account} | shown | {"account": account})
     headers = {} if stored is None else {"ETag": etag(stored.updated)}
-    return json_response(record.shown(), 200, headers)
+    return json_response(record.shown(), 200, headers, if_none_match=if_none_match)
 
 
 def _answer(description: str) -> Schema:

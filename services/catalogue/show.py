@@ -17,7 +17,7 @@ from libs.web.documents.openapi import ETAG, UNCHANGED, Schema, problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import TIME, IfMatch, IfNoneMatch
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
-from libs.web.responses import etag, json_response, not_modified
+from libs.web.responses import etag, json_response
 from services.catalogue.routes import fits
 
 PATH: Final = "/contests/{contest_key}/show"
@@ -57,10 +57,7 @@ def show_router(auth: Authenticator, records: RecordService, views: CatalogueVie
         config = await views.contest_config(caller.account, contest_key)
         if config.contest is None:
             raise NotFound(f"Contest {contest_key} not found.")
-        tag = _tag(config.show)
-        if not_modified(if_none_match, tag):
-            return Response(status_code=304, headers={"ETag": tag})
-        return _answered(contest_key, config.show)
+        return _answered(contest_key, config.show, if_none_match)
 
     @router.put(
         PATH,
@@ -87,14 +84,11 @@ def show_router(auth: Authenticator, records: RecordService, views: CatalogueVie
     return router
 
 
-def _tag(stored: Stored | None) -> str:
-    return NEVER if stored is None else etag(stored.updated)
-
-
-def _answered(contest: str, stored: Stored | None) -> Response:
+def _answered(contest: str, stored: Stored | None, if_none_match: str | None = None) -> Response:
+    tag = NEVER if stored is None else etag(stored.updated)
     document, updated = ({}, None) if stored is None else (stored.document, stored.times["updated"])
     show = ContestShow.model_validate({"contest_key": contest, "updated": updated} | document)
-    return json_response(show.shown(), 200, {"ETag": _tag(stored)})
+    return json_response(show.shown(), 200, {"ETag": tag}, if_none_match=if_none_match)
 
 
 def _answer(description: str) -> Schema:
