@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final
 
 from fastapi import Query
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from libs.catalogue.resource_definition import Resource
 from libs.tally.time_conversion import microseconds, parse_timestamp
@@ -73,6 +73,10 @@ def patch_body(row: Resource) -> Schema:
         schema[COMPONENT] = f"schemas/{row.schema.__name__}Patch"
     content = {"schema": schema, "example": dict(list(row.example.items())[:1])}
     return {"required": True, "content": {"application/merge-patch+json": content, "application/json": content}}
+
+
+def answer(model: type[BaseModel], description: str) -> Schema:
+    return {"model": model, "description": description, "headers": ETAG}
 
 
 def record_answer(row: Resource, description: str) -> Schema:

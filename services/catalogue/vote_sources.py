@@ -14,11 +14,12 @@ from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import ETAG, UNCHANGED, Schema, problems
+from libs.web.documents.openapi import UNCHANGED, problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import TIME, IfMatch, IfNoneMatch, ListPage
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response
+from services.catalogue.openapi import answer
 from services.catalogue.routes import fits
 
 MOST_SOURCES: Final = 100
@@ -118,8 +119,8 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         ONE,
         response_class=Response,
         responses={
-            200: _answer("Changed."),
-            201: _answer("Registered, also again after it was retired."),
+            200: answer(Registration, "Changed."),
+            201: answer(Registration, "Registered, also again after it was retired."),
             **problems("not_found"),
         },
     )
@@ -141,7 +142,7 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     @router.get(
         ONE,
         response_class=Response,
-        responses={200: _answer("The registration."), **UNCHANGED, **problems("not_found")},
+        responses={200: answer(Registration, "The registration."), **UNCHANGED, **problems("not_found")},
     )
     async def read_vote_source(
         caller: Caller, contest_key: str, source: SourceName, if_none_match: IfNoneMatch = None
@@ -186,7 +187,3 @@ def _shown(stored: Stored) -> Registration:
 
 def _tag(stored: Stored) -> dict[str, str]:
     return {"ETag": etag(stored.updated)}
-
-
-def _answer(description: str) -> Schema:
-    return {"model": Registration, "description": description, "headers": ETAG}
