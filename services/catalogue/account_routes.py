@@ -48,6 +48,7 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
 
     @router.get(
         PATH,
+        summary="Read the account's settings",
         response_class=Response,
         responses={200: answer(AccountShown, "The settings."), **UNCHANGED},
     )
@@ -65,6 +66,7 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
 
     @router.patch(
         PATH,
+        summary="Change the account's settings",
         response_class=Response,
         responses={200: answer(AccountShown, "The changed settings.")},
     )
