@@ -78,7 +78,8 @@ def _is_misspelt(given: str, account: str) -> bool:
     """Return whether one or two letters are wrong; names of a series differ in numbers and single letters."""
     if len({re.sub(r"[_.-]", "", name.casefold()) for name in (given, account)}) == 1:
         return True
-    ours, theirs = ("".join(re.findall(r"[a-z]{2,}", name.casefold())) for name in (given, account))
+    words = (re.split("[^a-z]", name.casefold()) for name in (given, account))
+    ours, theirs = ("".join(word for word in each if len(word) > 1) for each in words)
     changes = [code for code in SequenceMatcher(None, ours, theirs).get_opcodes() if code[0] != "equal"]
     letters = sum(max(end - start, to - since) for _, start, end, since, to in changes)
     return len(ours) >= LEAST_LETTERS and 0 < letters <= (2 if len(ours) > MEDIUM_LETTERS else 1)
