@@ -21,7 +21,6 @@ from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations.generations import Generations
 from libs.views.valkey.client import ValkeyClient
-from libs.views.valkey.function_libraries import plain_name
 from libs.views.valkey.hash_tags import key_base
 from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.ledger_export import Fact, export
@@ -30,7 +29,7 @@ from libs.views.votes.timeline import MINUTE_MS, Timeline
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
 from tests.support.hypothesis_examples import examples
-from tests.support.intercepted_valkey import InterceptedValkey
+from tests.support.intercepted_valkey import InterceptedValkey, plain_name
 from tests.support.vote_views import VoteViews
 
 CONTESTS = ("one", "two:é")
