@@ -258,7 +258,7 @@ MUTATIONS: Final = PROTOCOL | MANAGERS | ANSWERS | SERVERS | RULES
 SEEDS: Final = {
     "no confirmation": 5,
     "confirmed before the append": 65,
-    "a lost confirmation confirms": 16,
+    "a lost confirmation confirms": 212,
     "a record in doubt is given up": 0,
     "a vote that a fence ended is accepted": 3,
     "a joiner records limits of its own": 4,
