@@ -8,10 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, islice
 
-from tests.simulation.mutations import MUTATIONS
+from tests.simulation.faults import Streams
+from tests.simulation.mutations import MUTATIONS, SEEDS
 from tests.simulation.real_valkey import RealValkey, a_valkey
+from tests.simulation.scenarios import SCENARIOS, some_scenario
 from tests.simulation.schedule import Runner, shortest
 
 CHUNK = 100
@@ -29,7 +31,7 @@ def main() -> None:
     parser.add_argument("--show", type=int, metavar="SEED", help="print this schedule")
     parser.add_argument("--mutation", choices=MUTATIONS, help="without which guard --shrink and --show run")
     parser.add_argument(
-        "--power", action="store_true", help="measure which share of the seeds notices each mutation"
+        "--power", action="store_true", help="measure the share of schedules that notice each mutation"
     )
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
@@ -40,7 +42,7 @@ def main() -> None:
         result = shortest(runner, options.shrink)
         print(f"seed {options.shrink} keeps all promises" if result.violation is None else result.page())
     elif options.power:
-        power(seeds, options.processes)
+        power(options.seeds, options.processes)
     elif options.find:
         found = next(first_noticed(options.find, seeds), None)
         print(f"{options.find}: no seed notices it" if found is None else f"{options.find}: seed {found}")
@@ -103,18 +105,21 @@ def _run_all(runner: Runner, seeds: Sequence[int]) -> Found:
     return pages, answers, len(seeds)
 
 
-def power(seeds: Sequence[int], processes: int) -> None:
-    """Print for each mutation the first seed that notices it, and the share of the seeds that do."""
-    print("| mutation | of | first seed | noticed by |\n|---|---|---:|---:|")
+def power(number: int, processes: int) -> None:
+    """Print for each mutation its seed, the scenario of that, and how many of the scenario notice it."""
+    names = {id(scenario): name for name, scenario in SCENARIOS.items()}
+    print("| mutation | of | seed | scenario | noticed by |\n|---|---|---:|---|---:|")
     with multiprocessing.Pool(processes) as pool:
-        for name, found in pool.imap(partial(_noticed, seeds), MUTATIONS):
-            first = found[0] if found else "none"
+        for name, noticed in pool.imap(partial(_noticed, number), MUTATIONS):
             where = MUTATIONS[name].where.rpartition(".")[2]
-            print(f"| {name} | `{where}` | {first} | {100 * len(found) / len(seeds):.1f} % |", flush=True)
+            scenario = names.get(id(some_scenario(Streams(SEEDS[name]))), "-")
+            print(f"| {name} | `{where}` | {SEEDS[name]} | {scenario} | {noticed} of {number} |", flush=True)
 
 
-def _noticed(seeds: Sequence[int], name: str) -> tuple[str, list[int]]:
-    return name, list(first_noticed(name, seeds))
+def _noticed(number: int, name: str) -> tuple[str, int]:
+    scenario = some_scenario(Streams(SEEDS[name]))
+    seeds = (seed for seed in count() if some_scenario(Streams(seed)) is scenario)
+    return name, len(list(first_noticed(name, list(islice(seeds, number)))))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from typing import Any
 
 import orjson
 
-from libs.contracts.catalogue_events import ContestClosing, catalogue_codec
-from libs.contracts.codec import vote_codec
+from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
+from libs.contracts.catalogue_events import ContestClosing, RecordWritten, catalogue_codec, contests_of
+from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.tally.counts import VoteSums
 from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError
@@ -29,6 +30,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.voting.protocol.shared_steps import Accepted
 from services.ingestion.vote_forms import VoteStatusAnswer
+from services.projector.purchase_steps import UNDECIDED
 from tests.simulation.answers import Answer, Name, Violation
 from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.contests import VOTING
@@ -165,7 +167,7 @@ def check(world: World) -> None:
     _check_clocks(world, partitions)
     _check_batches(world, partitions)
     _check_addresses(world, partitions)
-    _check_closings(world)
+    _check_closings(world, partitions)
     _check_refusals(world)
     _check_purchases(world, partitions)
 
@@ -350,6 +352,8 @@ def _check_purchases(world: World, partitions: list[Partition]) -> None:
             cast[bought.contest] += 1
         else:
             demand(purchase.status == "refused", f"{bought} is {purchase.status}")
+            code = purchase.refusal and purchase.refusal.code
+            demand(code not in UNDECIDED, f"{bought} is refused by {code}")
     for contest in world.kinds:
         stand = sum(vote.status in USING for vote in found[contest])
         waits = sum(len(partition.counts[contest].waiting) for partition in partitions)
@@ -450,24 +454,44 @@ def _check_addresses(world: World, partitions: list[Partition]) -> None:
     demand(not over, f"addresses have more votes than {limit}: {over}")
 
 
-def _check_closings(world: World) -> None:
-    """A contest closes at the end in its record, which the clocks of all its partitions have passed."""
+def _check_closings(world: World, partitions: list[Partition]) -> None:
+    """A contest closes at the end in its record, which all its clocks have passed, and in all its partitions."""
     topic = catalogue_topic(NAMESPACE)
-    log = VoteViews(Observer(world), NAMESPACE, world.partitions)
-    servers = {Observer(world).server(log._base(number)) for number in range(world.partitions)}
+    views = VoteViews(Observer(world), NAMESPACE, world.partitions)
+    servers = {Observer(world).server(views._base(number)) for number in range(world.partitions)}
+    versions: dict[str, int] = {}
+    closed: dict[str, int] = {}
+    ends: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for record in _records(world, topic.name, topic.partition_of(ACCOUNT)):
         event = catalogue_codec.decode(record.value)
-        if not isinstance(event, ContestClosing):
-            continue
-        document = orjson.loads(event.record)
-        end, its = document["closing"]["end"], microseconds(parse_timestamp(document["contest_config"]["end"]))
-        demand(end == its, f"{event.contest} was closed at {end}, but ends at {its}")
-        at = record.timestamp_ms / 1000 - BEGIN_S - world.deployment.brokers.clock_ahead_s
-        for server in servers:
-            latest = _latest_clock(world, server, at)
-            demand(
-                latest * 1_000_000 >= end, f"{event.contest} was closed before its end by {server.name}: {latest}"
-            )
+        assert not isinstance(event, Undecodable)
+        if isinstance(event, RecordWritten) and event.resource == CONTEST_ROW.name:
+            closed.pop(event.key, None)
+            ends[event.key].append((record.offset, _end_of(orjson.loads(event.record))))
+        elif isinstance(event, ContestClosing):
+            document = orjson.loads(event.record)
+            end, its = document["closing"]["end"], _end_of(document)
+            demand(end == its, f"{event.contest} was closed at {end}, but ends at {its}")
+            at = record.timestamp_ms / 1000 - BEGIN_S - world.deployment.brokers.clock_ahead_s
+            for server in servers:
+                latest = _latest_clock(world, server, at) * 1_000_000
+                demand(latest >= end, f"{event.contest} was closed before its end by {server.name}: {latest}")
+            if event.expected_config == versions[event.contest]:
+                closed[event.contest] = document["closing"]["seq"]
+        versions.update(dict.fromkeys(contests_of(event), record.offset))
+    for partition in partitions:
+        for contest, seq in closed.items():
+            marks = [mark for mark in partition.events if mark == ContestClosed(contest, seq)]
+            demand(bool(marks), f"{contest} is closed, and has no marker in votes/{partition.number}")
+        for vote in partition.events if world.is_alone else ():
+            if isinstance(vote, VoteCast):
+                end = [end for offset, end in ends[vote.contest] if offset <= vote.config][-1]
+                demand(vote.accepted_at < end, f"{vote.vote_id} was accepted after the end by {vote.config}")
+
+
+def _end_of(document: dict[str, Any]) -> int:
+    end = document["contest_config"].get("end")
+    return 2**63 if end is None else microseconds(parse_timestamp(end))
 
 
 def _latest_clock(world: World, server: SimulatedServer, until: float) -> float:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import hiredis
 
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
+from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.contracts.codec import vote_codec
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.tally.errors import LogUnavailable
@@ -19,7 +21,7 @@ from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.reply_types import PartitionState
 from tests.simulation import clients
-from tests.simulation.contests import CONTESTS, OTHERS, VOTERS, participant_key
+from tests.simulation.contests import CONTESTS, OTHERS, PARTICIPANTS, VOTERS, participant_key
 from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway, Service
 from tests.simulation.observer import Observer
 from tests.simulation.simulated_log import AppendFaults
@@ -35,6 +37,10 @@ CONTEST: Final = CONTESTS[0]
 MOMENT_S: Final = 7.0
 """Time after which a moment is not waited for any more: faults may have prevented it."""
 MILLION: Final = 1_000_000
+
+
+async def _patch_status(key: str, status: str, at: Gateway) -> Any:
+    return await at.records.patch(PARTICIPANT_ROW, ACCOUNT, key, {"status": status})
 
 
 class Stage:
@@ -104,6 +110,13 @@ class Stage:
     def read(self, gateway: Gateway) -> None:
         """Read the contest's record."""
         clients.read(self.world, self._name("read"), self.rng, CONTEST, gateway)
+
+    async def set_statuses(self, status: str) -> None:
+        """Approve or reject all participants."""
+        for name in PARTICIPANTS:
+            key = participant_key(CONTEST, name)
+            work = partial(_patch_status, key, status)
+            await clients.operate(self.world, self._name("status"), self.rng, CONTEST, work, tries=20)
 
     def reopen(self, seconds: float) -> "asyncio.Task[Any]":
         end = round((BEGIN_S + self.now + seconds) * MILLION)
@@ -268,21 +281,21 @@ class Stage:
             except hiredis.ReplyError:  # a server that was emptied
                 await asyncio.sleep(0.05)
 
-    async def fenced(self, since: int) -> bool:
+    async def fenced(self, since: int, timeout_s: float = 6.0) -> bool:
         """Wait until the gate is open by a later fence than `since`."""
 
         async def holds() -> bool:
             state = await self.state()
             return state.open and state.incarnation > since
 
-        return await self.until(holds)
+        return await self.until(holds, timeout_s)
 
     @contextmanager
-    def faulty(self, loss: float = 0.0, refused: float = 0.0) -> Iterator[None]:
-        """Within, messages are lost or appends refused."""
+    def faulty(self, loss: float = 0.0, refused: float = 0.0, doubled: float = 0.0) -> Iterator[None]:
+        """Within, messages are lost, or appends refused or doubled."""
         faults = self.world.deployment.faults
         former = faults.message_loss, faults.appends
-        faults.message_loss, faults.appends = loss, AppendFaults(refused=refused)
+        faults.message_loss, faults.appends = loss, AppendFaults(refused=refused, doubled=doubled)
         try:
             yield
         finally:

@@ -5,11 +5,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from libs.views.valkey.client import Shard, Valkey
-
-
-def plain_name(function: str) -> str:
-    """Return the name of a loaded function without its version."""
-    return function.rpartition("_")[0]
+from libs.views.valkey.function_libraries import plain_name
 
 
 class InterceptedValkey:

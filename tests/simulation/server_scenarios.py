@@ -1,0 +1,84 @@
+"""Scenarios of servers: what they lose, their clocks, their fences, and a fold that lags."""
+
+from libs.contracts.topics import votes_topic
+from tests.simulation.contests import PARTICIPANTS
+from tests.simulation.deployment import NAMESPACE
+from tests.simulation.stage import Stage
+
+
+async def lose_a_vote(s: Stage) -> None:
+    """A replaced server has lost a vote that is answered, and the voter votes again at once."""
+    rng = s.rng
+    await s.warm(s.first, s.second)
+    data = s.server.backend.snapshot()
+    await s.cast(s.vote("first"), None, 3)
+    if rng.random() < 0.5:
+        s.freeze_at("votes_apply", s.fencer, rng.uniform(0.5, 2.0))
+    s.fail(data)
+    for number in range(6):
+        s.cast(s.vote(f"vote{number}", rng.choice(PARTICIPANTS)), None)
+        for _ in range(rng.choice([0, 0, 20])):
+            await s.append(s.restoring(s.vote()))
+            await s.pause(0.001, 0.02)
+        await s.pause(0.0, 0.4)
+
+
+async def read_after_a_loss(s: Stage) -> None:
+    """A replaced server has lost a record's change that is answered, and another gateway reads the record."""
+    data = s.server.backend.snapshot()
+    await s.patch(s.first, free={"max_participant": 5, "max_contest": 5})
+    s.fail(data)
+    for _ in range(8):
+        s.read(s.rng.choice(s.world.gateways))
+        await s.pause(0.05, 0.4)
+
+
+async def step_a_clock(s: Stage) -> None:
+    """The clock of the partition's server steps back between votes."""
+    for number in range(4):
+        await s.cast(s.vote(f"vote{number}"), None, 2)
+        if s.rng.random() < 0.5:
+            s.step_clock(-s.rng.uniform(0.3, 8.0))
+
+
+async def correct_a_clock(s: Stage) -> None:
+    """The clock of the partition's server was ahead while it voted, and is corrected."""
+    ahead = s.rng.uniform(11.0, 60.0)
+    s.step_clock(ahead)
+    await s.cast(s.vote("early"), None, 3)
+    s.step_clock(-ahead)
+    for number in range(3):
+        await s.pause(0.1, 1.0)
+        s.cast(s.vote(f"vote{number}"), None, 2)
+
+
+async def forget_a_fence(s: Stage) -> None:
+    """A fence is asked for of a server whose successor does not know it, and appended after another one."""
+    rng = s.rng
+    data, n, fencer = s.server.backend.snapshot(), (await s.state()).incarnation, s.fencer
+    frozen = s.freeze_at("votes_shut", fencer)
+    s.fail(None, kind="restart")
+    await frozen
+    s.step_clock(-rng.uniform(0.5, 9.0))
+    s.fail(data)
+    await s.fenced(n, 7.5)
+    await s.pause(0.0, 0.1)
+    s.cast(s.vote("confirmed"), s.first, 2)
+    s.thaw(fencer)
+    await s.pause(0.01, 0.1)
+    s.cast(s.vote("after"), s.second, 2)
+
+
+async def lag(s: Stage) -> None:
+    """The fold lags behind, without any other fault: nothing is in doubt."""
+    await s.warm(s.first)
+    n = (await s.state()).incarnation
+    topic = votes_topic(NAMESPACE, s.world.partitions)
+    partition = s.world.deployment.brokers.partitions[topic.name, s.partition]
+    length = s.rng.uniform(2.5, 4.5)
+    partition.unfetched_until = s.now + length
+    for number in range(4):
+        s.cast(s.vote(f"vote{number}"), None)
+        await s.pause(0.01, 0.5)
+    await s.pause(length)
+    s.demand((await s.state()).incarnation == n, "a fold that lags was fenced")
