@@ -111,7 +111,21 @@ def checked_key(
     if unknown:
         problem = f"unknown permission {unknown[0]}; allowed: {', '.join(PERMISSIONS)}"
         problems.append(Problem("/permissions", problem))
-    return _checked(rules, now, problems), granted
+    if len(rules.name) > MAX_NAME or not rules.name.isprintable():
+        problems.append(Problem("/name", f"must be printable and at most {MAX_NAME} characters long"))
+    if rules.expires is not None and rules.expires <= now:
+        problems.append(Problem("/expires", "must be in the future"))
+    if len(rules.networks) > MAX_NETWORKS:
+        problems.append(Problem("/networks", f"must be at most {MAX_NETWORKS}"))
+    networks = []
+    for given in rules.networks[:MAX_NETWORKS]:
+        try:
+            networks.append(str(ipaddress.ip_network(given)))
+        except ValueError as error:
+            problems.append(Problem("/networks", f"must be networks such as 192.0.2.0/24: {error}"))
+    if problems:
+        raise ValidationFailed(problems)
+    return replace(rules, networks=tuple(networks)), granted
 
 
 async def list_keys(views: CatalogueViews) -> list[KeyRow]:
@@ -152,23 +166,3 @@ async def revoke_key(writer: CommandWriter, row: KeyRow, keeps_descendants: bool
     )
     if outcome.kind is not OutcomeKind.OK:
         raise UnknownKey(f"Key {row.key_id} not found.")
-
-
-def _checked(rules: KeyRules, now: int, others: Iterable[Problem]) -> KeyRules:
-    """Return the rules with networks in canonical form. Raises `ValidationFailed`, with `others` first."""
-    problems = [*others]
-    if len(rules.name) > MAX_NAME or not rules.name.isprintable():
-        problems.append(Problem("/name", f"must be printable and at most {MAX_NAME} characters long"))
-    if rules.expires is not None and rules.expires <= now:
-        problems.append(Problem("/expires", "must be in the future"))
-    if len(rules.networks) > MAX_NETWORKS:
-        problems.append(Problem("/networks", f"must be at most {MAX_NETWORKS}"))
-    networks = []
-    for given in rules.networks[:MAX_NETWORKS]:
-        try:
-            networks.append(str(ipaddress.ip_network(given)))
-        except ValueError as error:
-            problems.append(Problem("/networks", f"must be networks such as 192.0.2.0/24: {error}"))
-    if problems:
-        raise ValidationFailed(problems)
-    return replace(rules, networks=tuple(networks))

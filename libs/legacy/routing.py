@@ -161,7 +161,7 @@ class LegacyRoutes:
             self._base + path,
             endpoint,
             methods=[method],
-            summary=name.replace("_", " ").capitalize(),
+            summary=_title(name),
             description=description or cleandoc(handler.__doc__ or ""),
             operation_id=f"{self._base.strip('/').replace('-', '_')}_{name}",
             responses=GONE if method == "DELETE" else {200: done},
@@ -173,6 +173,14 @@ class LegacyRoutes:
         self.router.add_api_route(
             self._base + other, endpoint, methods=[method], include_in_schema=False, openapi_extra=extra
         )
+
+
+def _title(name: str) -> str:
+    """Return an operation's name as a title, with an article before each noun in the singular."""
+    verb, _, rest = name.replace("_", " ").replace("articlefeed", "article feed").partition(" ")
+    nouns = rest.replace("feedpage", "feed page").split(" to ")
+    singular = {noun: "an " if noun[0] in "aeiou" else "a " for noun in nouns if not noun.endswith("s")}
+    return f"{verb.capitalize()} {' to '.join(singular.get(noun, '') + noun for noun in nouns)}"
 
 
 LIST: Final = "The brand's {}, {:,} a page, newest first."

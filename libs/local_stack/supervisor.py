@@ -14,6 +14,7 @@ from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import errors, ports, stack_json
 from libs.local_stack.child_process import WATCH_S, Process, Watched, keep_running
 from libs.local_stack.kafka_cluster import client_settings
+from libs.local_stack.liveness import PROBE_S, watch_liveness
 from libs.local_stack.server_interface import Server
 from libs.local_stack.servers import Addresses, Servers
 from libs.local_stack.service_process import PARTS, ServiceProcess, plan_services
@@ -40,8 +41,8 @@ class Preparation(Protocol):
 class Supervisor:
     """Starts all processes in order, restarts those that end, maintains `stack.json`, and stops all in reverse.
 
-    A service whose event loop hangs ends by itself. Used by `tally up`, `tally demo` and tests. `parts` are the
-    services to run.
+    Services that do not answer `/livez` are restarted, too. Used by `tally up`, `tally demo` and tests. `parts`
+    are the services to run.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Supervisor:
         fresh: bool = False,
         parts: Sequence[ServiceProcess] = PARTS,
         report: Report | None = None,
+        probe_s: float = PROBE_S,
     ) -> None:
         self._settings = settings
+        self._probe_s = probe_s
         self._preparation = preparation
         self._wished_port, self._any_port = port, any_port
         self._parts = parts
@@ -202,6 +205,8 @@ class Supervisor:
             self._locks[name] = asyncio.Lock()
             if watched.pid is not None:
                 self._watches.append(asyncio.create_task(self._watch(name), name=f"watch {name}"))
+        for name, metrics_url in self.metrics_urls.items():
+            self._watches.append(asyncio.create_task(self._watch_liveness(name, metrics_url)))
         await asyncio.gather(*map(self._until_ready, plan.gateway_urls))
         self.credentials = await self._preparation.development_credentials(self._place)
         stack_json.write(self.data_dir, self.stack)
@@ -269,6 +274,17 @@ class Supervisor:
                         await self._start_again(name)
 
         await keep_running(start, is_down)
+
+    async def _watch_liveness(self, name: str, metrics_url: str) -> None:
+        """Kill the service whenever it hangs: `_watch` starts it again."""
+
+        async def restart() -> None:
+            if name not in self._held:
+                self._report.line(f"{name} does not answer; ending it")
+                await self._watched[name].kill()
+
+        url = metrics_url.removesuffix("/metrics") + "/livez"
+        await watch_liveness(self._watched[name], url, restart, self._probe_s)
 
     async def _start_again(self, name: str) -> None:
         try:

@@ -13,7 +13,7 @@ clocks proves nothing and changes nothing; `tally status` and the alerts report 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -116,22 +116,17 @@ class Fencer:
         topic: Log,
         views: VoteViews,
         log: Appender,
+        reader: LogReader,
+        catalogue: CatalogueProgress,
         assigned: Callable[[], Collection[int]],
-        end_offset: Callable[[int], Awaitable[int]],
-        catalogue_ends: Callable[[], Awaitable[Mapping[int, int]]],
-        catalogue_has: Callable[[Mapping[int, int]], Awaitable[bool]],
         send_deadline_s: float,
     ) -> None:
-        """`end_offset(partition)` reads the votes log's end, `catalogue_ends()` all ends of the catalogue's log;
-        `catalogue_has(ends)` returns whether the catalogue's views have reached them. They raise `LogUnavailable`
-        or `ViewsUnavailable`."""
         self._topic = topic
         self._views = views
         self._log = log
         self._assigned = assigned
-        self._end_offset = end_offset
-        self._catalogue_ends = catalogue_ends
-        self._catalogue_has = catalogue_has
+        self._reader = reader
+        self._catalogue = catalogue
         self._doubts = views.watch_doubts()
         self._patience_s = send_deadline_s + MARGIN_S
         self._suspicions: dict[int, _Suspicion] = {}
@@ -169,7 +164,8 @@ class Fencer:
                 GATE_SHUT_SECONDS.inc(POLL_S)
             is_overdue = state.open and self._is_overdue(partition, state.oldest_pending)
             if is_overdue and self._suspicions[partition].end is None:
-                self._suspicions[partition].end = await self._end_offset(partition)
+                ends = await self._reader.end_offsets(self._topic.name, [partition])
+                self._suspicions[partition].end = ends[partition]
             if must_fence(state, time.time_ns() // 1000, self._suspicions[partition].end if is_overdue else None):
                 await self._fence(partition, state)
         except (LogUnavailable, ViewsUnavailable) as error:
@@ -205,9 +201,9 @@ class Fencer:
             return
         wait = self._waits.get(partition)
         if wait is None or wait.fence != fence:
-            wait = self._waits[partition] = _Wait(fence, await self._catalogue_ends(), time.monotonic())
+            wait = self._waits[partition] = _Wait(fence, await self._catalogue.ends(), time.monotonic())
         patient = time.monotonic() - wait.since < CATALOGUE_WAIT_S
-        if patient and not await self._catalogue_has(wait.ends):
+        if patient and not await self._catalogue.has(wait.ends):
             return
         await self._views.need(partition, fence, wait.ends)
         landed = await self._log.append(self._topic.name, partition, vote_codec.encode(fence))

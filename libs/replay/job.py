@@ -114,7 +114,7 @@ class Job:
             live = (await self._generations.read(partition)).live
             passed = Extent(0 if live.position is None else live.position.offset, position.offset)
             if live.number != number and passed.beginning < passed.end:
-                await self._target.row.before_overtaking(self._deployment, partition, passed)
+                await self._target.before_overtaking(self._deployment, partition, passed)
             return await try_swap(self._generations, partition, number, accept=accept, at=position.offset)
 
         try:
@@ -124,7 +124,7 @@ class Job:
             raise NotReached.of(self._generations.topic.name) from None
 
     def _replay(self, number: int) -> Replay:
-        projection = self._target.row.into(self._deployment, number)
+        projection = self._target.into(self._deployment, number)
         return Replay(projection, self._generations, self._deployment.reader, number, self._parallel)
 
     async def _fold(self, number: int) -> FoldedEvents:

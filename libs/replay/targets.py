@@ -1,6 +1,6 @@
 """Projections that can be rebuilt, in all partitions or some, and the numbers of their generations."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -24,73 +24,10 @@ from libs.views.generations.generations import PartitionGenerations, ProjectionN
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.votes.vote_views import VoteViews
 
-
-async def nothing(deployment: Deployment, partition: int, passed: Extent) -> None:
-    """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectionRow:
-    """One projection: `into` creates the one that folds into a generation.
-
-    `not_compared` are keys outside of the fold: due items return with it, outcomes of commands expire lazily.
-    `before_overtaking` does what a projector does before a fold, for records of a partition that only the new
-    generation has folded when it is swapped in.
-    """
-
-    into: Callable[[Deployment, int], Projection]
-    not_compared: tuple[str, ...] = ()
-    before_overtaking: Callable[[Deployment, int, Extent], Awaitable[None]] = nothing
-
-
-def _votes(deployment: Deployment, number: int) -> Projection:
-    return VotesProjection(
-        deployment.votes,
-        VoteViews(deployment.valkey, deployment.namespace, deployment.votes, generation=number),
-        None,
-    )
-
-
-def _purchases(deployment: Deployment, number: int) -> Projection:
-    topic = deployment.purchases
-    return PurchasesProjection(topic, PurchaseViews(deployment.valkey, deployment.namespace, topic, number))
-
-
-async def _raise_config(deployment: Deployment, partition: int, passed: Extent) -> None:
-    """Put the configurations of records into force: no projector will fold these records after the swap."""
-    await deployment.find_topics()
-
-    async def partitions() -> Iterable[int]:
-        return deployment.votes.numbers
-
-    raise_config, reader = ConfigVersions(deployment.vote_views, partitions), deployment.reader
-    async with aclosing(reader.records(deployment.catalogue.topic.name, {partition: passed})) as batches:
-        async for _, records in batches:
-            events = catalogue_codec.decode_many([record.value for record in records])
-            for entries in catalogue_slices(list(zip(records, events, strict=True))):
-                if versions := versions_of(entries):
-                    await raise_config(versions)
-
-
-def _catalogue(environment: Environment) -> ProjectionRow:
-    """Build the row; the fold raises no configurations: those up to the live view's position are in force."""
-
-    def into(deployment: Deployment, number: int) -> Projection:
-        views = CatalogueViews(deployment.valkey, environment.namespace(deployment.namespace), number)
-        return CatalogueProjection(deployment.catalogue_of(environment).topic, views, no_votes)
-
-    not_compared = "due", "outcomes", "outcome_times"
-    before_overtaking = _raise_config if environment is Environment.PRODUCTION else nothing
-    return ProjectionRow(into, not_compared, before_overtaking)
-
-
-PROJECTIONS: Final = {
-    ProjectionName.CATALOGUE: _catalogue(Environment.PRODUCTION),
-    ProjectionName.TEST: _catalogue(Environment.TEST),
-    ProjectionName.VOTES: ProjectionRow(_votes),
-    ProjectionName.PURCHASES: ProjectionRow(_purchases),
-}
+PROJECTIONS: Final = ProjectionName.CATALOGUE, ProjectionName.TEST, ProjectionName.VOTES, ProjectionName.PURCHASES
 """Projections in the order in which they are rebuilt."""
+NOT_COMPARED: Final = "due", "outcomes", "outcome_times"
+"""Keys of the catalogue outside of the fold: due items return with it, outcomes of commands expire lazily."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +37,46 @@ class ReplayTarget:
     projection: ProjectionName
     partitions: Collection[int] | None = None
 
-    @property
-    def row(self) -> ProjectionRow:
-        return PROJECTIONS[self.projection]
-
     def of(self, all_partitions: Iterable[int]) -> list[int]:
         return list(all_partitions) if self.partitions is None else sorted(self.partitions)
+
+    def into(self, deployment: Deployment, number: int) -> Projection:
+        """Return the projection that folds into a generation.
+
+        That of the catalogue raises no configurations: those up to the live view's position are in force.
+        """
+        valkey, namespace = deployment.valkey, deployment.namespace
+        match self.projection:
+            case ProjectionName.VOTES:
+                views = VoteViews(valkey, namespace, deployment.votes, generation=number)
+                return VotesProjection(deployment.votes, views, None)
+            case ProjectionName.PURCHASES:
+                topic = deployment.purchases
+                return PurchasesProjection(topic, PurchaseViews(valkey, namespace, topic, number))
+        is_test = self.projection is ProjectionName.TEST
+        environment = Environment.TEST if is_test else Environment.PRODUCTION
+        records = CatalogueViews(valkey, environment.namespace(namespace), number)
+        return CatalogueProjection(deployment.catalogue_of(environment).topic, records, no_votes)
+
+    async def before_overtaking(self, deployment: Deployment, partition: int, passed: Extent) -> None:
+        """Put the configurations of records that only the new generation has folded into force.
+
+        No projector will fold these records after the swap.
+        """
+        if self.projection is not ProjectionName.CATALOGUE:
+            return
+        await deployment.find_topics()
+
+        async def partitions() -> Iterable[int]:
+            return deployment.votes.numbers
+
+        raise_config, reader = ConfigVersions(deployment.vote_views, partitions), deployment.reader
+        async with aclosing(reader.records(deployment.catalogue.topic.name, {partition: passed})) as batches:
+            async for _, records in batches:
+                events = catalogue_codec.decode_many([record.value for record in records])
+                for entries in catalogue_slices(list(zip(records, events, strict=True))):
+                    if versions := versions_of(entries):
+                        await raise_config(versions)
 
 
 def unfinished(generations: Iterable[PartitionGenerations]) -> int | None:

@@ -8,7 +8,7 @@ from typing import Final
 from libs.audit.comparison import compare
 from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
-from libs.replay.targets import ReplayTarget
+from libs.replay.targets import NOT_COMPARED, ReplayTarget
 from libs.tally.counts import VoteSums
 from libs.views.generations.generations import Generations, Moving, ProjectionName
 from libs.views.votes.vote_views import VoteViews
@@ -89,7 +89,7 @@ async def verify_generation(
         numbers = {number, *(found[partition].live.number for partition in legible)}
         names = await generations.names(numbers)
         held = {partition: names.get(partition, ()) for partition in legible}
-        result.differences = await _differing(generations, target, number, held)
+        result.differences = await _differing(generations, number, held)
     return result
 
 
@@ -122,18 +122,14 @@ async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: 
 
 
 async def _differing(
-    generations: Generations, target: ReplayTarget, number: int, names: Mapping[int, Collection[str]]
+    generations: Generations, number: int, names: Mapping[int, Collection[str]]
 ) -> list[GenerationDifference]:
     """Compare the keys `names` (those in either generation, by partition)."""
     found: list[GenerationDifference] = []
     for partition, held in names.items():
-        compared = sorted(
-            name
-            for name in held
-            if not any(name == kept or name.startswith(f"{kept}:") for kept in target.row.not_compared)
-        )
-        for name in compared:
-            found += await _differing_key(generations, partition, number, name)
+        for name in sorted(held):
+            if generations.prefix != "catalogue" or name.partition(":")[0] not in NOT_COMPARED:
+                found += await _differing_key(generations, partition, number, name)
     return found[:MOST_KEPT]
 
 

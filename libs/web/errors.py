@@ -78,18 +78,6 @@ LEGACY_OWN: Final = frozenset({401, 405, 408, 429, 431, 500, 503})
 
 METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
-BY_STATUS: Final = {
-    400: "malformed_json",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    413: "payload_too_large",
-    415: "unsupported_media_type",
-    422: "validation_failed",
-}
-"""Codes of the framework's own errors."""
-
 
 class Unauthorized(TallyError):
     """The key is missing, or unknown in this environment."""
@@ -261,15 +249,15 @@ def handle_errors(app: Starlette) -> None:
 
 
 def _translated(error: Exception) -> TallyError:
-    if not isinstance(error, HTTPException) or error.status_code not in BY_STATUS:
-        raise error
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        return MethodNotAllowed()
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return NotFound("There is nothing at this address.")
-    translated = TallyError(str(error.detail))
-    translated.code = BY_STATUS[error.status_code]
-    return translated
+    """Return our error for one of the framework's own; others are bugs."""
+    match error:
+        case HTTPException(status_code=HTTPStatus.BAD_REQUEST):
+            return MalformedJson(error.detail)
+        case HTTPException(status_code=HTTPStatus.NOT_FOUND):
+            return NotFound("There is nothing at this address.")
+        case HTTPException(status_code=HTTPStatus.METHOD_NOT_ALLOWED):
+            return MethodNotAllowed()
+    raise error
 
 
 def _methods(request: Request) -> str:

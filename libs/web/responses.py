@@ -18,9 +18,19 @@ NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 def json_response(
-    body: object, status: int = 200, headers: Mapping[str, str] = NO_HEADERS, *, replayed: bool = False
+    body: object,
+    status: int = 200,
+    headers: Mapping[str, str] = NO_HEADERS,
+    *,
+    replayed: bool = False,
+    if_none_match: str | None = None,
 ) -> Response:
-    """Return `body` as JSON; `replayed` adds the header `Idempotent-Replayed`."""
+    """Return `body` as JSON; `replayed` adds the header `Idempotent-Replayed`.
+
+    A reader who has the version in `headers`, by `If-None-Match`, gets 304.
+    """
+    if if_none_match is not None and not_modified(if_none_match, headers["ETag"]):
+        return Response(status_code=304, headers=dict(headers))
     sent = {**headers, "Idempotent-Replayed": "true"} if replayed else dict(headers)
     return Response(orjson.dumps(body), status, sent, "application/json")
 

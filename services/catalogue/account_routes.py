@@ -1,6 +1,6 @@
 """Routes of the settings of the caller's account."""
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
@@ -12,11 +12,12 @@ from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.app import AccountSettings, Looks
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
-from libs.web.documents.openapi import ETAG, UNCHANGED, Schema
+from libs.web.documents.openapi import UNCHANGED
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import IfMatch, IfNoneMatch
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
-from libs.web.responses import etag, json_response, not_modified
+from libs.web.responses import etag, json_response
+from services.catalogue.openapi import answer
 from services.catalogue.routes import fits
 
 PATH: Final = "/account"
@@ -47,8 +48,9 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
 
     @router.get(
         PATH,
+        summary="Read the account's settings",
         response_class=Response,
-        responses={200: _answer("The settings."), **UNCHANGED},
+        responses={200: answer(AccountShown, "The settings."), **UNCHANGED},
     )
     async def get_account(caller: Reader, if_none_match: IfNoneMatch = None) -> Response:
         """Read the account's settings: those that were never set have their defaults.
@@ -60,14 +62,13 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
             stored = await records.get(ACCOUNTS, account, ACCOUNT_KEY)
         except NotFound:
             return _shown(account, None)
-        if not_modified(if_none_match, etag(stored.updated)):
-            return Response(status_code=304, headers={"ETag": etag(stored.updated)})
-        return _shown(account, stored)
+        return _shown(account, stored, if_none_match)
 
     @router.patch(
         PATH,
+        summary="Change the account's settings",
         response_class=Response,
-        responses={200: _answer("The changed settings.")},
+        responses={200: answer(AccountShown, "The changed settings.")},
     )
     async def patch_account(caller: Writer, changes: Changes, if_match: IfMatch = None) -> Response:
         """Change the account's settings.
@@ -82,13 +83,8 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     return router
 
 
-def _shown(account: str, stored: Stored | None) -> Response:
+def _shown(account: str, stored: Stored | None, if_none_match: str | None = None) -> Response:
     shown = {} if stored is None else stored.document | stored.times
     record = AccountShown.model_validate({"brand_name": account} | shown | {"account": account})
     headers = {} if stored is None else {"ETag": etag(stored.updated)}
-    return json_response(record.shown(), 200, headers)
-
-
-def _answer(description: str) -> Schema:
-    answer: dict[str, Any] = {"model": AccountShown, "description": description, "headers": ETAG}
-    return answer
+    return json_response(record.shown(), 200, headers, if_none_match=if_none_match)

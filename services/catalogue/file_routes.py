@@ -33,6 +33,7 @@ def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRoute
 
     @router.post(
         "/files/{file_key}/upload_url",
+        summary="Renew a file's upload address",
         response_class=Response,
         responses={200: record_answer(FILES, "With another `upload_url`."), **problems("not_found")},
     )
@@ -130,6 +131,7 @@ def file_content_router(
 
     @router.put(
         CONTENT,
+        summary="Upload a file's bytes",
         status_code=204,
         response_class=Response,
         responses={
@@ -159,6 +161,7 @@ def file_content_router(
 
     @router.get(
         CONTENT,
+        summary="Download a file's bytes",
         response_class=Response,
         responses={
             200: {
@@ -214,6 +217,7 @@ def file_content_router(
 
     @router.delete(
         CONTENT,
+        summary="Delete a file's bytes",
         status_code=204,
         response_class=Response,
         responses={204: {"description": "The file has no bytes any more."}, **problems("not_found")},

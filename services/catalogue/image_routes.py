@@ -166,6 +166,7 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
 
     @router.post(
         "/images/upload_from_url",
+        summary="Create an image from an address",
         status_code=201,
         response_class=Response,
         responses=MADE,

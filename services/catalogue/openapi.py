@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final
 
 from fastapi import Query
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from libs.catalogue.resource_definition import Resource
 from libs.tally.time_conversion import microseconds, parse_timestamp
@@ -19,6 +19,7 @@ from libs.web.documents.openapi import (
     problems,
     written,
 )
+from libs.web.door.common_parameters import ListPage
 
 TIME: Final[dict[str, Any]] = {"type": "string", "format": "date-time"}
 
@@ -59,24 +60,10 @@ def read(row: Resource) -> Schema:
 
 def listed(row: Resource) -> Schema:
     """Return the schema of a page of records."""
-    page = {
-        "type": "object",
-        "required": ["data", "has_more", "next"],
-        "properties": {
-            "data": {
-                "type": "array",
-                "items": read(row),
-                "description": "Newest first, unless `order` says otherwise.",
-            },
-            "has_more": {"type": "boolean", "description": "Whether there is another page."},
-            "next": {"type": ["string", "null"], "description": "Send it as `?next=` to read the next page."},
-        },
-    }
-    return named(f"{row.schema.__name__}Page", page)
-
-
-def body(row: Resource) -> Schema:
-    return {"required": True, "content": {"application/json": {"schema": request_schema(row)}}}
+    page = json_schema(ListPage[Any], "serialization")
+    data = {"type": "array", "items": read(row), "description": "Newest first, unless `order` says otherwise."}
+    name = f"{row.schema.__name__}Page"
+    return named(name, page | {"title": name, "properties": page["properties"] | {"data": data}})
 
 
 def patch_body(row: Resource) -> Schema:
@@ -86,6 +73,10 @@ def patch_body(row: Resource) -> Schema:
         schema[COMPONENT] = f"schemas/{row.schema.__name__}Patch"
     content = {"schema": schema, "example": dict(list(row.example.items())[:1])}
     return {"required": True, "content": {"application/merge-patch+json": content, "application/json": content}}
+
+
+def answer(model: type[BaseModel], description: str) -> Schema:
+    return {"model": model, "description": description, "headers": ETAG}
 
 
 def record_answer(row: Resource, description: str) -> Schema:
@@ -122,30 +113,24 @@ def created(row: Resource, description: str = "Created.") -> Schema:
     return answer | {"headers": answer["headers"] | LOCATION | REPLAYED}
 
 
-def list_answer(row: Resource) -> Schema:
-    return {
-        "description": "A page. With filters it can be short, even empty, before the last one.",
-        "content": {"application/json": {"schema": listed(row)}},
-    }
-
-
 def bodies(row: Resource) -> dict[str, Schema]:
     """Return the request bodies by handler."""
-    return {
-        "create": {"requestBody": body(row)},
-        "place": {"requestBody": body(row)},
-        "patch": {"requestBody": patch_body(row)},
-    }
+    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": request_schema(row)}}}}
+    return {"create": body, "place": body, "patch": {"requestBody": patch_body(row)}}
 
 
 def responses(row: Resource) -> dict[str, dict[int | str, Schema]]:
     """Return the responses by handler; the first one is the handler's usual success."""
     changed, singular = ("not_found", "in_use"), row.singular.replace("_", " ")
     replaced = record_answer(row, "Replaced as a whole; only `created` is kept.")
+    page = {
+        "description": "A page. With filters it can be short, even empty, before the last one.",
+        "content": {"application/json": {"schema": listed(row)}},
+    }
     return {
         "create": {201: created(row), **problems("not_found")},
         "place": {201: created(row, "Created at this key."), 200: replaced},
-        "page": {200: list_answer(row), **problems("not_found")},
+        "page": {200: page, **problems("not_found")},
         "get": {200: record_answer(row, f"The {singular}."), **UNCHANGED, **problems("not_found")},
         "patch": {
             200: record_answer(row, "The changed record."),

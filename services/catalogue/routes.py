@@ -22,7 +22,7 @@ from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import LISTED, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
 from libs.web.door.request_parsing import read_object
 from libs.web.door.typed_routes import Permitted, TypedRoute
-from libs.web.responses import etag, json_response, not_modified, precondition_fails
+from libs.web.responses import etag, json_response, precondition_fails
 from libs.web.server.http_service import ByVotes, Complete
 from services.catalogue import openapi
 from services.catalogue.list_filters import FILTERS, ListSelection, everything
@@ -163,10 +163,8 @@ class _Routes:
             stored = await service.get(row, caller.account, key)
             shown = row.show(stored)
             await self._add(request, caller, [shown])
-            tag = self._tag(stored, shown)
-            if not_modified(if_none_match, tag):
-                return Response(status_code=304, headers={"ETag": tag})
-            return json_response(shown, 200, {"ETag": tag})
+            headers = {"ETag": self._tag(stored, shown)}
+            return json_response(shown, 200, headers, if_none_match=if_none_match)
 
         async def patch(request: Request, caller: Writer, key: Key, if_match: IfMatch = None) -> Response:
             _, changes = await read_object(request)

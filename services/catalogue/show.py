@@ -13,11 +13,12 @@ from libs.catalogue.schemas.contest import CallToVote, Show
 from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import ETAG, UNCHANGED, Schema, problems
+from libs.web.documents.openapi import UNCHANGED, problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import TIME, IfMatch, IfNoneMatch
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
-from libs.web.responses import etag, json_response, not_modified
+from libs.web.responses import etag, json_response
+from services.catalogue.openapi import answer
 from services.catalogue.routes import fits
 
 PATH: Final = "/contests/{contest_key}/show"
@@ -50,22 +51,19 @@ def show_router(auth: Authenticator, records: RecordService, views: CatalogueVie
     @router.get(
         PATH,
         response_class=Response,
-        responses={200: _answer("The show."), **UNCHANGED, **problems("not_found")},
+        responses={200: answer(ContestShow, "The show."), **UNCHANGED, **problems("not_found")},
     )
     async def read_show(caller: Reader, contest_key: str, if_none_match: IfNoneMatch = None) -> Response:
         """Read what the screens show of a contest; streams send changes in their `phase` events."""
         config = await views.contest_config(caller.account, contest_key)
         if config.contest is None:
             raise NotFound(f"Contest {contest_key} not found.")
-        tag = _tag(config.show)
-        if not_modified(if_none_match, tag):
-            return Response(status_code=304, headers={"ETag": tag})
-        return _answered(contest_key, config.show)
+        return _answered(contest_key, config.show, if_none_match)
 
     @router.put(
         PATH,
         response_class=Response,
-        responses={200: _answer("The new show."), **problems("not_found")},
+        responses={200: answer(ContestShow, "The new show."), **problems("not_found")},
     )
     async def control_show(caller: Director, sent: Form, contest_key: str, if_match: IfMatch = None) -> Response:
         """Change what the screens show, or release the result.
@@ -87,15 +85,8 @@ def show_router(auth: Authenticator, records: RecordService, views: CatalogueVie
     return router
 
 
-def _tag(stored: Stored | None) -> str:
-    return NEVER if stored is None else etag(stored.updated)
-
-
-def _answered(contest: str, stored: Stored | None) -> Response:
+def _answered(contest: str, stored: Stored | None, if_none_match: str | None = None) -> Response:
+    tag = NEVER if stored is None else etag(stored.updated)
     document, updated = ({}, None) if stored is None else (stored.document, stored.times["updated"])
     show = ContestShow.model_validate({"contest_key": contest, "updated": updated} | document)
-    return json_response(show.shown(), 200, {"ETag": _tag(stored)})
-
-
-def _answer(description: str) -> Schema:
-    return {"model": ContestShow, "description": description, "headers": ETAG}
+    return json_response(show.shown(), 200, {"ETag": tag}, if_none_match=if_none_match)

@@ -1,6 +1,5 @@
 """External vote sources of contests: registration, reads, retirement, and their routes."""
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
 
 from fastapi import APIRouter, Depends, Path
@@ -15,11 +14,12 @@ from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.documents.openapi import ETAG, UNCHANGED, Schema, problems
+from libs.web.documents.openapi import UNCHANGED, problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import TIME, IfMatch, IfNoneMatch, ListPage
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
-from libs.web.responses import NO_HEADERS, etag, json_response, not_modified
+from libs.web.responses import etag, json_response
+from services.catalogue.openapi import answer
 from services.catalogue.routes import fits
 
 MOST_SOURCES: Final = 100
@@ -119,8 +119,8 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         ONE,
         response_class=Response,
         responses={
-            200: _answer("Changed."),
-            201: _answer("Registered, also again after it was retired."),
+            200: answer(Registration, "Changed."),
+            201: answer(Registration, "Registered, also again after it was retired."),
             **problems("not_found"),
         },
     )
@@ -136,23 +136,20 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
         A source's name is 1 to 64 of A-Z a-z 0-9 _ . -, not . or .., and does not begin with `c-`.
         """
         stored, is_new = await sources.put(caller.account, contest_key, source, sent.form, fits(if_match))
-        headers = {"Location": f"/contests/{contest_key}/vote_sources/{source}"} if is_new else {}
-        return _record(stored, 201 if is_new else 200, headers)
+        location = {"Location": f"/contests/{contest_key}/vote_sources/{source}"} if is_new else {}
+        return json_response(_shown(stored).shown(), 201 if is_new else 200, location | _tag(stored))
 
     @router.get(
         ONE,
         response_class=Response,
-        responses={200: _answer("The registration."), **UNCHANGED, **problems("not_found")},
+        responses={200: answer(Registration, "The registration."), **UNCHANGED, **problems("not_found")},
     )
     async def read_vote_source(
         caller: Caller, contest_key: str, source: SourceName, if_none_match: IfNoneMatch = None
     ) -> Response:
         """Read the registration of an external source."""
         stored = await sources.get(caller.account, contest_key, source)
-        tag = etag(stored.updated)
-        if not_modified(if_none_match, tag):
-            return Response(status_code=304, headers={"ETag": tag})
-        return _record(stored)
+        return json_response(_shown(stored).shown(), 200, _tag(stored), if_none_match=if_none_match)
 
     @router.delete(
         ONE,
@@ -188,9 +185,5 @@ def _shown(stored: Stored) -> Registration:
     return Registration.model_validate(names | members | stored.times)
 
 
-def _record(stored: Stored, status: int = 200, headers: Mapping[str, str] = NO_HEADERS) -> Response:
-    return json_response(_shown(stored).shown(), status, {**headers, "ETag": etag(stored.updated)})
-
-
-def _answer(description: str) -> Schema:
-    return {"model": Registration, "description": description, "headers": ETAG}
+def _tag(stored: Stored) -> dict[str, str]:
+    return {"ETag": etag(stored.updated)}

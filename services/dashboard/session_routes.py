@@ -139,6 +139,7 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
 
     @router.post(
         "/dashboard/tickets",
+        summary="Create a ticket for logging in",
         status_code=201,
         response_model=IssuedTicket,
         openapi_extra=needs("results:read"),

@@ -90,7 +90,7 @@ def index_module(title: str, version: str) -> HttpModule:
         200: {"description": "The addresses.", "content": {HTML: {"schema": {"type": "string"}}}}
     }
 
-    @router.get("/", response_model=Index, responses=described)
+    @router.get("/", summary="Read the service's addresses", response_model=Index, responses=described)
     async def read_index(accept: Accept = None) -> Response:
         """Find the dashboard, the documents and health. Public: no key is needed."""
         return page_for(accept, page) or Response(document, headers=HEADERS, media_type="application/json")
@@ -126,7 +126,9 @@ def asyncapi_module(namespace: str, partitions: int, version: str) -> HttpModule
         }
     }
 
-    @router.get("/asyncapi", response_class=Response, responses=described)
+    @router.get(
+        "/asyncapi", summary="Read the document of the events", response_class=Response, responses=described
+    )
     async def read_asyncapi(accept: Accept = None) -> Response:
         """Read the log's description (AsyncAPI)."""
         document, page = await asyncio.to_thread(document_and_page)

@@ -1,15 +1,14 @@
 """Composition root of the projector: the projections of all topics, and fencing, in one process."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import NamedTuple
 
 from libs.catalogue.commands import CommandWriter
-from libs.contracts.topics import Log, Topic
+from libs.contracts.topics import Topic
 from libs.deployment.deployment import Deployment
 from libs.deployment.identity_guard import DeploymentGuard
-from libs.kafka.reader import LogReader
 from libs.projection.consumer import Connect
 from libs.projection.fencing import CatalogueProgress, Fencer
 from libs.projection.generation_expiry import expire_generations
@@ -108,10 +107,9 @@ def manager_runs(settings: Settings, servers: Deployment, projectors: Projectors
         servers.votes,
         servers.vote_views,
         writer,
+        servers.reader,
+        progress,
         assigned=lambda: projectors.votes.assigned,
-        end_offset=end_of(servers.reader, servers.votes),
-        catalogue_ends=progress.ends,
-        catalogue_has=progress.has,
         send_deadline_s=settings.produce_deadline_ms / 1000,
     )
     closing = ClosingManager(
@@ -154,10 +152,3 @@ async def manage_purchases(servers: Deployment, projector: Projector, progress: 
 
 def assigned_to(projector: Projector | VotesProjector) -> Collection[int]:
     return projector.assigned
-
-
-def end_of(reader: LogReader, topic: Log) -> Callable[[int], Awaitable[int]]:
-    async def end(partition: int) -> int:
-        return (await reader.end_offsets(topic.name, [partition]))[partition]
-
-    return end

@@ -19,8 +19,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +29,7 @@ from libs.catalogue.commands import CommandWriter, RecordTooLarge
 from libs.catalogue.contests.closing_record import Closing, closed, closing_of, title_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.contests.vote_sources import SourceConfig
+from libs.concurrency.tasks import every, loop_time
 from libs.contracts.catalogue_events import ContestClosing
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import Appender
@@ -125,21 +125,26 @@ class ClosingManager:
 
     async def run(self) -> None:
         """Run until cancelled; retries unavailable servers at the next poll."""
-        while True:
-            await asyncio.gather(*(self._look(partition) for partition in self._assigned()))
-            past = asyncio.get_running_loop().time() - AGAIN_S
-            self._sent = {mark: sent for mark, sent in self._sent.items() if sent.at > past}
-            await asyncio.sleep(POLL_S)
+        await every(POLL_S, self._partitions, self._look, "which contests are due cannot be read")
+
+    def _partitions(self) -> Collection[int]:
+        """Return the partitions to look at, and forget the markers that may be appended again."""
+        past = loop_time() - AGAIN_S
+        self._sent = {mark: sent for mark, sent in self._sent.items() if sent.at > past}
+        return self._assigned()
 
     async def _look(self, partition: int) -> None:
-        with _logged(f"which contests of partition {partition} are due"):
-            due = await self._catalogue.due(partition, PAGE)
-            await asyncio.gather(*(self._attend(account, key) for account, key in due))
+        due = await self._catalogue.due(partition, PAGE)
+        await asyncio.gather(*(self._attend(account, key) for account, key in due))
 
     async def _attend(self, account: str, key: str) -> None:
-        with _logged(f"contest {key} of {account}"):
+        try:
             async with self._slots:
                 await self._take_step(account, key)
+        except (LogUnavailable, ViewsUnavailable) as error:
+            logger.warning("contest %s of %s is postponed: %s", key, account, error)
+        except Exception:
+            logger.exception("contest %s of %s failed", key, account)
 
     async def _take_step(self, account: str, key: str) -> None:
         config = await self._catalogue.contest_config(account, key)
@@ -228,8 +233,7 @@ class ClosingManager:
             landed = await asyncio.gather(
                 *(self._log.append(self._log_of_votes.name, partition, value) for _ in range(count))
             )
-            at = asyncio.get_running_loop().time()
-            self._sent[partition, mark] = _Sent(at, max(one.offset for one in landed))
+            self._sent[partition, mark] = _Sent(loop_time(), max(one.offset for one in landed))
 
     async def _settle(self, contest: Contest, due: int | None) -> None:
         await self._catalogue.settle(contest.account, contest.key, contest.version, due)
@@ -237,14 +241,3 @@ class ClosingManager:
 
 def _now() -> int:
     return time.time_ns() // 1000
-
-
-@contextmanager
-def _logged(step: str) -> Iterator[None]:
-    """Log errors; the next poll retries."""
-    try:
-        yield
-    except (LogUnavailable, ViewsUnavailable) as error:
-        logger.warning("%s is postponed: %s", step, error)
-    except Exception:
-        logger.exception("%s failed", step)

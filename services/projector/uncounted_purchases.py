@@ -5,26 +5,24 @@ compares the purchases with the records at intervals, so a crash loses no change
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
 from libs.catalogue.contests.contest_mapper import load_contest
+from libs.concurrency.tasks import every, loop_time
 from libs.contracts.purchase_events import PurchaseCountedAgain, PurchaseUncounted, Refusal, purchases_codec
 from libs.contracts.topics import Topic
 from libs.kafka.writer import LogWriter
 from libs.tally.contest import Contest
-from libs.tally.errors import RECOVERING, TallyError, ViewsUnavailable
+from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.purchases.purchase_views import PaidChoice, PurchaseViews
 
 PASS_S: Final = 1.0
 REST: Final = 10
-"""Pause after a pass, in multiples of its duration, if that is longer than `PASS_S`."""
+"""Pause after a pass, in multiples of its duration."""
 PAGE: Final = 200
-
-logger = logging.getLogger(__name__)
 
 
 class CountingManager:
@@ -49,17 +47,11 @@ class CountingManager:
 
     async def run(self) -> None:
         """Run until cancelled; retries unavailable servers at the next pass."""
-        while True:
-            began = time.monotonic()
-            try:
-                await self._compare()
-            except TallyError as error:
-                logger.warning("paid votes cannot be compared with their participants: %s", error)
-            except Exception:
-                logger.exception("comparing paid votes with their participants failed")
-            await asyncio.sleep(max(PASS_S, REST * (time.monotonic() - began)))
+        what = "paid votes cannot be compared with their participants"
+        await every(PASS_S, lambda: [what], self._compare, what)
 
-    async def _compare(self) -> None:
+    async def _compare(self, _: str) -> None:
+        began = loop_time()
         contests: dict[tuple[str, str], Contest | None] = {}
         for partition in sorted(await self._purchases.with_bought(self._assigned())):
             for choice, has_cast, has_uncounted in await self._purchases.choices(partition):
@@ -71,6 +63,7 @@ class CountingManager:
                     await self._uncount(partition, choice, refusal)
                 if refusal is None and has_uncounted:
                     await self._count_again(partition, choice)
+        await asyncio.sleep(REST * (loop_time() - began))
 
     async def _contest(self, account: str, key: str) -> Contest | None:
         """Return the contest, or None if it was deleted: a view that lags behind may not have it yet."""

@@ -19,7 +19,7 @@ from services.query.historical_counts import PastCounts, PastReads
 from services.query.legacy_reads import LegacyReads, contest_reads_router
 from services.query.position_wait import PositionWatch
 from services.query.public_contest import PublicContests
-from services.query.public_results import PublicResults, Receipts
+from services.query.public_results import PublicResults
 from services.query.routes import (
     count_route,
     public_contest_route,
@@ -77,8 +77,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
     positions = PositionTokens(servers.ring("positions"))
     counts = VoteUpdates(production.auth, production.snapshots, past, votes, wait_s, positions)
     timelines = ContestTimeline(production.snapshots, TimelineCache(minutes, reads))
-    receipts = Receipts(servers.ring("receipts"))
-    public = PublicResults(production.catalogue, production.snapshots, receipts)
+    public = PublicResults(production.catalogue, production.snapshots, servers.ring("receipts"))
     changes = ChangeDetector(views, production.catalogue, votes)
     meter = LagMeter(servers.reader, votes)
     streams = StreamHub(production.auth, production.snapshots, changes, meter, servers.catalogue.topic)

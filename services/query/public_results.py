@@ -24,18 +24,15 @@ from services.query.snapshot_cache import SnapshotCache, now
 from services.query.vote_updates import last_update
 
 
-class Receipts:
-    """Verifies receipts without reading votes: the receipt of a removed vote stays valid."""
+async def is_genuine(receipts: SecretRing, contest: str, receipt: str) -> bool:
+    """Return whether the receipt is for a vote in `contest`, even for a removed one: no votes are read.
 
-    def __init__(self, secrets: SecretRing) -> None:
-        self._secrets = secrets
-
-    async def admits(self, contest: str, receipt: str) -> bool:
-        """Return whether the receipt is for a vote in `contest`. Raises `StorageUnavailable`."""
-        return await self._is_of(contest, receipt) or await self._is_of(contest, receipt, again=True)
-
-    async def _is_of(self, contest: str, receipt: str, again: bool = False) -> bool:
-        return any(is_receipt_of(secret, contest, receipt) for secret in await self._secrets(again))
+    Raises `StorageUnavailable`.
+    """
+    for again in (False, True):
+        if any(is_receipt_of(secret, contest, receipt) for secret in await receipts(again)):
+            return True
+    return False
 
 
 def shown(snapshot: Snapshot) -> EncodedResponse:
@@ -91,7 +88,7 @@ SHARED_S: Final = 2
 class PublicResults:
     """Serves the results of published contests of production."""
 
-    def __init__(self, owners: CatalogueViews, snapshots: SnapshotCache, receipts: Receipts) -> None:
+    def __init__(self, owners: CatalogueViews, snapshots: SnapshotCache, receipts: SecretRing) -> None:
         self._owners = owners
         self._snapshots = snapshots
         self._receipts = receipts
@@ -120,7 +117,7 @@ class PublicResults:
 
     async def admits(self, contest: str, receipt: str) -> bool:
         """Return whether the receipt is for a vote in the contest. Raises `StorageUnavailable`."""
-        return await self._receipts.admits(contest, receipt)
+        return await is_genuine(self._receipts, contest, receipt)
 
     async def _snapshot(self, contest: str) -> Snapshot:
         """Return the contest, whose account is cached until it is not found there. Raises `NotFound`."""

@@ -206,6 +206,15 @@ async def vote_visibility(api: Api) -> None:
     assert answer.json()["count"] == 1
 
 
+async def result_release(api: Api) -> None:
+    contest = await api.contest(result_release="by_hand")
+    vote = await contest.vote()
+    await contest.counts(vote.headers["tally-position"])
+    assert (await public(contest))["count"] == 1
+    assert (await contest.change(end=hours_from_now(-0.001))).status_code == 200
+    assert (await public(contest))["count"] is None
+
+
 async def cooldown(api: Api) -> None:
     contest = await api.contest(renew_free_vote={"cooldown": 30})
     vote = (await contest.vote()).json()
@@ -247,6 +256,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "participant_order": participant_order,
     "participant_visibility": participant_visibility,
     "vote_visibility": vote_visibility,
+    "result_release": result_release,
     "renew_free_vote.cooldown": cooldown,
     "renew_free_vote.days_between": days_between,
     "participant_default_status": participant_default_status,

@@ -159,7 +159,7 @@ async def test_actions_of_operators_are_recorded_where_no_event_says_who_did_the
     assert all(row["actor"]["origin"].endswith(f"@{HOST}") for row in rows)
 
 
-BY_EVENTS = {"erase-contest-secret", "keys revoke", "reopen", "seal", "unseal", "wipe"}
+BY_EVENTS = {"contests restore", "erase-contest-secret", "keys revoke", "reopen", "seal", "unseal", "wipe"}
 BY_ACTIONS = {
     "purchases import",
     "quarantine drop",

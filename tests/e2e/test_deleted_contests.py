@@ -24,6 +24,8 @@ async def test_a_deleted_contest_is_listed_and_restored_with_its_votes(api: Api,
     await eventually(all_counted)
     before = await contest.counts()
     record = (await api.client.get(contest.path)).json()
+    shown = await api.client.put(f"{contest.path}/show", json={"state": "held", "message": "Now!"})
+    assert shown.status_code == 200, shown.text
     assert (await api.client.delete(contest.path)).status_code == 204
     assert code(await api.client.get(contest.path)) == code(await contest.vote(0, "eve")) == (404, "not_found")
     assert contest.key not in (await tally(stack, "contests")).stdout
@@ -39,10 +41,12 @@ async def test_a_deleted_contest_is_listed_and_restored_with_its_votes(api: Api,
         "Run again with --execute to restore it.",
     ]
     assert (await api.client.get(contest.path)).status_code == 404
+    assert code(await api.client.get(f"{contest.path}/show")) == (404, "not_found")
     restored = await tally_json(stack, "contests", "restore", contest.key, "--execute")
     assert (restored["executed"], restored["votes"]) == (True, 7)
     again = (await api.client.get(contest.path)).json()
     assert again | {"updated": record["updated"]} == record
+    assert (await api.client.get(f"{contest.path}/show")).json() == shown.json()
     participants = (
         await api.client.get(f"{contest.path}/participants", params={"order": "running_number"})
     ).json()
@@ -56,5 +60,5 @@ async def test_a_deleted_contest_is_listed_and_restored_with_its_votes(api: Api,
     assert (await tally_json(stack, "verify", contest.key))["equal"]
     audited = [json.loads(line) for line in (await tally(stack, "log", "--audit", "--json")).stdout.splitlines()]
     actions = [row["action"] for row in audited if row["subject"].get("key") == contest.key]
-    assert actions == ["RecordCreated", "RecordDeleted", "ContestRestored"]
+    assert actions == ["RecordCreated", "RecordCreated", "RecordDeleted", "ContestRestored"], "one is the show's"
     assert (await tally(stack, "contests", "restore", contest.key, "--execute")).exit_code == 2

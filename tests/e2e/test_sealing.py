@@ -159,7 +159,7 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
     assert (await run("certificate", "verifier", "--out", independent)).exit_code == 0
     assert _runs_alone(independent, file, export) == (0, certificate["sha256"])
     one_vote_changed(export, contest)
-    assert _runs_alone(independent, file, export)[0] == 1
+    assert _runs_alone(independent, file, export)[0] == 2
     denied = await asyncio.to_thread(_verify, file, export)
     assert (denied.exit_code, "/root: certificate says" in denied.output) == (1, True), denied.output
     assert "/result/rating/total: certificate says" in denied.output

@@ -193,6 +193,8 @@ class _Moment:
 class Faults:
     """What goes wrong all the time, as probabilities of messages; `is_mild`: only clocks differ a little."""
 
+    are_over = False
+
     def __init__(self, streams: Streams, is_mild: bool) -> None:
         rng = streams["faults: rates"]
         self.message_loss = rng.choice([0.0, 0.0, 0.01, 0.04])
@@ -207,6 +209,7 @@ class Faults:
             self.clocks_s = rng.choice([0.0, 0.1])
 
     def end(self) -> None:
+        self.are_over = True
         self.message_loss, self.appends, self.slowest_s = 0.0, AppendFaults(), 0.004
 
 
@@ -272,6 +275,8 @@ class Deployment:
             group.silent(process)
 
     def freeze(self, process: SimulatedProcess) -> None:
+        if self.faults.are_over:  # a scenario goes on
+            return
         self.note(f"{process.name} freezes")
         process.is_frozen = True
         for group in self.brokers.groups.values():

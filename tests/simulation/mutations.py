@@ -336,7 +336,7 @@ SEEDS: Final = {
     "marked before a reopening is in force": 25,
     "a change is folded before it is in force": 8,
     "a change is folded where a partition is away": 72,
-    "a gap is folded over": 1029,
+    "a gap is folded over": 1505,
     "a view that went back is not noticed": 3,
     "a pending vote is said to be none": 108,
     "a vote behind a shut gate is said to be none": 93,

@@ -15,12 +15,12 @@ import hiredis
 from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.client import MAX_CONNECTIONS, TIMEOUT_S, Shard, not_sent
 from libs.views.valkey.connection import FUNCTION_MISSING, NO_ANSWER, _error_of
-from libs.views.valkey.function_libraries import plain_name
 from libs.views.valkey.function_loading import _load_missing
 from libs.views.valkey.hash_tags import SLOTS, slot_of
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
+from tests.support.intercepted_valkey import plain_name
 
 if TYPE_CHECKING:
     from tests.simulation.deployment import Deployment

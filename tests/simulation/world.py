@@ -195,7 +195,7 @@ class World:
     def fail(self, server: SimulatedServer, kind: str, data: Any, back_s: float) -> None:
         """Stop a server of the views; it is back later, with older `data` unless that is None."""
         self.has_failed = True
-        if server.is_up:
+        if server.is_up and not self.deployment.faults.are_over:
             self.note(f"{server.name} stops: {kind}")
             server.stop()
             is_other, is_empty = kind != "restart", kind == "empty"

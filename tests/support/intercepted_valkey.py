@@ -5,7 +5,11 @@ from collections.abc import Hashable
 from typing import Any
 
 from libs.views.valkey.client import Shard, Valkey
-from libs.views.valkey.function_libraries import plain_name
+
+
+def plain_name(function: str) -> str:
+    """Return the name of a loaded function without its version."""
+    return function.rpartition("_")[0]
 
 
 class InterceptedValkey:

@@ -9,6 +9,7 @@ from libs.tally.events import Event
 from libs.tally.reservations import Answer, Request
 from libs.views.valkey.partition_reads import raised
 from libs.views.votes import vote_views
+from libs.views.votes.closing_reads import read_closings
 from libs.views.votes.reply_types import ClosingState
 from libs.views.votes.votes_apply_items import fold_item
 
@@ -37,8 +38,8 @@ class VoteViews(vote_views.VoteViews):
         raised((await self.raise_together([partition], {contest: version}))[0])
 
     async def closing(self, partition: int, contest: str) -> ClosingState:
-        """Return the state of a contest's closing."""
-        return (await self.closings([partition], contest))[partition]
+        """Return the state of a contest's closing, without a task: `LuaLedger` never waits."""
+        return (await read_closings(self.live, (partition,), contest))[partition]
 
     async def apply(self, partition: int, start: Position, items: Sequence[FoldInput], end: int) -> None:
         """Fold events."""

@@ -66,11 +66,6 @@ def versioned(function: str) -> str:
     return f"{function}_{version()}"
 
 
-def plain_name(function: str) -> str:
-    """Return the name of a loaded function without its version."""
-    return function.rpartition("_")[0]
-
-
 def call_function(valkey: Valkey, function: str, key: str, *args: Any) -> Awaitable[Any]:
     """Call a function of this version on the partition or counter at `key`."""
     return call_with_keys(valkey, function, (key,), *args)

@@ -61,7 +61,10 @@ class AddressCounters:
         answers: list[AddressAnswer | ViewsUnavailable] = [ViewsUnavailable(NO_ANSWER, retry_after_s=1)] * len(
             pairs
         )
-        for call in (await asyncio.wait(calls, timeout=TAKE_S))[0] if calls else ():
+        answered, late = await asyncio.wait(calls, timeout=TAKE_S) if calls else ((), ())
+        for call in late:
+            call.cancel()
+        for call in answered:
             error = call.exception()
             if error is not None and not isinstance(error, ViewsUnavailable):
                 raise error

@@ -78,7 +78,8 @@ def _is_misspelt(given: str, account: str) -> bool:
     """Return whether one or two letters are wrong; names of a series differ in numbers and single letters."""
     if len({re.sub(r"[_.-]", "", name.casefold()) for name in (given, account)}) == 1:
         return True
-    ours, theirs = ("".join(re.findall(r"[a-z]{2,}", name.casefold())) for name in (given, account))
+    words = (re.split("[^a-z]", name.casefold()) for name in (given, account))
+    ours, theirs = ("".join(word for word in each if len(word) > 1) for each in words)
     changes = [code for code in SequenceMatcher(None, ours, theirs).get_opcodes() if code[0] != "equal"]
     letters = sum(max(end - start, to - since) for _, start, end, since, to in changes)
     return len(ours) >= LEAST_LETTERS and 0 < letters <= (2 if len(ours) > MEDIUM_LETTERS else 1)
@@ -93,7 +94,7 @@ async def list_keys(deployment: Deployment, environment: EnvironmentOption = Env
     catalogue = deployment.catalogue_of(environment)
     used = await catalogue.key_uses.last()
     keys = await api_keys.list_keys(catalogue.views)
-    return Result.listing("keys", [_members(key, used.get(key.key_id)) for key in keys])
+    return Result.listing("keys", [members_of(key, used.get(key.key_id)) for key in keys])
 
 
 @command(app)
@@ -122,7 +123,7 @@ async def revoke(
         await api_keys.revoke_key(await catalogue.writer(check=False), row, keep_descendants)
         for each in (row, *(() if keep_descendants else descendants)):
             await catalogue.key_uses.forget(each.key_id)
-    first, *others = (_members(each, last_used.get(each.key_id)) for each in (row, *descendants))
+    first, *others = (members_of(each, last_used.get(each.key_id)) for each in (row, *descendants))
     members = {"key": first, "descendants": others, "kept": keep_descendants}
     text: list[Block] = [
         f"Key {named(key_id, row.rules.name)} of account {row.account}: {', '.join(row.permissions)}.",
@@ -136,7 +137,7 @@ async def revoke(
     return Result.change(members, text, execute or now, done, to)
 
 
-def _members(row: KeyRow, last_used: int | None) -> dict[str, Any]:
+def members_of(row: KeyRow, last_used: int | None) -> dict[str, Any]:
     """Return a key without its text."""
     rules = row.rules
     return {

@@ -100,7 +100,7 @@ async def log(
             raise BadParameter("Cannot be combined with a contest, a voter or --follow.", param_hint="--audit")
         wanted = AuditFilter(key, account, selection.since_ms, selection.until_ms)
         async for row in read_audit(deployment, environment, wanted):
-            yield Result(row, [_audit_line(row)])
+            yield Result(row, [audit_line(row)])
         return
     if contest is None:
         raise BadParameter("Give a contest, or --audit.", param_hint="CONTEST")
@@ -246,7 +246,7 @@ def _counts(event: ContestEvent, change: VoteEffect) -> dict[str, Any]:
     }
 
 
-def _audit_line(row: AuditRow) -> str:
+def audit_line(row: AuditRow) -> str:
     actor = row.actor
     who = "unknown" if actor is None else f"{actor.kind} {actor.name}"
     origin = f" from {actor.origin}" if actor is not None and actor.origin else ""

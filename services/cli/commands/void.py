@@ -301,6 +301,9 @@ def _arrow(pair: Pair) -> str:
     return f"{pair.before:,}" if pair.before == pair.after else f"{pair.before:,} -> {pair.after:,}"
 
 
+COLUMNS: Final = "void contest title voided_at voided restored gone still_voided waiting reason"
+
+
 @command(app, "list")
 async def list_voids(deployment: Deployment, contest: OneContest = None) -> Result:
     """List all operations that voided votes, with time, reason, and numbers of votes."""
@@ -318,8 +321,7 @@ async def list_voids(deployment: Deployment, contest: OneContest = None) -> Resu
             "title": titles[row["contest"]],
             "still_voided": row["voided"] - row["restored"] - row["gone"],
         }
-    columns = "void contest title voided_at voided restored gone still_voided waiting reason"
-    return Result.listing("voids", rows, columns, none="No votes were ever voided.")
+    return Result.listing("voids", rows, COLUMNS, none="No votes were ever voided.")
 
 
 def _add(voids: dict[tuple[str, str], dict[str, Any]], tally: ContestTally) -> None:

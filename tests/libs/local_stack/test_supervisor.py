@@ -8,17 +8,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack.child_process import LONGEST_DELAY_S
 from libs.local_stack.errors import Exit, StackError
+from libs.local_stack.liveness import UNANSWERED
 from libs.local_stack.reaper import start_time
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
+from tests.support.frozen_process import stopped
 from tests.support.http_clients import http_client
 from tests.support.stand_in_services import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
 
@@ -163,3 +166,24 @@ async def test_a_port_in_use_is_named_with_the_way_out(servers: Servers, tmp_pat
         assert refused.value.exit_code == Exit.BAD_USAGE
         async with supervisor(servers, tmp_path, namespace, port=port, any_port=True) as started:
             assert started.base_url != f"http://127.0.0.1:{port}"
+
+
+async def test_a_part_that_hangs_is_started_again_and_one_that_answers_is_not(
+    servers: Servers, tmp_path: Path, namespace: str
+) -> None:
+    async with supervisor(servers, tmp_path, namespace, probe_s=0.2) as running:
+        before, log = running.pids, tmp_path / "logs" / "gateway.log"
+        await eventually(lambda: log.read_text().count("GET /livez") > 2 * UNANSWERED)
+        assert running.pids == before
+        with stopped(before["gateway"]):
+            await eventually(lambda: running.pids.get("gateway") not in (None, before["gateway"]))
+        async with http_client(base_url=running.base_url) as client:
+            await eventually(lambda: answers(client))
+        assert running.pids["projector"] == before["projector"], "it has no port"
+
+
+async def answers(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/livez")).is_success
+    except httpx.HTTPError:
+        return False

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -57,10 +57,9 @@ class Steered:
             votes_topic("test", 1),
             views,
             self,
+            self,  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
             assigned=lambda: self.assigned,
-            end_offset=self.end_offset,
-            catalogue_ends=self.catalogue_ends,
-            catalogue_has=self.catalogue_has,
             send_deadline_s=PATIENCE_S - fencing.MARGIN_S,
         )
 
@@ -74,13 +73,13 @@ class Steered:
         await self.partition.fold(*([] if self.partition.end else [LogCreated("log")]), fence)
         return Appended(0, self.partition.end - 1, exact=True)
 
-    async def end_offset(self, partition: int) -> int:
-        return self.partition.end
+    async def end_offsets(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        return dict.fromkeys(partitions, self.partition.end)
 
-    async def catalogue_ends(self) -> dict[int, int]:
+    async def ends(self) -> dict[int, int]:
         return dict.fromkeys(self.catalogue, self.catalogue_end)
 
-    async def catalogue_has(self, ends: Mapping[int, int]) -> bool:
+    async def has(self, ends: Mapping[int, int]) -> bool:
         return all(self.catalogue[partition] >= end for partition, end in ends.items())
 
     async def look(self, seconds: float = 0.0) -> int:

@@ -8,9 +8,8 @@ from typing import Any
 
 from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.client import Coalescer, ValkeyClient
-from libs.views.valkey.function_libraries import plain_name
 from libs.views.valkey.function_loading import load_functions, open_valkey
-from tests.support.intercepted_valkey import CountedValkey
+from tests.support.intercepted_valkey import CountedValkey, plain_name
 
 
 class CountedClient(CountedValkey):

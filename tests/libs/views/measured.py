@@ -11,7 +11,8 @@ from typing import Any
 from redis import Redis
 
 from libs.views.valkey.client import Shard
-from libs.views.valkey.function_libraries import libraries, plain_name
+from libs.views.valkey.function_libraries import libraries
+from tests.support.intercepted_valkey import plain_name
 
 NAMES = re.compile(r"'(votes|address|catalogue|purchases)(?=[_'])")
 COUNTED = """

@@ -1,6 +1,6 @@
 """A contest of any size is read from the catalogue's views in short calls, consistently."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from libs.contracts.topics import catalogue_topic
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import DELETED_CONTESTS, CatalogueViews
-from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.client import ValkeyClient
 from tests.support.freshness import make_fresh
 
 ACCOUNT, CONTEST = "b", "contest"
@@ -41,7 +41,7 @@ class Catalogue:
         position, reply = await self._read(*args)
         if args[0] != "contest":
             return position, reply
-        self.sizes.append(len(reply[3]) // 2)
+        self.sizes.append(len(reply[4]) // 2)
         if self.between is not None and self.sizes[-1] == 250:
             await self.between()
         return position, reply
@@ -92,13 +92,8 @@ class Catalogue:
 
 
 @pytest.fixture
-async def catalogue(
-    valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Catalogue]:
-    valkey = open_valkey(valkey_address)
-    await load_functions(valkey)
-    yield Catalogue(CatalogueViews(valkey, namespace), monkeypatch)
-    await valkey.close()
+def catalogue(valkey: ValkeyClient, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
+    return Catalogue(CatalogueViews(valkey, namespace), monkeypatch)
 
 
 async def test_it_is_read_in_pages_with_what_changes_meanwhile(catalogue: Catalogue) -> None:

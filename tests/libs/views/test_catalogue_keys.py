@@ -1,6 +1,5 @@
 """A partition's API keys are read in short calls, all at one version."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from libs.contracts.log_records import LogRecord, Position
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.valkey.function_loading import load_functions, open_valkey
+from libs.views.valkey.client import ValkeyClient
 from tests.support.freshness import make_fresh
 
 ISSUED: dict[str, Any] = {"account": "acme", "at": 1, "sha256": "00", "permissions": ()}
@@ -43,15 +42,12 @@ class Keys:
 
 
 @pytest.fixture
-async def keys(valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Keys]:
-    valkey = open_valkey(valkey_address)
-    await load_functions(valkey)
+async def keys(valkey: ValkeyClient, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Keys:
     keys = Keys(CatalogueViews(valkey, namespace), monkeypatch)
     issued = [KeyIssued(**ISSUED, command_id=f"c{n}", key_id=f"k{n}") for n in range(KEYS)]
     await keys.fold(LogCreated("log"), *issued)
     await make_fresh(keys.views.fresh)
-    yield keys
-    await valkey.close()
+    return keys
 
 
 async def test_they_are_read_in_pages(keys: Keys) -> None:

@@ -1,6 +1,5 @@
 """Views are read only while fresh: at the log's end as read during this run of their server."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from libs.tally.events import LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import Generations, Swap
 from libs.views.valkey.client import ValkeyClient
-from libs.views.valkey.function_loading import load_functions, open_valkey
 from libs.views.valkey.hash_tags import key_base
 from tests.support.freshness import make_fresh
 
@@ -47,11 +45,8 @@ class View:
 
 
 @pytest.fixture
-async def view(valkey_address: str, namespace: str) -> AsyncIterator[View]:
-    valkey = open_valkey(valkey_address)
-    await load_functions(valkey)
-    yield View(valkey, namespace)
-    await valkey.close()
+def view(valkey: ValkeyClient, namespace: str) -> View:
+    return View(valkey, namespace)
 
 
 async def every_read(views: CatalogueViews) -> list[str]:

@@ -1,5 +1,6 @@
 """Address counters."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -139,3 +140,14 @@ async def test_a_counter_ends_at_its_time(counters: AddressCounters, valkey: Coa
     await take(counters, "1", 1, 1, expires_at_s=2_000_000_000)
     [key] = await valkey.call("KEYS", f"{namespace}:*")
     assert await valkey.call("EXPIRETIME", key) == 2_000_000_000
+
+
+async def test_a_call_that_is_late_is_given_up(
+    counters: AddressCounters, valkey: Coalescer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(address_counters, "TAKE_S", 0.01)
+    monkeypatch.setattr(valkey, "call", lambda *command: late)
+    [answer] = await counters.take([Take(WHERE, "1", 1, 3)])
+    assert isinstance(answer, ViewsUnavailable)
+    assert late.cancelled(), "nobody would retrieve its error"

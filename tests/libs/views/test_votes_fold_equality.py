@@ -55,7 +55,7 @@ def a_projection(valkey: Coalescer, views: VoteViews) -> VotesProjection:
     return VotesProjection(votes_topic("t", 1), views, AddressCounters(valkey, views._namespace))
 
 
-@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=logs, data=st.data())
 async def test_any_way_to_fold_a_log_gives_the_same_view(
     valkey: Coalescer, log: list[LogRecord], data: st.DataObject

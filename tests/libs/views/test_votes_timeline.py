@@ -3,7 +3,7 @@
 import uuid
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +20,8 @@ from libs.tally.events import Event
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.generations.generations import Generations
-from libs.views.valkey.client import Coalescer, connect
-from libs.views.valkey.function_libraries import plain_name
-from libs.views.valkey.function_loading import load_functions
+from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.hash_tags import key_base
-from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import AddressCounters
 from libs.views.votes.ledger_export import Fact, export
 from libs.views.votes.reply_types import ContestCounts, SourceCounts, SourceFigures
@@ -32,25 +29,17 @@ from libs.views.votes.timeline import MINUTE_MS, Timeline
 from tests.libs.views.random_logs import is_poison, logs
 from tests.support.builders import a_cast, a_report
 from tests.support.hypothesis_examples import examples
-from tests.support.intercepted_valkey import InterceptedValkey
+from tests.support.intercepted_valkey import InterceptedValkey, plain_name
 from tests.support.vote_views import VoteViews
 
 CONTESTS = ("one", "two:é")
 TOPIC = votes_topic("t", 1)
 
 
-@pytest.fixture(scope="module")
-async def valkey(servers: Any) -> AsyncIterator[Coalescer]:
-    connection = Coalescer(connect(ValkeySettings(valkey_url=servers.addresses.valkey)))
-    await load_functions(connection)
-    yield connection
-    await connection.close()
-
-
 class Folded:
     """One partition, folded by hand; `generation` beside the live one where it is named."""
 
-    def __init__(self, valkey: Coalescer, namespace: str = "") -> None:
+    def __init__(self, valkey: ValkeyClient, namespace: str = "") -> None:
         self.valkey = valkey
         self.namespace = namespace or f"t{uuid.uuid4().hex}"
         self.timeline = Timeline(VoteViews(valkey, self.namespace, 1))
@@ -146,7 +135,7 @@ def stretched(log: Sequence[LogRecord], factor: int) -> list[LogRecord]:
     sizes=st.lists(st.sampled_from([1, 2, 7, 50, 130]), max_size=40),
 )
 async def test_at_the_end_of_every_minute_it_is_the_fold_of_what_came_until_then(
-    valkey: Coalescer, log: list[LogRecord], sizes: list[int]
+    valkey: ValkeyClient, log: list[LogRecord], sizes: list[int]
 ) -> None:
     cut, whole = Folded(valkey), Folded(valkey)
     await cut.fold(log, sizes)
@@ -203,7 +192,7 @@ def an_evening() -> list[LogRecord]:
 class Watched(InterceptedValkey):
     """Keeps how many arguments each call of a function had; `before` happens before each."""
 
-    def __init__(self, valkey: Coalescer) -> None:
+    def __init__(self, valkey: ValkeyClient) -> None:
         super().__init__(valkey)
         self.sizes: list[int] = []
         self.before: list[Awaitable[Any]] = []
@@ -217,7 +206,7 @@ class Watched(InterceptedValkey):
 
 
 async def test_a_past_minute_is_read_in_short_calls_of_one_generation(
-    valkey: Coalescer, monkeypatch: pytest.MonkeyPatch
+    valkey: ValkeyClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("libs.views.votes.timeline.SUBJECTS", 2)
     folded, log, watched = Folded(valkey), an_evening(), Watched(valkey)

@@ -13,7 +13,7 @@ from libs.tally.contest import Contest
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event
 from libs.views.valkey.client import Coalescer, Valkey, connect
-from libs.views.valkey.function_libraries import plain_name, unpack
+from libs.views.valkey.function_libraries import unpack
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.settings import ValkeySettings
 from libs.views.votes.address_counters import AddressCounters
@@ -22,7 +22,7 @@ from libs.voting.contest_cache import ContestCache
 from libs.voting.protocol_driver import Driver
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
-from tests.support.intercepted_valkey import CountedValkey
+from tests.support.intercepted_valkey import CountedValkey, plain_name
 from tests.support.vote_views import VoteViews
 
 

@@ -1,10 +1,13 @@
 """`tally doctor`: before anything runs, and with faults."""
 
+import asyncio
 import json
 import shutil
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +18,7 @@ from libs.kafka.settings import KafkaSettings
 from libs.local_stack import stack_json
 from libs.local_stack.java import pins
 from libs.local_stack.settings import StackSettings
+from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_libraries import libraries
 from libs.views.valkey.function_loading import open_valkey
@@ -22,10 +26,14 @@ from services.cli.__main__ import app
 from services.cli.commands.doctor import command as machine
 from services.cli.commands.doctor import servers
 from services.cli.commands.doctor.servers import Finding, check_servers, check_valkey_settings
+from services.cli.commands.status import read_present_status
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.own_valkey import own_valkey
 from tests.support.valkey_cluster import valkey_cluster
+
+MOST_S: Final = 5.0
+"""Seconds in which operators get an answer; twice of it on a busy machine."""
 
 
 @pytest.fixture
@@ -124,6 +132,34 @@ async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
     await log.valkey.call("FUNCTION", "DELETE", library)
     found = await by_name(log)
     assert library in found["functions"].detail
+
+
+@pytest.mark.servers
+async def test_it_and_status_answer_from_the_servers_that_are_there_and_name_the_others(
+    kafka: str, namespace: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        broker = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with valkey_cluster() as cluster, folded_log(kafka, cluster.url, namespace) as log:
+            stack = replace(log.stack, kafka=f"{kafka},{broker}")
+            hung = cluster.nodes[1]
+            hung.stop()
+            try:
+                async with asyncio.timeout(2 * MOST_S):
+                    status = await read_present_status(stack)
+                async with asyncio.timeout(2 * MOST_S), Deployment(stack) as deployment:
+                    findings = [finding async for finding in check_servers(deployment)]
+            finally:
+                hung.resume()
+    servers_away = [f"Kafka {broker}", f"Valkey 127.0.0.1:{hung.port}"]
+    assert [one.where for one in status.away][:2] == servers_away
+    assert any(one.where.startswith("catalogue ") for one in status.away)
+    assert status.of(ProjectionName.CATALOGUE), "of the other shards"
+    problems = {one.name: one for one in findings if one.away}
+    assert broker in problems["Kafka"].detail
+    assert f":{hung.port}" in problems["Valkey"].detail
+    assert {"Valkey's shards", "views"} <= problems.keys()
+    assert "functions" in {one.name for one in findings if one.ok}, "of the other shards"
 
 
 @pytest.fixture

@@ -43,18 +43,18 @@ async def doctor(
         check_settings()
         settings = StackSettings(data_dir=data_dir)
     except StackError as error:
-        return _diagnosis([problem("settings", "wrong", error.message)], stack=False)
+        return diagnosis([problem("settings", "wrong", error.message)], stack=False)
     misspelt = [problem("settings", line, "correct or unset it") for line in unknown_settings()]
     try:
         local = bool(deployment.description)
     except NoDeployment:
         none = fine("stack", f"none runs on {data_dir}; start one with `tally up` or `tally demo`")
-        return _diagnosis([*misspelt, *check_machine(settings, data_dir, port), none], stack=False)
+        return diagnosis([*misspelt, *check_machine(settings, data_dir, port), none], stack=False)
     findings = misspelt + list(check_machine(settings, data_dir, None if local else port))
-    return _diagnosis(findings + [finding async for finding in check_servers(deployment)], stack=True)
+    return diagnosis(findings + [finding async for finding in check_servers(deployment)], stack=True)
 
 
-def _diagnosis(checks: Sequence[Finding], *, stack: bool) -> Result:
+def diagnosis(checks: Sequence[Finding], *, stack: bool) -> Result:
     """Return the results of all checks; `stack`: those of a running stack or of given servers are among them."""
     text: list[Block] = []
     for check in checks:

@@ -13,7 +13,7 @@ from typer.testing import Result
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from libs.replay.generation_fold import Replay
-from libs.replay.targets import PROJECTIONS, next_number
+from libs.replay.targets import ReplayTarget, next_number
 from libs.views.generations.generations import Generations, ProjectionName
 from libs.views.valkey.client import ValkeyClient
 from services.cli.deployment_discovery import find_addresses
@@ -66,7 +66,7 @@ class ReplayContext:
         """Fold a generation of the votes up to the live one's position, as an interrupted replay leaves it."""
         generations = self.generations()
         number = next_number(await generations.read_all())
-        projection = PROJECTIONS[ProjectionName.VOTES].into(self.deployment, number)
+        projection = ReplayTarget(ProjectionName.VOTES).into(self.deployment, number)
         replay = Replay(projection, generations, self.deployment.reader, number)
         for partition in range(self.deployment.partitions):
             assert await generations.open(partition, number)

@@ -1,0 +1,184 @@
+"""Texts of made-up results at 80 and 120 columns, as recorded and read by eye.
+
+TALLY_UPDATE_DOCUMENTS=1 records them again.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from rich.console import Console
+
+from libs.audit.audit_log import AuditRow, MemberChange
+from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRules
+from libs.monitoring.status import Away, OtherGeneration, PartitionStatus, ProcessStatus, Status
+from libs.tally.events import Actor
+from libs.views.generations.generations import ProjectionName, State
+from services.cli.commands.doctor.command import diagnosis
+from services.cli.commands.doctor.servers import fine, problem
+from services.cli.commands.keys import members_of
+from services.cli.commands.log import audit_line
+from services.cli.commands.status import status_text
+from services.cli.commands.void import COLUMNS as VOID_COLUMNS
+from services.cli.output import Result
+from services.cli.render import Block, show
+
+SCREENS: Final = Path(__file__).parent / "screens"
+AT: Final = 1_777_658_400_000
+TIME: Final = "2026-05-01T18:00:00.000000Z"
+KEY, OTHER_KEY = "0123456789abcdef01234567", "89abcdef0123456789abcdef"
+GATEWAY, PROJECTOR = (ProcessStatus(name, pid, alive=True) for name, pid in (("gateway", 41), ("projector", 42)))
+
+
+def row(projection: ProjectionName, partition: int, **members: Any) -> PartitionStatus:
+    """Build the status of a partition that has processed all of its records."""
+    well: dict[str, Any] = {
+        "projection": projection,
+        "partition": partition,
+        "generation": 1,
+        "position": 1_204_518,
+        "end": 1_204_518,
+        "lag_s": 0.0,
+        "last_event": AT - 3_000,
+        "stalled_since": None,
+        "quarantined": 0,
+        "dropped": 0,
+        "schema": 4,
+        "code_schema": 4,
+        "generations": [],
+    }
+    if projection is ProjectionName.VOTES:
+        votes = {"pending": 0, "fenced": 2, "duplicates": 17, "overruled": 0, "open": True, "incarnation": 5}
+        well |= votes | {"valkey_clock_off_s": 0.01, "clock_ahead_s": 0.0}
+    return PartitionStatus(**(well | members))
+
+
+WELL: Final = [row(projection, partition) for projection in ProjectionName for partition in range(2)]
+FAULTS: Final = [
+    row(ProjectionName.VOTES, 0, open=False, pending=3, oldest_pending_s=12.0),
+    row(
+        ProjectionName.VOTES,
+        1,
+        position=1_204_506,
+        lag_s=95.0,
+        stalled_since=AT - 95_000,
+        quarantined=1,
+        generations=[OtherGeneration(number=2, state=State.BROKEN, position=800_000, behind=404_506)],
+    ),
+    *WELL[2:-1],
+]
+KEYS: Final = [
+    (
+        KeyRow(
+            "north",
+            KEY,
+            "",
+            ("votes:write", "results:read"),
+            AT * 1000,
+            KeyRules("app", (AT + 86_400_000) * 1000, ("192.0.2.0/24",), 500),
+        ),
+        AT * 1000,
+    ),
+    (
+        KeyRow("north", OTHER_KEY, "", ("results:read",), AT * 1000, KeyRules("wall"), (KeyAncestor(KEY, None),)),
+        None,
+    ),
+]
+VOIDS: Final = [
+    {
+        "void": "0196a1b2c3d4-e5f607",
+        "contest": KEY,
+        "title": "Final",
+        "voided_at": TIME,
+        "voided": 1_250,
+        "restored": 40,
+        "gone": 3,
+        "still_voided": 1_207,
+        "waiting": 0,
+        "reason": "bought votes",
+    },
+    {
+        "void": "0196a1b2c3d5-a5f608",
+        "contest": OTHER_KEY,
+        "title": "The second semi-final, live from the square",
+        "voided_at": TIME,
+        "voided": 7,
+        "restored": 0,
+        "gone": 0,
+        "still_voided": 7,
+        "waiting": 0,
+        "reason": "",
+    },
+]
+AUDIT: Final = [
+    AuditRow(
+        TIME,
+        "catalogue",
+        0,
+        7,
+        Actor("key", KEY, "192.0.2.7"),
+        "RecordChanged",
+        "north",
+        {"contest": OTHER_KEY, "title": "Final"},
+        [MemberChange("title", "Semi-final", "Final"), MemberChange("end", None, TIME)],
+    ),
+    AuditRow(
+        TIME,
+        "catalogue",
+        0,
+        8,
+        Actor("key", KEY, "192.0.2.7"),
+        "RecordChanged",
+        "north",
+        {"contest": OTHER_KEY, "participant": KEY, "title": "Ann"},
+        [MemberChange("status", "approved", "rejected")],
+    ),
+    AuditRow(
+        TIME, "catalogue", 0, 9, Actor("command", "reopen", "eve@host"), "reopen", None, {"contest": OTHER_KEY}
+    ),
+]
+DOCTOR: Final = [
+    fine("gateway", "runs as process 41"),
+    problem(
+        "projector",
+        "process 42 is gone",
+        "`tally up` restarts it automatically; otherwise read its log and start the stack again",
+    ),
+    fine("Kafka", "answers at 10.0.0.5:9092,10.0.0.6:9092,10.0.0.7:9092"),
+    problem("Valkey", "does not answer at 10.0.0.9:6379; the other servers do", "start it again", away=True),
+    problem("views", "away: no answer within 3 s", "see the servers above", away=True),
+]
+
+
+def commands() -> Mapping[str, Iterable[Block]]:
+    """Return the text of each command."""
+    lost = [
+        Away("Valkey 10.0.0.9:6379", "away: does not answer"),
+        Away("test 1", "away: no answer in time"),
+    ]
+    dead = ProcessStatus("projector", 42, alive=False, restarts_at=AT + 4_000)
+    return {
+        "status": status_text(Status(AT, WELL, [GATEWAY, PROJECTOR], [])),
+        "status (faults)": status_text(Status(AT, FAULTS, [GATEWAY, dead], [], lost)),
+        "keys list": Result.listing("keys", [members_of(*key) for key in KEYS]).text,
+        "void list": Result.listing("voids", VOIDS, VOID_COLUMNS).text,
+        "log --audit": [audit_line(row) for row in AUDIT],
+        "doctor": diagnosis(DOCTOR, stack=True).text,
+    }
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_a_terminal_shows_is_whole(columns: int) -> None:
+    file = StringIO()
+    console = Console(file=file, force_terminal=True, width=columns, color_system=None, highlight=False)
+    for name, blocks in commands().items():
+        console.print(f"$ tally {name}", markup=False)
+        show(blocks, console)
+    shown = "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+    recorded = SCREENS / f"{columns}.txt"
+    if os.environ.get("TALLY_UPDATE_DOCUMENTS"):
+        recorded.write_text(shown)
+    assert recorded.read_text() == shown
