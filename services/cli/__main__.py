@@ -1,6 +1,5 @@
 """The `tally` command line, for operators of the service."""
 
-import ast
 import gc
 import os
 import sys
@@ -97,16 +96,11 @@ def import_command(name: str) -> Any:
 def description(name: str) -> str:
     """Return the function's docstring, or the argument of its `command_group`, without importing the module."""
     module, _, attribute = PLACES[name][1].partition(":")
-    source = Path(__file__).parent.joinpath("commands", *module.split(".")).with_suffix(".py")
-    for node in ast.parse(source.read_text()).body:
-        match node:
-            case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) if found == attribute:
-                return " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-            case ast.Assign([ast.Name(id=found)], ast.Call(args=[ast.Constant(str(text)), *_])) if (
-                found == attribute
-            ):
-                return text
-    raise AttributeError(f"{source} has no description of {attribute}")
+    source = Path(__file__).parent.joinpath("commands", *module.split(".")).with_suffix(".py").read_text()
+    _, function, rest = source.partition(f"def {attribute}(")
+    quote = '"""' if function else '"'
+    text = (rest if function else source.partition(f"{attribute} = command_group(")[2]).split(quote, 2)[1]
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 app = typer.Typer(

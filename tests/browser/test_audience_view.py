@@ -193,7 +193,7 @@ async def test_a_view_is_its_address_with_a_call_to_vote_and_a_language(api: Api
     await page.get_by_role("button", name="Show", exact=True).click()
     code = page.locator("#call-code")
     await expect(code).to_be_visible()
-    await page.wait_for_function("document.getElementById('call-code').naturalWidth > 0")
+    await page.wait_for_function("() => document.getElementById('call-code').naturalWidth > 0")
     await page.get_by_role("button", name="Chart", exact=True).click()
     await expect(page.locator("#chart")).to_be_hidden()
     await page.get_by_role("button", name="Copy link").click()
