@@ -28,9 +28,10 @@ from libs.web.server.direct_routes import DirectCycle, DirectRoutes
 PIECE_BYTES: Final = 4096
 """Size of the pieces in which input is parsed, as the parser cannot stop between two requests. It bounds what a
 connection does in one turn of the event loop."""
-MOST_PIPELINED: Final = 16
+MOST_PIPELINED: Final = 4
 """Requests that may wait for the response to an earlier one. The connection ends before the next one, as clients
-that pipeline must expect (RFC 9112, 9.3.2): a hundred requests in one packet would take the turns of others."""
+that pipeline must expect (RFC 9112, 9.3.2): a hundred requests in one packet would take the turns of others. With
+16, votes' p99 beside 10,000 connections that send such packets was three times as long as without them."""
 LINGER_S: Final = 10.0
 LINGER_BYTES: Final = 16 << 20
 """Limits on reading and dropping the rest of a request that is already answered. Closing at once would reset the
