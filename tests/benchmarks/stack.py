@@ -20,6 +20,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Silence
 from libs.local_stack.supervisor import Supervisor
 from services.cli import bootstrap
+from tests.support.another_gateway import gateway_settings
 from tests.support.eventually import eventually
 from tests.support.voting import Api
 
@@ -90,15 +91,8 @@ async def further_gateway(
     stack: Supervisor, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[str, int]]:
     """Another gateway of the same service: its address and process id, once it is ready."""
-    described, [port] = stack.stack, free_ports(1)
-    settings = {
-        "TALLY_KAFKA_BOOTSTRAP_SERVERS": described["kafka"],
-        "TALLY_VALKEY_URL": described["valkey"],
-        "TALLY_NAMESPACE": described["namespace"],
-        "TALLY_PARTITIONS": str(described["partitions"]),
-        "TALLY_STORAGE_URL": described["storage_url"],
-        "TALLY_PORT": str(port),
-    }
+    [port] = free_ports(1)
+    settings = gateway_settings(stack, port)
     command = [sys.executable, "-m", "services.gateway"]
     url = f"http://127.0.0.1:{port}"
 
