@@ -1,10 +1,11 @@
-"""Single-vote POST against FastAPI with a Redis transaction, FastAPI with aiokafka, and a bare ASGI answer.
+"""Single-vote POST against a service of the same work, others of less, and a bare ASGI answer.
 
 `python -m tests.benchmarks.bench_votes [rounds] [--connections N]... [--workers N]... [--seconds N]`: everything
 on this machine, all servers loaded in turn. Two workers are two gateways, or two processes of the peer. Without
 options it takes minutes; `3 --connections 64 --connections 256` is the short way to see what a change brought.
 """
 
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from libs.local_stack.supervisor import Supervisor
 from tests.benchmarks.alone import finish, run
 from tests.benchmarks.load import Load, weighed
 from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Scale, Size
-from tests.benchmarks.stack import further_gateway, uvicorn, whole_service
+from tests.benchmarks.stack import further_gateway, process, uvicorn, whole_service
 from tests.support.voting import Api, running
 
 SCRIPT = """
@@ -39,30 +40,46 @@ function request()
     {{["authorization"] = "{authorization}", ["content-type"] = "application/json"}}, body)
 end
 """
+EQUAL = "FastAPI, the same work"
 REDIS, KAFKA, BARE = "FastAPI + Redis transaction", "FastAPI + aiokafka send_and_wait", "bare ASGI"
-PEERS = {REDIS: "counting", KAFKA: "appending", BARE: "bare"}
+PEERS = {
+    EQUAL: "equal_work:voting",
+    REDIS: "vote_servers:counting",
+    KAFKA: "vote_servers:appending",
+    BARE: "vote_servers:bare",
+}
 LIMITED, UNLIMITED = "with an address limit", "without an address limit"
 ADDRESS = ',"ip":"10.%d.%d.%d"'
 PARTS = {
     OURS: ("gateway", "projector", "Valkey", "Kafka"),
     LIMITED: ("gateway", "projector", "Valkey", "Kafka"),
+    EQUAL: ("peer", "Valkey", "Kafka"),
     REDIS: ("peer", "Valkey"),
     KAFKA: ("peer", "Kafka"),
     BARE: ("peer",),
 }
 """Processes that have a part in the work; the others idle."""
 NOTES = {
+    EQUAL: "vote ids, limits, log, counts, unique voters, by a script, a producer and a consumer; what a killed "
+    "process or a lost answer leaves behind stays; no close, no replay, no receipts",
     REDIS: "no log, no limits, no vote ids; unique voters per contest; durable as Valkey's append-only file",
     KAFKA: "log only: no counts, no limits, no vote ids",
     BARE: "no work at all",
 }
-RATE_GOALS = (Goal(3.0, REDIS), Goal(1.5, KAFKA))
-TAIL_GOALS = (Goal(1.0, REDIS), Goal(1.0, KAFKA))
+RATE_GOALS: dict[tuple[int, int], tuple[Goal, ...]] = {
+    (64, 1): (Goal(3.0, EQUAL), Goal(3.0, EQUAL, "cpu"), Goal(2.0, REDIS)),
+    (256, 1): (Goal(3.0, EQUAL), Goal(3.0, EQUAL, "cpu"), Goal(3.0, REDIS)),
+    (256, 2): (Goal(2.5, EQUAL),),
+}
+"""By (connections, workers)."""
+TAIL_GOALS = (Goal(1.0, EQUAL), Goal(1.0, REDIS), Goal(1.0, KAFKA))
 LIMITED_GOALS = (Goal(0.9, UNLIMITED),)
 WITH_LIMIT = ((64, 1), (256, 1))
 """Loads, as (connections, workers), that are repeated with an address limit."""
-CPU_GOALS_US = {64: {"servers": 237, "gateway": 103}, 256: {"servers": 164, "gateway": 76}}
+CPU_GOALS_US = {1: {"servers": 600}, 64: {"servers": 160, "gateway": 103}, 256: {"servers": 130, "gateway": 76}}
 """CPU time per vote by connections, of all servers and of the gateway alone."""
+ALONE_MS = Goal(0.7)
+"""Median time of a vote of a single client."""
 
 
 @dataclass(frozen=True)
@@ -123,15 +140,22 @@ async def servers(supervisor: Supervisor, workers: int) -> AsyncIterator[dict[st
     stack = supervisor.stack
     topic = Topic("peer-votes", stack["partitions"])
     await create_topics(KafkaSettings(kafka_bootstrap_servers=stack["kafka"]), [topic])
-    environment = {"PEER_VALKEY_URL": stack["valkey"], "PEER_KAFKA": stack["kafka"], "PEER_TOPIC": topic.name}
+    environment = {
+        "PEER_VALKEY_URL": stack["valkey"],
+        "PEER_KAFKA": stack["kafka"],
+        "PEER_TOPIC": topic.name,
+        "PEER_PARTITIONS": str(topic.partitions),
+    }
     async with AsyncExitStack() as running_servers:
         urls = {OURS: [stack["base_url"]]}
         for _ in range(workers - 1):
             urls[OURS].append((await running_servers.enter_async_context(further_gateway(supervisor)))[0])
         urls[LIMITED] = urls[OURS]
         for name, app in PEERS.items():
-            server = uvicorn(f"tests.benchmarks.peers.vote_servers:{app}", workers, **environment)
+            server = uvicorn(f"tests.benchmarks.peers.{app}", workers, **environment)
             urls[name] = [(await running_servers.enter_async_context(server))[0]]
+        consumer = [sys.executable, "-m", "tests.benchmarks.peers.equal_work"]
+        await running_servers.enter_async_context(process(consumer, environment))
         yield urls
 
 
@@ -139,7 +163,7 @@ def measurements(connections: int, workers: int, loads: dict[str, list[Load]]) -
     name = f"{connections} client{'s' * (connections > 1)}, {workers} worker{'s' * (workers > 1)}"
     rates = {each: Party(each, [load.rate for load in its], NOTES.get(each, "")) for each, its in loads.items()}
     tails = {each: Party(each, [load.tail for load in its], NOTES.get(each, "")) for each, its in loads.items()}
-    peers = REDIS, KAFKA
+    peers = EQUAL, REDIS, KAFKA
     rate = Measurement(
         name,
         "votes/s",
@@ -147,12 +171,16 @@ def measurements(connections: int, workers: int, loads: dict[str, list[Load]]) -
         rates[OURS],
         [rates[peer] for peer in peers],
         rates[BARE],
-        RATE_GOALS,
+        RATE_GOALS.get((connections, workers), ()),
     )
     tail = Measurement(
         f"{name}: p99", "ms", "lower", tails[OURS], [tails[peer] for peer in peers], tails[BARE], TAIL_GOALS
     )
     found = [rate, tail]
+    if connections == 1:
+        medians = {each: [Run(load.p50) for load in its] for each, its in loads.items()}
+        ours, others = Party(OURS, medians[OURS]), [Party(peer, medians[peer], NOTES[peer]) for peer in peers]
+        found.append(Measurement(f"{name}: p50", "ms", "lower", ours, others, goals=(ALONE_MS,)))
     if LIMITED in rates:
         limited = Party(LIMITED, rates[LIMITED].runs)
         unlimited = Party(UNLIMITED, rates[OURS].runs)
