@@ -90,6 +90,9 @@ class Clients(Servers):
         self.store, self.valkey = MemoryStore(world.objects), SimulatedValkey(process, world)
         self.connect = partial(_connect, world, self)
 
+    async def find_topics(self) -> None:
+        """Do nothing: the topics of the votes do not grow here."""
+
 
 def _connect(world: "Deployment", clients: Clients, session: ConsumerSession) -> LogClients:
     rng = world.streams[f"{clients.process.name}: batches of {session.topic.name}"]
@@ -214,12 +217,13 @@ class Faults:
 
 
 @cache
-def _settings(partitions: int) -> Settings:
+def _settings(partitions: int, keep_s: int) -> Settings:
     return Settings(
         namespace=NAMESPACE,
         partitions=partitions,
         produce_deadline_ms=PRODUCE_DEADLINE_MS,
         source_grace_s=2,
+        projector_keep_generation_s=keep_s,
     )
 
 
@@ -235,6 +239,7 @@ class Deployment:
         partitions: int,
         has_purchases: bool,
         is_mild: bool = False,
+        has_replays: bool = False,
     ) -> None:
         self.loop = loop
         self.streams = streams
@@ -242,11 +247,14 @@ class Deployment:
         self.partitions = partitions
         self.has_purchases = has_purchases
         self.managers = {"fences", "closings"} | ({"purchases", "paid votes"} if has_purchases else set())
+        self.managers |= {"kept generations"} if has_replays else set()
         self.faults = Faults(streams, is_mild)
         self.objects: dict[str, bytes] = {}
         self.crashes: list[BaseException] = []
         self._moments: list[_Moment] = []
-        self.settings = _settings(partitions)
+        self.keep_s = streams["replays"].choice([1, 4, 3_600]) if has_replays else 3_600
+        """For how long the views before a replay are kept."""
+        self.settings = _settings(partitions, self.keep_s)
         self.brokers = Brokers(loop, streams, note)
         self.servers = [SimulatedServer(number, loop, streams, note) for number in range(len(backends))]
         for server, backend in zip(self.servers, backends, strict=True):

@@ -90,6 +90,17 @@ function commands.RENAME(name, other)
   return { ok = 'OK' }
 end
 
+-- all as one page; of a pattern only its stars are special
+function commands.SCAN(_, _, pattern)
+  pattern = '^' .. string.gsub(string.gsub(pattern, '[%[%](){}.+?^$%%-]', '%%%0'), '%*', '.*') .. '$'
+  local found = {}
+  for name in pairs(keys) do
+    if string.find(name, pattern) then found[#found + 1] = name end
+  end
+  sort(found)
+  return { '0', found }
+end
+
 function commands.EXPIREAT(name) return keys[name] and 1 or 0 end
 commands.EXPIRE = commands.EXPIREAT
 

@@ -17,16 +17,27 @@ class Observer:
 
     def __init__(self, world: "World") -> None:
         self._servers = world.deployment.servers
+        self._shards = [Shard(_OneServer(server), [(0, SLOTS - 1)]) for server in self._servers]
 
     async def call(self, *command: Any) -> Any:
         key = command[3] if command[0] in ("FCALL", "FCALL_RO") else command[1]
         return self.server(str(key)).backend.execute(command)
 
     async def shards(self) -> list[Shard]:
-        return [Shard(self, [(0, SLOTS - 1)])]
+        return self._shards
 
     def server_of(self, key: str, /) -> object:
         return self.server(key).name
 
     def server(self, key: str) -> SimulatedServer:
         return self._servers[slot_of(key.encode()) * len(self._servers) // SLOTS]
+
+
+class _OneServer(Observer):
+    """One of the servers."""
+
+    def __init__(self, server: SimulatedServer) -> None:
+        self._servers = [server]
+
+    async def call(self, *command: Any) -> Any:
+        return self._servers[0].backend.execute(command)

@@ -27,6 +27,7 @@ from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import ProjectionName, State, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.voting.protocol.shared_steps import Accepted
 from services.ingestion.vote_forms import VoteStatusAnswer
@@ -77,7 +78,7 @@ async def _unsettled(world: World) -> str:
             end = len(_records(world, topic.name, number))
             if position is None or position.offset != end:
                 return f"catalogue/{number} has {end} records: {position}"
-        due = await catalogue.due(topic.partition_of(ACCOUNT), 10)
+        due = await _due(world, catalogue)
         if due:
             return f"contests are due: {due}"
         if world.has_purchases:
@@ -85,6 +86,20 @@ async def _unsettled(world: World) -> str:
     except Exception as error:
         return f"the views cannot be read: {error!r}"
     return ""
+
+
+async def _due(world: World, catalogue: CatalogueViews) -> Any:
+    """Return the contests that are due, also where that is not known yet, by a clock that went back."""
+    partition = catalogue_topic(NAMESPACE).partition_of(ACCOUNT)
+    due = await catalogue.due(partition, 10)
+    valkey: Any = Observer(world)
+    base = catalogue._base(partition)
+    if not due and valkey.server(base).process.clock_ahead_s < 0:
+        generations = projections_of(valkey, NAMESPACE, world.partitions)[ProjectionName.CATALOGUE]
+        live = (await generations.read(partition)).live.number
+        key, now = f"{base}:g{live}:due", round((BEGIN_S + world.loop.now) * 1_000_000)
+        due = await valkey.call("ZRANGE", key, "-inf", now, "BYSCORE", "LIMIT", 0, 10)
+    return due
 
 
 async def _unsettled_purchases(world: World, valkey: Any) -> str:
@@ -160,6 +175,9 @@ def check(world: World) -> None:
             _check_periods(where, count)
             _check_allowances(world, votes, partition.number, contest, count)
             _check_close(where, contest, partition, tally)
+    for partition in partitions if world.has_replays else ():
+        _check_other_votes(world, partition)
+    _check_generations(world)
     _check_answers(world, partitions)
     _check_reads(world, partitions)
     _check_order(world, partitions)
@@ -170,6 +188,36 @@ def check(world: World) -> None:
     _check_closings(world, partitions)
     _check_refusals(world)
     _check_purchases(world, partitions)
+
+
+def _check_other_votes(world: World, partition: Partition) -> None:
+    """The views before a replay, which may be swapped back in, and those that follow are as the fold, too."""
+    generations = projections_of(Observer(world), NAMESPACE, world.partitions)[ProjectionName.VOTES]  # type: ignore[arg-type]
+    for number, other in observe(world, generations.read(partition.number)).others.items():
+        where = f"generation {number} of votes/{partition.number}"
+        demand(other.state is not State.BROKEN, f"{where} is broken")
+        if other.state is not State.BUILDING:
+            views = VoteViews(Observer(world), NAMESPACE, world.partitions, generation=number)
+            view = observe(world, described_view(views, partition.number, set(world.kinds)))
+            found = differing(view, described(partition.tally))
+            demand(not found, f"{where} and fold differ: {found}")
+
+
+def _check_generations(world: World) -> None:
+    """All partitions of rebuilt views are those of one replay; what is kept can be swapped back in."""
+    if world.has_failed:
+        return
+    projections = projections_of(Observer(world), NAMESPACE, world.partitions)  # type: ignore[arg-type]
+    for name in {rebuild.projection for rebuild in world.rebuilds}:
+        of_it = [rebuild for rebuild in world.rebuilds if rebuild.projection is name]
+        found = observe(world, projections[name].read_all())
+        if len(of_it) == 1 and not of_it[0].is_gone:
+            numbers = {found[number].live.number for number in of_it[0].target.of(found)}
+            demand(len(numbers) == 1, f"{name}: generations {numbers} are live")
+            demand(of_it[0].number in (None, *numbers), f"{name}: {numbers} are live, not {of_it[0].number}")
+        for number, partition in found.items():
+            kept = [one for one in partition.others.values() if one.state is State.KEPT]
+            demand(len(kept) < 2, f"{name}/{number} keeps {kept}")
 
 
 def check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:

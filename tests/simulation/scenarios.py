@@ -28,6 +28,7 @@ class Scenario:
     gateways: int = 2
     projectors: int = 1
     has_purchases: bool = False
+    has_replays: bool = False
 
     def document(self, rng: Random, its: Mapping[str, Any]) -> dict[str, Any]:
         """Return a contest's document with what the scenario needs."""

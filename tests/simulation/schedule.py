@@ -3,12 +3,14 @@
 import gc
 import logging
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
+from libs.audit import comparison
 from libs.catalogue import commands
-from libs.projection import fencing, view_checks
+from libs.projection import fencing, generation_expiry, view_checks
+from libs.replay import job
 from libs.tally.errors import TallyError
 from services.ingestion import voter_reads
 from services.projector import closing_manager
@@ -34,6 +36,7 @@ INTERVALS = (
     (closing_manager, "POLL_S", 1.0),
     (closing_manager, "REOPENS_AT_ONCE", 2),
     (commands, "POLL_S", 0.05),
+    (generation_expiry, "POLL_S", 0.5),
 )
 """Intervals of polls in a simulation, longer than those of the service: most of its calls find nothing new. And
 limits that few votes reach. No promise depends on them."""
@@ -44,7 +47,12 @@ async def _given(_: object, account: str, contest: str, voter: str, anonymous: N
     return voter
 
 
-REPLACED: Final = (*INTERVALS, (voter_reads, "find_voter", _given))
+REPLACED: Final = (
+    *INTERVALS,
+    (voter_reads, "find_voter", _given),
+    (job, "without_gc", nullcontext),
+    (comparison, "without_gc", nullcontext),
+)
 
 BackendFactory = Callable[[], Backend]
 

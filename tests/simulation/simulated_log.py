@@ -317,6 +317,19 @@ class SimulatedReader:
                     yield number, self._partition(topic, number).records[at:end]
                 at = max(at, end)
 
+    async def follow(
+        self, topic: str, starts: Mapping[int, int]
+    ) -> AsyncGenerator[tuple[int, Sequence[LogRecord]], None]:
+        positions = dict(starts)
+        while True:
+            for number, at in positions.items():
+                end = min(at + self._rng.randint(1, 40), self._partition(topic, number).visible)
+                if end > at:
+                    await self._way()
+                    positions[number] = end
+                    yield number, self._partition(topic, number).records[at:end]
+            await asyncio.sleep(self._rng.uniform(0.01, 0.05))
+
     def _partition(self, topic: str, number: int) -> Partition:
         return self._brokers.partitions[self._place(topic, number)]
 

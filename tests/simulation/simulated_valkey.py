@@ -123,6 +123,11 @@ class SimulatedValkey:
         self._in_flight = dict.fromkeys(servers, 0)
         self._is_flushing = False
         self._repairs: set[asyncio.Task[None]] = set()
+        width = SLOTS // len(servers)
+        self._shards = [
+            Shard(_OneServer(self, server), [(at * width, (at + 1) * width - 1)])
+            for at, server in enumerate(servers)
+        ]
 
     def call(self, *command: Any) -> "asyncio.Future[Any]":
         return self.call_at(self._server(command), *command)
@@ -136,11 +141,7 @@ class SimulatedValkey:
         return call.answer
 
     async def shards(self) -> Sequence[Shard]:
-        width = SLOTS // len(self._servers)
-        return [
-            Shard(_OneServer(self, server), [(at * width, (at + 1) * width - 1)])
-            for at, server in enumerate(self._servers)
-        ]
+        return self._shards
 
     def server_of(self, key: str, /) -> Hashable:
         return self._server_of(key.encode()).name

@@ -10,6 +10,7 @@ import heapq
 import itertools
 import random
 import secrets
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -204,6 +205,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Drop everything: no `finally` of what still runs has an effect any more."""
         self._is_closed = True
         self._timers.clear()
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # iterators that a killed process left open
         asyncio._set_running_loop(self)
         for process in self._all:
             process.ready.clear()
@@ -213,6 +215,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                         task.get_coro().close()
             process.tasks.clear()
         asyncio._set_running_loop(None)
+        sys.unraisablehook = hook
 
     # for asyncio
 

@@ -15,6 +15,7 @@ from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorP
 from tests.simulation.faults import Streams
 from tests.simulation.memory_valkey import Backend
 from tests.simulation.plan import ACTIVE_S, Item, plan
+from tests.simulation.replays import Rebuild
 from tests.simulation.scenarios import some_scenario
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
@@ -27,6 +28,8 @@ ALONE: Final = 0.7
 """Share of the scenarios that no random requests and faults disturb."""
 READS: Final = 0.2
 """Share of the schedules with reads of votes."""
+REPLAYS: Final = 0.1
+"""Share of the schedules without a scenario in which views are rebuilt."""
 PATIENCE_S: Final = 12.0
 """Time after which a client gives up a request."""
 
@@ -49,16 +52,20 @@ class World:
         partitions, servers = shape.choice([1, 2]), 1 if shape.random() < 0.7 else len(backends)
         gateways, projectors = shape.choice([1, 2, 2]), shape.choice([1, 2])
         has_purchases = streams["purchases"].random() < PURCHASES
+        has_replays = streams["replays"].random() < REPLAYS
         self.scenario = some_scenario(streams)
         if self.scenario is not None:
             its = self.scenario
             partitions, servers, gateways, projectors = its.partitions, its.servers, its.gateways, its.projectors
-            has_purchases = its.has_purchases
+            has_purchases, has_replays = its.has_purchases, its.has_replays
         self.is_alone = self.scenario is not None and streams["scenario"].random() < ALONE
         """True if nothing but the scenario happens."""
         self.partitions = partitions
         used = backends[:servers]
-        self.deployment = Deployment(loop, streams, used, self.note, partitions, has_purchases, self.is_alone)
+        has = has_purchases, self.is_alone, has_replays
+        self.deployment = Deployment(loop, streams, used, self.note, partitions, *has)
+        self.has_replays = has_replays
+        self.rebuilds: list[Rebuild] = []
         self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(gateways)]
         self.projectors = [ProjectorProcess(self.deployment, f"projector{n}") for n in range(projectors)]
         self.operator = loop.process("operator")
@@ -186,7 +193,7 @@ class World:
 
     @property
     def services(self) -> list[Service]:
-        return [*self.gateways, *self.projectors]
+        return [*self.gateways, *self.projectors, *self.rebuilds]
 
     def service_of(self, process: SimulatedProcess) -> Service | None:
         """Return the gateway or projector that runs in a process."""

@@ -1,0 +1,125 @@
+"""Replays: an operator's command that rebuilds views while all goes on, and may swap the former ones back in."""
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from libs.contracts.topics import catalogue_topic
+from libs.replay.job import Job
+from libs.replay.swap import roll_back
+from libs.replay.targets import ReplayTarget
+from libs.tally.errors import TallyError
+from libs.views.generations.generations import GenerationGone, ProjectionName
+from tests.simulation.deployment import ACCOUNT, NAMESPACE, Clients, Service
+from tests.simulation.virtual_loop import SimulatedProcess
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+STEPS: Final = ("open", "fold", "fold", "compare", "swap", "swap", "renew")
+"""Calls at which a replay may stumble, by their weights."""
+
+
+class Rebuild(Service):
+    """The command: it is run again until it is done, also after a kill."""
+
+    def __init__(
+        self,
+        world: "World",
+        name: str,
+        rng: Random,
+        projection: ProjectionName,
+        *,
+        is_partial: bool = False,
+        rolls_back_after_s: float | None = None,
+    ) -> None:
+        """`is_partial`: of one partition alone. It may roll back some time after the swap."""
+        self.projection = projection
+        self.is_partial = is_partial
+        self.number: int | None = None
+        """The generation that was swapped in last, if that is known."""
+        self.is_rebuilt = self.is_done = self.is_gone = False
+        """`is_gone`: what was kept had expired when it was to be rolled back, perhaps in the middle of that."""
+        self._world = world
+        self._rng = rng
+        self._rolls_back_after_s = rolls_back_after_s
+        self._completed = world.loop.create_future()
+        world.open_requests += 1
+        world.rebuilds.append(self)
+        super().__init__(world.deployment, name)
+
+    @property
+    def target(self) -> ReplayTarget:
+        """The projection; of the catalogue the partition that is in use, whose others are empty."""
+        if self.projection is ProjectionName.CATALOGUE:
+            return ReplayTarget(self.projection, [catalogue_topic(NAMESPACE).partition_of(ACCOUNT)])
+        return ReplayTarget(self.projection, [0] if self.is_partial else None)
+
+    async def run(self, its: Clients) -> None:
+        if self.is_done:
+            return
+        while not self.is_rebuilt:
+            await self._rebuild(its)
+        if self._rolls_back_after_s is not None:
+            await asyncio.sleep(self._rolls_back_after_s)
+            await self._roll_back(its)
+        self.is_done = True
+        self._world.open_requests -= 1
+        self._completed.set_result(None)
+
+    async def ended(self) -> None:
+        await asyncio.shield(self._completed)
+
+    async def _rebuild(self, its: Clients) -> None:
+        world = self._world
+        try:
+            done = await Job(its, self.target, parallel=self._rng.choice([1, 4])).run()
+        except TallyError as error:
+            world.note(f"cannot rebuild {self.projection} yet: {type(error).__name__}: {error.message}")
+            await asyncio.sleep(self._rng.uniform(0.05, 0.5))
+            return
+        world.note(f"has rebuilt {self.projection} in generation {done.generation}, swapped: {done.swapped}")
+        if not done.swapped:
+            world.broken.append(f"{self.projection} differ from what they are rebuilt to: {done.verified}")
+        self.is_rebuilt, self.number = True, done.generation
+
+    async def _roll_back(self, its: Clients) -> None:
+        world, generations = self._world, its.projections[self.projection]
+        self.number = None  # after a kill it is not known whether it was done
+        while True:
+            try:
+                number, swaps = await roll_back(generations, execute=True, accept=False)
+            except GenerationGone as error:
+                world.note(f"cannot roll {self.projection} back: {error.message}")
+                self.is_gone = True
+                return
+            except TallyError as error:
+                world.note(f"cannot roll {self.projection} back yet: {type(error).__name__}: {error.message}")
+                await asyncio.sleep(self._rng.uniform(0.05, 0.5))
+                continue
+            world.note(f"has rolled {self.projection} back: {number}, {dict(swaps)}")
+            former = {*swaps.values()}  # several if a server lost a swap
+            self.number = former.pop() if len(former) == 1 else None
+            return
+
+
+def rebuild(world: "World", name: str, rng: Random) -> None:
+    """Rebuild views by a process that may stumble, and perhaps roll back."""
+    names = [ProjectionName.VOTES, ProjectionName.VOTES, ProjectionName.CATALOGUE]
+    if world.has_purchases:
+        names.append(ProjectionName.PURCHASES)
+    back = rng.choice([None, None, 0.0, rng.uniform(0.0, 3.0)])
+    step, number, length = rng.choice(STEPS), rng.choice([1, 1, 2, 3, 5]), rng.choice([0.3, 2.0, 4.5])
+    stumbles, dies = rng.random() < 0.6, rng.random() < 0.5
+    rebuilding = Rebuild(
+        world, name, rng, rng.choice(names), is_partial=rng.random() < 0.2, rolls_back_after_s=back
+    )
+
+    def stumble(process: SimulatedProcess) -> None:
+        if process is rebuilding.process and dies:
+            world.loop.call_later(0.0, world.restart_later, rebuilding, length)
+        elif process is rebuilding.process:
+            world.loop.call_later(0.0, world.freeze, process, length)
+
+    if stumbles:
+        world.deployment.at_moment(f"{rebuilding.projection}_{step}", number, stumble)
