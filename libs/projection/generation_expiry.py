@@ -15,7 +15,7 @@ Kept = tuple[Generations, Callable[[], Collection[int]]]
 """The generations of a projection, and its partitions that this projector folds."""
 
 
-async def expire_generations(projections: Sequence[Kept], keep_s: int, poll_s: float = POLL_S) -> None:
+async def expire_generations(projections: Sequence[Kept], keep_s: int) -> None:
     """Drop generations kept for longer than `keep_s` until cancelled; 0: they stay until an operator drops them.
 
     Several projectors of one partition do no harm. Each partition's view decides atomically by its own clock: a
@@ -36,4 +36,4 @@ async def expire_generations(projections: Sequence[Kept], keep_s: int, poll_s: f
             await generations.sweep()
         swept.add(generations)
 
-    await every(poll_s, lambda: projections if keep_s else (), expire, "kept generations cannot be checked now")
+    await every(POLL_S, lambda: projections if keep_s else (), expire, "kept generations cannot be checked now")

@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from libs.contracts.log_records import Position
+from libs.projection import generation_expiry
 from libs.projection.generation_expiry import Kept, expire_generations
 from libs.projection.votes_projection import VotesProjection
 from libs.views.generations.generations import State, Swap
@@ -67,7 +70,10 @@ async def test_the_time_of_a_kept_generation_begins_again_when_it_is_asked_for(v
     assert (await votes.generations.swap(0, 1)).done
 
 
-async def test_a_projector_drops_what_was_kept_long_enough(valkey: ValkeyClient) -> None:
+async def test_a_projector_drops_what_was_kept_long_enough(
+    valkey: ValkeyClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation_expiry, "POLL_S", 0.05)
     votes = await a_swapped_one(valkey)
     others = await a_swapped_one(valkey)
     folds: list[Kept] = [
@@ -75,7 +81,7 @@ async def test_a_projector_drops_what_was_kept_long_enough(valkey: ValkeyClient)
         (others.generations, lambda: []),
     ]
     assert await votes.keys.held(1)
-    keeping = asyncio.create_task(expire_generations(folds, keep_s=1, poll_s=0.05))
+    keeping = asyncio.create_task(expire_generations(folds, keep_s=1))
     await eventually(lambda: is_gone(votes))
     keeping.cancel()
     assert await others.keys.held(1)
