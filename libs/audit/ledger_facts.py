@@ -92,9 +92,8 @@ def _latest(minutes: Mapping[int, Any]) -> Any:
 
 
 def _row_facts(fold: LogFold, contest: str, names: Names) -> Facts:
-    tally = tally_of(fold, contest)
-    if tally.last_offset >= 0:
-        yield ("row", ""), tally.last_offset
+    if contest in fold.tally.contests:  # also where no record had an effect
+        yield ("row", ""), tally_of(fold, contest).last_offset
     for subject, minutes in _of(fold.minutes.of(contest), names and {("r", name) for name in names}):
         if subject[0] == "r" and subject[1]:
             yield ("row", subject[1]), max(minutes, default=-1)
