@@ -67,7 +67,10 @@ class Replay:
         await self._patiently(left, lambda: self._keep_up(left, on_progress, is_done or self._follows))
 
     async def _follows(self, partition: int, position: Position) -> bool:
-        return await self._generations.touch(partition, self._number, position) is not State.BUILDING
+        try:
+            return await self._generations.touch(partition, self._number, position) is not State.BUILDING
+        except Behind as behind:
+            raise self._went_back(partition, behind) from None
 
     async def _keep_up(self, left: set[int], on_progress: OnProgress, is_done: IsDone) -> None:
         """Fold records as they come, and remove from `left` what is done.
@@ -188,9 +191,12 @@ class Replay:
                 position = end
             except Behind as behind:
                 if behind.stored is None or behind.stored.offset <= position.offset:
-                    raise _WentBack(f"{self._topic.name}/{partition}: {behind}", retry_after_s=1) from None
+                    raise self._went_back(partition, behind) from None
                 position = behind.stored
         return position
+
+    def _went_back(self, partition: int, behind: Behind) -> ViewsUnavailable:
+        return _WentBack(f"{self._topic.name}/{partition}: {behind}", retry_after_s=1)
 
 
 class _WentBack(ViewsUnavailable):

@@ -160,12 +160,12 @@ class Generations:
         return Swap(bool(done), reason[0].decode() if reason else "")
 
     async def touch(self, partition: int, number: int, position: Position) -> State:
-        """Fold an empty batch into the generation at `position`, and return its resulting state."""
+        """Fold an empty batch into the generation at `position`, and return its resulting state.
+
+        Raises `Behind` if it is no longer there, and `GenerationGone`.
+        """
         args = position.log_id, position.offset, position.offset, pack([]), number
-        reply = await self._call("fold", partition, *args)
-        if reply[0] == -1:
-            raise GenerationGone.of(number, self.base(partition))
-        return State(reply[-1].decode())
+        return State((await _fold(self._valkey, f"{self.prefix}_fold", self.base(partition), *args))[-1].decode())
 
     async def differences(self, partition: int, number: int, names: Collection[str]) -> AsyncIterator[Differing]:
         """Yield the differences to the live generation in the keys of these names.
@@ -241,14 +241,20 @@ async def apply(
     """
     function, into = ("apply", ()) if generation is None else ("fold", (generation,))
     args = start.log_id, start.offset, end, items, *into
+    reply = await _fold(valkey, f"{prefix}_{function}", base, *args)
+    return int(reply[1]) if reply[0] == FOLDED_PARTLY else end
+
+
+async def _fold(valkey: Valkey, function: str, base: str, *args: Any) -> list[Any]:
+    """Call a function that folds, until it has; the last of `args` may be a generation's number."""
     reply: list[Any] = [UNFINISHED]
     while reply[0] == UNFINISHED:
-        reply = await call_function(valkey, f"{prefix}_{function}", base, *args)
+        reply = await call_function(valkey, function, base, *args)
     if reply[0] == -1:
-        raise GenerationGone.of(generation, base)
+        raise GenerationGone.of(args[-1], base)
     if reply[0] == 0:
         raise Behind(Position(reply[1].decode(), int(reply[2])) if reply[1] else None)
-    return int(reply[1]) if reply[0] == FOLDED_PARTLY else end
+    return reply
 
 
 def _rows(flat: Sequence[Any]) -> Iterator[Generation]:
