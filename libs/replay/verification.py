@@ -8,6 +8,7 @@ from typing import Final
 from libs.audit.comparison import compare
 from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
+from libs.replay.swap import NotReached
 from libs.replay.targets import NOT_COMPARED, ReplayTarget
 from libs.tally.counts import VoteSums
 from libs.views.generations.generations import Generations, Moving, ProjectionName
@@ -74,7 +75,7 @@ async def verify_generation(
 ) -> VerificationResult:
     """Compare generation `number` with an independent fold of the log (votes) or with the live generation.
 
-    Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`.
+    Raises `LogUnavailable`, `LogChanged` and `ViewsUnavailable`, also if the two do not come to one position.
     """
     generations = deployment.projections[target.projection]
     found = await generations.read_all()
@@ -110,6 +111,8 @@ async def _changes(live: VoteViews, other: VoteViews, contest: str, partitions: 
             if parts[0] is not None and parts[1] is not None and parts[0].position == parts[1].position:
                 break
             await asyncio.sleep(AGAIN_S)
+        else:
+            raise NotReached.of(f"votes/{partition}")
         for side, part in enumerate(parts):
             assert part is not None, "asked for unconditionally"
             for (participant, source), figures in part.figures.items():
@@ -142,4 +145,4 @@ async def _differing_key(
             return [GenerationDifference(one.partition, one.key, one.field) for one in found]
         except Moving:
             await asyncio.sleep(AGAIN_S)
-    return [GenerationDifference(partition, name, "")]
+    raise NotReached.of(f"{generations.topic.name}/{partition}")
