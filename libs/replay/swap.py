@@ -59,15 +59,20 @@ async def roll_back(
 ) -> tuple[int | None, Mapping[int, int]]:
     """Swap the former generations back in where the latest one is live.
 
-    Return its number, None if there is nothing to roll back, and theirs by partition. Raises as `swap`.
+    Return its number, None if there is nothing to roll back, and theirs by partition. Raises as `swap`, and
+    `GenerationGone` if only some are left.
     """
     found = await generations.read_all()
     number = latest_swapped_in(found.values())
-    swaps = {
-        partition: kept
-        for partition, one in found.items()
-        if one.live.number == number and (kept := former(one)) is not None
-    }
+    swaps = dict[int, int]()
+    for partition, one in found.items():
+        if one.live.number == number:
+            if (kept := former(one)) is None:
+                where = generations.base(partition)
+                raise GenerationGone(
+                    f"The views before generation {number} of {where} have expired: run a replay."
+                )
+            swaps[partition] = kept
     if execute:
         # Renew all partitions' time first, so that none expires: either all are swapped or none.
         for partition, kept in swaps.items():
