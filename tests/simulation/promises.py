@@ -192,7 +192,7 @@ def check(world: World) -> None:
 
 def _check_other_votes(world: World, partition: Partition) -> None:
     """The views before a replay, which may be swapped back in, and those that follow are as the fold, too."""
-    generations = projections_of(Observer(world), NAMESPACE, world.partitions)[ProjectionName.VOTES]  # type: ignore[arg-type]
+    generations = projections_of(Observer(world), NAMESPACE, world.partitions)[ProjectionName.VOTES]
     for number, other in observe(world, generations.read(partition.number)).others.items():
         where = f"generation {number} of votes/{partition.number}"
         demand(other.state is not State.BROKEN, f"{where} is broken")
@@ -207,7 +207,7 @@ def _check_generations(world: World) -> None:
     """All partitions of rebuilt views are those of one replay; what is kept can be swapped back in."""
     if world.has_failed:
         return
-    projections = projections_of(Observer(world), NAMESPACE, world.partitions)  # type: ignore[arg-type]
+    projections = projections_of(Observer(world), NAMESPACE, world.partitions)
     for name in {rebuild.projection for rebuild in world.rebuilds}:
         of_it = [rebuild for rebuild in world.rebuilds if rebuild.projection is name]
         found = observe(world, projections[name].read_all())
