@@ -59,6 +59,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "revealed": 3,
         "call_to_vote": {"is_shown": False, "url": "https://vote.example.com", "text": "vote.example.com"},
     },
+    "links": {"name": "Screen in the hall", "expires": "2036-05-02T00:00:00.000000Z"},
     "apps": {
         "title": "Festival app",
         "app_store": {"bundle_id": "com.example.festival", "app_store_id": "1234567890"},

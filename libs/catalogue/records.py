@@ -233,9 +233,17 @@ class RecordService:
         )
 
     async def put(
-        self, row: Resource, account: str, key: str, body: Document, *, parent: str, fits: Fits | None = None
+        self,
+        row: Resource,
+        account: str,
+        key: str,
+        body: Document,
+        *,
+        parent: str,
+        fits: Fits | None = None,
+        owned: Document | None = None,
     ) -> tuple[Stored, Stored | None]:
-        """Replace the record by `body`, or create it.
+        """Replace the record by `body`, or create it; `owned` are the server's members.
 
         Return the new and the old record. Without changes nothing is written. Raises as `create` and `patch`.
         """
@@ -245,7 +253,7 @@ class RecordService:
             nonlocal before
             before = target.before
             _require_fit(target, fits)
-            return self._document(target, body, others=_owned(row, body))
+            return self._document(target, body, owned=owned, others=_owned(row, body))
 
         written = await self._write(row, account, key, compose, parent=parent)
         return written.stored, before

@@ -21,7 +21,7 @@ from libs.catalogue.errors import StatusTransition
 from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
 from libs.catalogue.schemas.app import AccountSettings, App, CloudSettings
 from libs.catalogue.schemas.content import Article, Feed, Survey
-from libs.catalogue.schemas.contest import Contest, Participant, Show, StoredVoteSource
+from libs.catalogue.schemas.contest import Contest, Link, Participant, Show, StoredVoteSource
 from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import (
     SIZES,
@@ -36,7 +36,7 @@ from libs.catalogue.schemas.media import (
 from libs.catalogue.schemas.shop import Package, Shop
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.tally.contest import Phase
+from libs.tally.contest import MILLION, Phase
 from libs.tally.time_conversion import timestamp
 
 
@@ -215,15 +215,21 @@ VOTE_SOURCES: Final = Resource(
 
 
 def _stamp_show(before: Document | None, after: Document, at: int) -> None:
-    """Set since when the show is held, and since when its result is released."""
+    """Set since when the show is held, with the counts of that time, and since when its result is released.
+
+    A reveal after a hold begins anew: it shows the result, not the counts that were held while votes went on.
+    """
     before = before or {}
-    for name, was, applies in (
-        ("held_at", before.get("state") in FROZEN, after.get("state") in FROZEN),
-        ("released_at", before.get("is_released", False), after.get("is_released", False)),
-    ):
+    frozen = {"held_at": timestamp(at), "frozen": after.pop("frozen", None)}
+    if before.get("state") == after.get("state"):
+        frozen = {name: before.get(name) for name in frozen}
+    released_at = before.get("released_at") if before.get("is_released") else timestamp(at)
+    for name in ("held_at", "released_at"):
         after.pop(name, None)
-        if applies:
-            after[name] = before[name] if was else timestamp(at)
+    if after.get("state") in FROZEN:
+        after |= frozen
+    if after.get("is_released"):
+        after["released_at"] = released_at
 
 
 FROZEN: Final = ("held", "reveal")
@@ -235,6 +241,24 @@ SHOWS: Final = Resource(
     example=EXAMPLES["shows"],
     parent="contests",
     arrange=_stamp_show,
+    operations=frozenset(),
+)
+
+LINK_US: Final = 7 * 24 * 3600 * MILLION
+"""How long a link is valid by default."""
+
+
+def _end_link(_: Document | None, after: Document, at: int) -> None:
+    after.setdefault("expires", timestamp(at + LINK_US))
+
+
+LINKS: Final = Resource(
+    name="links",
+    singular="link",
+    schema=Link,
+    example=EXAMPLES["links"],
+    parent="contests",
+    arrange=_end_link,
     operations=frozenset(),
 )
 
@@ -349,6 +373,7 @@ RESOURCES: Final = Table(
     PARTICIPANTS,
     VOTE_SOURCES,
     SHOWS,
+    LINKS,
     APPS,
     SURVEYS,
     FEEDS,

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 
 from libs.catalogue.commands import CommandWriter
 from libs.catalogue.contests.reopening import Reopener
+from libs.catalogue.contests.wall_links import WallLinks
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, FILES, IMAGES, PARTICIPANTS, RESOURCES
@@ -41,10 +42,11 @@ from services.catalogue.file_routes import file_content_router, file_router
 from services.catalogue.files import Files, UploadUrls
 from services.catalogue.image_routes import image_router
 from services.catalogue.keys import AccountKeys, key_router
+from services.catalogue.links import link_router
 from services.catalogue.media_routes import MediaEnvironment, media_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
-from services.catalogue.show import show_router
+from services.catalogue.show import counts_now, show_router
 from services.catalogue.vote_sources import VoteSources, vote_source_router
 
 
@@ -111,6 +113,8 @@ async def open_module(
     keys, records, auth = await servers.keys_of(Environment.PRODUCTION), production.records, production.auth
     urls = UploadUrls(servers.ring("upload addresses"), production.views, settings.public_url)
     image_urls = ImageUrls(settings.public_url)
+    counts = counts_now(production.views, votes, servers.votes)
+    links = WallLinks(servers.ring("links"), production.views)
     account_keys = AccountKeys(
         production.writer, production.views, servers.catalogue.key_uses, settings.rate_per_key
     )
@@ -135,7 +139,8 @@ async def open_module(
                 file_router(auth, files, urls),
                 media_router([production.media, test.media]),
                 vote_source_router(auth, VoteSources(records, production.views)),
-                show_router(auth, records, production.views),
+                show_router(auth, records, production.views, counts),
+                link_router(auth, records, links, settings.public_url),
                 key_router(auth, account_keys),
                 reopening_router(auth, Reopener(records, votes, servers.votes), servers.requests),
             ],

@@ -1,5 +1,6 @@
 """The show of a contest: what its screens show, and the release of its result."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, ClassVar, Final
 
 from fastapi import APIRouter, Depends
@@ -7,12 +8,18 @@ from pydantic import Field
 from starlette.responses import Response
 
 from libs.catalogue.commands import WriteRequest
+from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.records import RecordService
-from libs.catalogue.resource_table import SHOWS
+from libs.catalogue.resource_definition import Document
+from libs.catalogue.resource_table import FROZEN, SHOWS
 from libs.catalogue.schemas.contest import CallToVote, Show
 from libs.contracts.catalogue_events import Stored
+from libs.contracts.votes_log import VotesLog
+from libs.results.contest_counts import counts_by_partition, sum_of
+from libs.results.frozen_counts import freeze
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.votes.vote_views import VoteViews
 from libs.web.documents.openapi import UNCHANGED, problems
 from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.common_parameters import TIME, IfMatch, IfNoneMatch
@@ -42,7 +49,26 @@ class ContestShow(Show):
     )
 
 
-def show_router(auth: Authenticator, records: RecordService, views: CatalogueViews) -> APIRouter:
+CountsNow = Callable[[str, str], Awaitable[Document]]
+"""Returns the present counts of an account's contest, as `freeze` keeps them."""
+
+
+def counts_now(catalogue: CatalogueViews, votes: VoteViews, log: VotesLog) -> CountsNow:
+    async def counts(account: str, key: str) -> Document:
+        """Raise `NotFound` and `ViewsUnavailable`."""
+        config = await catalogue.contest_config(account, key)
+        contest = contest_of(account, config)
+        if contest is None:
+            raise NotFound(f"Contest {key} not found.")
+        return freeze(contest, sources_of(config), sum_of(await counts_by_partition(votes, log, contest)))
+
+    return counts
+
+
+def show_router(
+    auth: Authenticator, records: RecordService, views: CatalogueViews, counts: CountsNow
+) -> APIRouter:
+    """Build the routes; a show that is held, or reveals, keeps the `counts` of that moment."""
     router = APIRouter(tags=["contests"], route_class=TypedRoute)
     Reader = Annotated[ApiKey, Depends(Permitted(auth, "results:read"))]
     Director = Annotated[ApiKey, Depends(Permitted(auth, "show:control"))]
@@ -72,13 +98,14 @@ def show_router(auth: Authenticator, records: RecordService, views: CatalogueVie
         overwrite each other: read the show again after a 412.
         """
         body = sent.form.stored()
+        owned = {"frozen": await counts(caller.account, contest_key)} if sent.form.state in FROZEN else None
         if if_match is not None and if_match.strip() == NEVER:
             made = await records.create(
-                SHOWS, caller.account, body, WriteRequest.once(), parent=contest_key, key=contest_key
+                SHOWS, caller.account, body, WriteRequest.once(), parent=contest_key, key=contest_key, owned=owned
             )
             return _answered(contest_key, made.stored)
         stored, _ = await records.put(
-            SHOWS, caller.account, contest_key, body, parent=contest_key, fits=fits(if_match)
+            SHOWS, caller.account, contest_key, body, parent=contest_key, fits=fits(if_match), owned=owned
         )
         return _answered(contest_key, stored)
 
@@ -88,5 +115,6 @@ def show_router(auth: Authenticator, records: RecordService, views: CatalogueVie
 def _answered(contest: str, stored: Stored | None, if_none_match: str | None = None) -> Response:
     tag = NEVER if stored is None else etag(stored.updated)
     document, updated = ({}, None) if stored is None else (stored.document, stored.times["updated"])
-    show = ContestShow.model_validate({"contest_key": contest, "updated": updated} | document)
+    public = {name: value for name, value in document.items() if name not in Show.owned}
+    show = ContestShow.model_validate({"contest_key": contest, "updated": updated} | public)
     return json_response(show.shown(), 200, {"ETag": tag}, if_none_match=if_none_match)

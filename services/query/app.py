@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from libs.catalogue.contests.wall_links import WallLinks
 from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.votes_log import VotesLog
@@ -34,8 +35,10 @@ from services.query.streams.routes import (
     CountStream,
     KeylessQuota,
     PublicStream,
+    ScreenStream,
     count_stream_route,
     public_stream_route,
+    screen_stream_route,
 )
 from services.query.timeline_cache import TimelineCache
 from services.query.timeline_endpoint import ContestTimeline, timeline_router
@@ -80,7 +83,9 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
     public = PublicResults(production.catalogue, production.snapshots, servers.ring("receipts"))
     changes = ChangeDetector(views, production.catalogue, votes)
     meter = LagMeter(servers.reader, votes)
-    streams = StreamHub(production.auth, production.snapshots, changes, meter, servers.catalogue.topic)
+    links = WallLinks(servers.ring("links"), production.catalogue)
+    streams = StreamHub(production.auth, production.snapshots, changes, meter, servers.catalogue.topic, links)
+    screens = ScreenStream(production.auth, links, production.snapshots, streams)
 
     origin = settings.public_url
     figures = ParticipantCounts(production.snapshots)
@@ -98,6 +103,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
                 public_route(public),
                 public_contest_route(PublicContests(public, production.snapshots, production.catalogue, origin)),
                 count_stream_route(CountStream(production.auth, production.snapshots, streams), streams.end),
+                screen_stream_route(screens, streams.end),
                 public_stream_route(PublicStream(public, streams, quota), streams.end),
             ],
             routers=[

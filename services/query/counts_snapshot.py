@@ -19,6 +19,7 @@ from libs.catalogue.schemas.contest import Show
 from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts, joined
 from libs.results.contest_results import Results, results_of
+from libs.results.frozen_counts import thaw
 from libs.tally.contest import Contest, Phase
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import TallyError
@@ -221,6 +222,12 @@ class Snapshot:
         ]
         return sorted(found, key=lambda each: each.place)
 
+    @cached_property
+    def frozen(self) -> "Snapshot | None":
+        """The snapshot with the counts that the show holds or reveals; None while it shows the present ones."""
+        kept = None if self.config.show is None else self.config.show.document.get("frozen")
+        return None if kept is None else replace(self, sources={}, counts=thaw(kept), parts=(), answers={})
+
     @property
     def visibility(self) -> str:
         return self.record.contest_config.vote_visibility
@@ -257,6 +264,10 @@ class Snapshot:
         """Return whether the counts are hidden from callers without a key."""
         opens = has_voted and self.visibility == "hidden_until_vote" and not self.waits_for_release(now)
         return self.hides(now) and not opens
+
+    def hides_from_screens(self, now: int) -> bool:
+        """Return whether screens show no counts at all: a show can reveal hidden ones, or show all of them."""
+        return self.show.state in ("live", "held") and self.hides_from_public(now, has_voted=False)
 
     def totals(self, permissions: Collection[str], now: int) -> Mapping[str, VoteSums] | None:
         """Return the sums by participant in the results, "" for the contest; None if these permissions do not

@@ -17,6 +17,7 @@ PURPOSES = {
     "receipts": "receipts",
     "uploads": "upload addresses",
     "positions": "positions",
+    "links": "links",
 }
 
 
@@ -31,6 +32,7 @@ async def test_a_rotation_ends_nothing_and_prints_no_secret(api: Api, stack: Sup
     contest = await api.contest()
     voted = await contest.vote(0, vote_id="v", voter_id="ann")
     receipt = voted.json()["receipt"]
+    link = (await api.client.post(f"{contest.path}/links", json={})).json()["url"].partition("#link=")[2]
     async with http_client(base_url=stack.stack["base_url"]) as browser:
         logged_in = await browser.post("/dashboard/session", json={"api_key": stack.stack["api_key"]})
         assert logged_in.status_code == 200
@@ -42,6 +44,8 @@ async def test_a_rotation_ends_nothing_and_prints_no_secret(api: Api, stack: Sup
         states = [row["state"] for row in await listed(stack) if row["purpose"] == purpose]
         assert states == ["signs", "waits"]
         assert (await browser.get("/dashboard/session")).status_code == 200
+        async with browser.stream("GET", f"{contest.path}/show/stream", headers={"tally-link": link}) as opened:
+            assert opened.status_code == 200
     again = await contest.vote(0, vote_id="v", voter_id="ann")
     assert (again.status_code, again.json()["receipt"]) == (200, receipt)
     assert (await contest.counts(voted.headers["tally-position"], again.headers["tally-position"]))["count"] == 1

@@ -32,11 +32,13 @@ async def test_two_desks_see_the_truth_and_do_not_overwrite_each_other(api: Api)
     assert (seen.json(), seen.headers["etag"]) == (held.json(), held.headers["etag"])
     unchanged = await api.client.get(show, headers={"if-none-match": held.headers["etag"]})
     assert unchanged.status_code == 304
-    # what was read can be sent back, with a change; since when it is held stays
-    revealing = await api.client.put(
-        show, json=seen.json() | {"state": "reveal", "revealed": 2, "message": "Now!"}
-    )
-    assert (revealing.json()["held_at"], revealing.json()["revealed"]) == (held.json()["held_at"], 2)
+    # what was read can be sent back, with a change; since when it is held stays until a reveal begins
+    noted = await api.client.put(show, json=seen.json() | {"message": "Now!"})
+    assert noted.json()["held_at"] == held.json()["held_at"]
+    revealing = await api.client.put(show, json=noted.json() | {"state": "reveal"})
+    assert revealing.json()["held_at"] > held.json()["held_at"]
+    further = await api.client.put(show, json=revealing.json() | {"revealed": 2})
+    assert (further.json()["held_at"], further.json()["revealed"]) == (revealing.json()["held_at"], 2)
     live = await api.client.put(show, json={})
     assert live.json() == SAVED | {"contest_key": contest.key, "updated": live.json()["updated"]}
 

@@ -295,21 +295,40 @@ class Show(Record):
     """What screens show of a contest, and whether its result is released."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["shows"]]})
-    ignored: ClassVar[frozenset[str]] = Record.ignored | {"contest_key"}
+    owned: ClassVar[frozenset[str]] = frozenset({"frozen"})
+    ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"contest_key"}
 
     state: ShowState = Field(
         "live",
-        description="`live`: present counts; `held`: those of `held_at`; `reveal`: the last `revealed` places; "
-        "`result`: all places.",
+        description="`live`: present counts, while the public may see them; `held`: those of `held_at`, likewise; "
+        "`reveal`: the last `revealed` places of `held_at`; `result`: present counts, also hidden ones.",
     )
     held_at: ServerTime = Field(None, description="Since when the show is held or reveals; null otherwise.")
-    revealed: int = Field(0, ge=0, le=10_000, description="Number of revealed places, from the last one up.")
+    revealed: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="Number of revealed places, from the last one up; participants that share a place are "
+        "revealed together.",
+    )
     is_released: bool = Field(
         False, description="The result may be seen, if the contest's `result_release` is `by_hand`."
     )
     released_at: ServerTime = Field(None, description="Since when; null unless it is released.")
     call_to_vote: CallToVote = Field(default_factory=CallToVote, description="Where the audience votes.")
     message: str | None = Field(None, max_length=280, description="A text on all screens.")
+
+
+class Link(Record):
+    """A link that opens the screens of a contest without an API key."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLES["links"]]})
+    ignored: ClassVar[frozenset[str]] = Record.ignored | {"contest_key", "url"}
+
+    name: str | None = Field(None, max_length=100, description="A label, such as where the screen is.")
+    expires: Timestamp | None = Field(
+        None, description="The link opens nothing from then on; by default a week after its creation."
+    )
 
 
 class StoredVoteSource(VoteSource):

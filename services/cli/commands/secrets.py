@@ -1,5 +1,5 @@
-"""`tally secrets`: lists, rotates and retires the secrets that sign sessions, receipts and upload addresses, and
-those that encrypt positions."""
+"""`tally secrets`: lists, rotates and retires the secrets that sign sessions, receipts, upload addresses and
+links of screens, and those that encrypt positions."""
 
 import time
 from enum import StrEnum
@@ -21,13 +21,14 @@ class Purpose(StrEnum):
     RECEIPTS = "receipts"
     UPLOADS = "uploads"
     POSITIONS = "positions"
+    LINKS = "links"
 
 
 PURPOSES: Final = {Purpose.UPLOADS: "upload addresses"}
 """Names in the object store, if different."""
 
 Name = Annotated[Purpose, Argument(help="Purpose of the secrets.")]
-app = command_group("Secrets that sign sessions, receipts and upload addresses, and that encrypt positions.")
+app = command_group("Secrets that sign sessions, receipts, uploads and links, and that encrypt positions.")
 
 
 @command(app, "list")

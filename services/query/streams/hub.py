@@ -12,6 +12,7 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
+from libs.catalogue.contests.wall_links import HEADER, WallLinks
 from libs.contracts.topics import Topic
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
@@ -149,7 +150,7 @@ READ_INTERVAL_S: Final = 0.025
 SEND_INTERVAL_S: Final = 0.1
 CHECKED_EVERY_S: Final = 2.0
 """Interval of checks for revoked keys."""
-CREDENTIALS: Final = (b"authorization", b"cookie", b"x-forwarded-for", b"forwarded")
+CREDENTIALS: Final = (b"authorization", b"cookie", HEADER, b"x-forwarded-for", b"forwarded")
 HEADERS: Final[list[Header]] = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
@@ -172,8 +173,10 @@ class StreamHub:
         changes: ChangeDetector,
         meter: LagMeter,
         catalogue: Topic,
+        links: WallLinks,
     ) -> None:
         self._auth = auth
+        self._links = links
         self._snapshots = snapshots
         self._changes = changes
         self._meter = meter
@@ -208,7 +211,7 @@ class StreamHub:
     ) -> None:
         """Serve a stream that begins with `snapshot`, until the client disconnects or the stream ends.
 
-        If it `is_keyed`, it ends when the key is revoked.
+        If it `is_keyed`, it ends when the key or the link is revoked.
         """
         moment = now()
         update = view(snapshot.at(moment), moment, self._lag)
@@ -298,8 +301,12 @@ class StreamHub:
 
     async def _is_valid(self, credentials: Credentials) -> bool:
         try:
-            scope = {"method": "GET", "client": credentials.peer, "headers": credentials.headers}
-            await self._auth.authenticate(scope)
+            token = header(credentials.headers, HEADER)
+            if token is not None:
+                await self._links.opened_by(token)
+            else:
+                scope = {"method": "GET", "client": credentials.peer, "headers": credentials.headers}
+                await self._auth.authenticate(scope)
         except (Unauthorized, AddressRefused):
             return False
         except TallyError:

@@ -10,6 +10,7 @@ from libs.tally.contest import Phase
 from services.query.counts_snapshot import EncodedResponse, Render, Snapshot
 from services.query.public_results import public_answer
 from services.query.result_details import details_answer
+from services.query.show_board import board_answer
 from services.query.streams import sse_events as events
 from services.query.streams.counting_lag import CountingLag
 from services.query.streams.sse_events import PhaseState
@@ -55,6 +56,16 @@ class PublicView:
         return _update(snapshot, now, lag, hidden, "results", public_answer(snapshot, hidden))
 
 
+@dataclass(frozen=True, slots=True)
+class ScreenView:
+    """Renders for the screens of a show, which receive only what they are to show now."""
+
+    def __call__(self, snapshot: Snapshot, now: int, lag: CountingLag) -> Update:
+        hidden = snapshot.hides_from_screens(now)
+        board = None if hidden else snapshot.answer(board_answer)
+        return _update(snapshot, now, lag, hidden, "board", board, snapshot.record_answer(details_answer))
+
+
 def _update(
     snapshot: Snapshot,
     now: int,
@@ -73,6 +84,7 @@ def _update(
         sealed=is_sealed(snapshot.stored.document),
         visibility=snapshot.visibility,
         hidden=hidden,
+        is_public=not snapshot.hides_from_public(now, has_voted=False),
         show=snapshot.show.shown(),
         lag=None if hidden else lag,
     )

@@ -9,18 +9,20 @@ from fastapi import Header
 from fastapi.sse import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
+from libs.catalogue.contests.wall_links import HEADER, NO_LINK, WallLinks
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import HTTP_REFUSALS
 from libs.web.documents.openapi import COMPONENT, Schema, needs, problems
-from libs.web.door.auth import Authenticator, require
+from libs.web.door.auth import Authenticator, header, require
 from libs.web.door.client_address import Proxies
 from libs.web.door.query_parameters import refuse_unknown_parameters
+from libs.web.errors import Unauthorized
 from libs.web.server.asgi_routes import StreamRoute
 from services.query.public_results import PublicResults, receipt_of
 from services.query.routes import DetailsFlag, ReceiptOfVote, SourcesFlag
 from services.query.snapshot_cache import SnapshotCache
 from services.query.streams.hub import StreamHub
-from services.query.streams.renderers import KeyView, PublicView
+from services.query.streams.renderers import KeyView, PublicView, ScreenView
 from services.query.vote_updates import flags
 
 TRY_AGAIN_S = 10
@@ -75,6 +77,47 @@ class CountStream:
         await self._streams.serve(scope, receive, send, snapshot, view, is_keyed=True)
 
 
+MOST_PER_CONTEST: Final = 50
+"""Screens that links of one contest open in one process, apart from the streams of voters in the same hall."""
+
+
+class ScreenStream:
+    """Streams what the screens of a contest show, to callers with a key or a link."""
+
+    def __init__(
+        self, auth: Authenticator, links: WallLinks, snapshots: SnapshotCache, streams: StreamHub
+    ) -> None:
+        self._auth = auth
+        self._links = links
+        self._snapshots = snapshots
+        self._streams = streams
+        self._linked: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        contest, token = scope["path_params"]["contest_key"], header(scope["headers"], HEADER)
+        if token is None:
+            key = self._auth.known(scope) or await self._auth.authenticate(scope)
+            require(key, "results:read")
+            await self._serve(scope, receive, send, key.account)
+            return
+        refuse_unknown_parameters(scope)
+        opened = await self._links.opened_by(token)
+        if opened.contest != contest:
+            raise Unauthorized(NO_LINK)
+        if self._linked[contest] >= MOST_PER_CONTEST:
+            REFUSED.inc()
+            raise Overloaded("Links of this contest have too many screens open.", retry_after_s=TRY_AGAIN_S)
+        self._linked[contest] += 1
+        try:
+            await self._serve(scope, receive, send, opened.account)
+        finally:
+            self._linked[contest] -= 1
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, account: str) -> None:
+        snapshot = await self._snapshots.get(account, scope["path_params"]["contest_key"])
+        await self._streams.serve(scope, receive, send, snapshot, ScreenView(), is_keyed=True)
+
+
 class PublicStream:
     """Streams the public results, without a key."""
 
@@ -101,8 +144,9 @@ LastEventId = Annotated[
 ]
 EVENTS: Final = """
 Sends server-sent events. The first is `phase`, sent again on every change: `{"phase", "start", "end", "final",
-"sealed", "visibility", "hidden", "show", "lag", "server_time"}`. `visibility` is the contest's `vote_visibility`,
-and `hidden` is true while this caller may not see the counts. `show` is what screens show, as `GET
+"sealed", "visibility", "hidden", "is_public", "show", "lag", "server_time"}`. `visibility` is the contest's
+`vote_visibility`, `hidden` is true while this caller may not see the counts, and `is_public` while the public may.
+`show` is what screens show, as `GET
 /contests/<key>/show` returns it. `lag` is `{"records", "seconds"}`: while counting is
 late, the events of all contests that wait to be counted, and the time that the oldest has waited; zeros below
 2 seconds, null while hidden. Then comes `%s`: its data is the body of the plain read, its `id` the version (the
@@ -116,6 +160,16 @@ With `details`, an event `details` comes before the counts, and again on changes
 `sources`, events `counts` then contain the external counts that are held.
 
 While the counts are hidden, only keys with `results:read_hidden` receive them.
+"""
+SCREENS: Final = """
+An event `details` comes before the board, and again on changes. The board is `{"held_at", "final", "updated",
+"count", "unique_voter_count", "anonymous_voter_count", "covered", "participants": [{"participant_key", "rank",
+"count", "unique_voter_count", "share"}]}`, best first. What it contains follows the show: present counts (`live`,
+`result`), those of `held_at` (`held`), or of these only the places that are revealed, while `covered` counts the
+participants of all others and the sums are null (`reveal`). While the public may not see the counts, `live` and
+`held` send none, whatever the key may see.
+
+In place of a key, the header `Tally-Link` may have the token of a link of the contest.
 """
 EVENT: Final[Schema] = {
     COMPONENT: "schemas/EventStream",
@@ -152,6 +206,32 @@ def count_stream_route(serve: CountStream, end: Callable[[], None]) -> StreamRou
     )
 
 
+LinkToken = Annotated[
+    str | None, Header(alias="Tally-Link", description="The part of a link's address after `#link=`.")
+]
+
+
+def screen_stream_route(serve: ScreenStream, end: Callable[[], None]) -> StreamRoute:
+    """Return the stream route for the screens of a show."""
+
+    def stream_show(contest_key: str, tally_link: LinkToken = None, last_event_id: LastEventId = None) -> None:
+        pass
+
+    return StreamRoute(
+        "/contests/{contest_key}/show/stream",
+        stream_show,
+        serve,
+        end,
+        methods=["GET"],
+        response_class=EventSourceResponse,
+        responses={200: _stream("board"), **problems("not_found", "overloaded")},
+        openapi_extra=needs("results:read"),
+        tags=["results"],
+        summary="Follow what the screens of a contest show",
+        description=EVENTS % "board" + SCREENS,
+    )
+
+
 def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamRoute:
     """Return the public stream route, for voters."""
 
@@ -178,7 +258,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
 def _stream(name: str) -> Schema:
     example = (
         'retry: 2000\n\nevent: phase\ndata: {"phase":"running","start":"2026-09-01T18:00:00.000000Z","end":null,'
-        '"final":false,"sealed":false,"visibility":"shown","hidden":false,"show":{"state":"live","held_at":null,"revealed":0,"is_released":false,"released_at":null,'
+        '"final":false,"sealed":false,"visibility":"shown","hidden":false,"is_public":true,"show":{"state":"live","held_at":null,"revealed":0,"is_released":false,"released_at":null,'
         '"call_to_vote":{"is_shown":false,"url":null,"text":null},"message":null},"lag":{"records":0,"seconds":0},"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'
     )

@@ -29,6 +29,7 @@ class PhaseState(NamedTuple):
     sealed: bool
     visibility: str
     hidden: bool
+    is_public: bool
     show: Mapping[str, Any]
     lag: CountingLag | None
 

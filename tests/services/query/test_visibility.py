@@ -193,6 +193,8 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/account": "settings",
     "/contests/{contest_key}/vote_sources": "registrations",
     "/contests/{contest_key}/show": "what screens show, without counts",
+    "/contests/{contest_key}/show/stream": "what the show allows: tests/e2e/test_show_screens.py",
+    "/contests/{contest_key}/links": "addresses of screens",
     "/contests/{contest_key}/vote_sources/{source}": "a registration",
     "/api/users/{user_id}/purchases": "what one user bought",
     "/api/purchases/{purchase_key}": "one purchase",

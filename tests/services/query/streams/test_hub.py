@@ -74,6 +74,7 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
                 "visibility",
                 "show",
                 "hidden",
+                "is_public",
                 "lag",
                 "server_time",
             }

@@ -1,0 +1,66 @@
+"""The counts that the screens of a contest show: those that its show allows now, and nothing else."""
+
+from typing import Any
+
+from libs.catalogue.contests.contest_mapper import listed
+from libs.catalogue.schemas.contest import ContestConfig
+from libs.contracts.catalogue_events import Stored
+from libs.results.contest_counts import NO_RATINGS, NOTHING
+from libs.results.contest_results import RankKey, places, rank_keys, rating
+from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
+from services.query.vote_updates import last_update
+
+BY_VOTES = ContestConfig(participant_order="vote_count")
+
+
+def board_answer(snapshot: Snapshot) -> EncodedResponse:
+    """Build the body of a stream's `board` event."""
+    return encoded(board(snapshot), [], [])
+
+
+def board(snapshot: Snapshot) -> dict[str, Any]:
+    """Build the board. While places are covered it has neither their counts nor a total that would show them."""
+    shown = snapshot.frozen or snapshot
+    kind = snapshot.contest.contest_type
+    keys = rank_keys(kind, shown.counts, shown.results)
+    ranks = places(keys.values())
+    in_order = listed(shown.approved, BY_VOTES, keys)
+    is_reveal = snapshot.show.state == "reveal"
+    first_open = _first_open(keys, snapshot.show.revealed) if is_reveal else 1
+    revealed = [stored for stored in in_order if ranks[keys[stored.key]] >= first_open]
+    covered = len(in_order) - len(revealed)
+    totals = shown.results.totals
+    whole = NOTHING if covered else totals[""]
+
+    def entry(stored: Stored) -> dict[str, Any]:
+        key, sums = stored.key, totals[stored.key]
+        ratings = shown.counts.ratings.get(key, NO_RATINGS)
+        return {
+            "participant_key": key,
+            "rank": ranks[keys[key]],
+            "count": sums.count,
+            "unique_voter_count": sums.unique,
+            "share": None if covered else sums.count / max(1, whole.count),
+            **({"rating": rating((), ratings)} if kind == "rating" else {}),
+        }
+
+    return {
+        "contest_key": snapshot.contest.key,
+        "contest_type": kind,
+        "held_at": snapshot.show.shown()["held_at"],
+        "final": shown.results.final,
+        "updated": last_update(shown),
+        "count": None if covered else whole.count,
+        "unique_voter_count": None if covered else whole.unique,
+        "anonymous_voter_count": None if covered else whole.anonymous,
+        "covered": covered,
+        "participants": [entry(stored) for stored in revealed],
+    }
+
+
+def _first_open(keys: dict[str, RankKey], revealed: int) -> int:
+    """Return the best rank that is open after so many places, which participants may share."""
+    ranks = sorted(places(keys.values()).values(), reverse=True)
+    if revealed >= len(ranks):
+        return 1
+    return ranks[revealed - 1] if revealed else len(keys) + 1

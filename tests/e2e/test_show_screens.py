@@ -1,0 +1,219 @@
+"""The screens of a show: each receives what the show allows now, by a key or by a link, and nothing else."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.services.query.streams.stream_clients import EndOfStream, Event, Stream
+from tests.support.http_clients import http_client
+from tests.support.network_traffic import contains
+from tests.support.voting import Api, Contest, code, hours_from_now, running
+
+
+@dataclass
+class Screen:
+    """A screen's stream, and all that it has received."""
+
+    stream: Stream
+    received: list[Event]
+
+    async def until(self, check: Callable[[Event], bool]) -> Event:
+        while True:
+            event = await self.stream.next()
+            self.received.append(event)
+            if check(event):
+                return event
+
+    async def board(self, check: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
+        event = await self.until(lambda event: event.name == "board" and check(event.data))
+        board: dict[str, Any] = event.data
+        return board
+
+    async def phase(self, state: str) -> dict[str, Any]:
+        event = await self.until(lambda event: event.name == "phase" and event.data["show"]["state"] == state)
+        phase: dict[str, Any] = event.data
+        return phase
+
+    @property
+    def text(self) -> str:
+        return "\n".join(event.text for event in self.received)
+
+
+@asynccontextmanager
+async def screen(client: httpx.AsyncClient, contest: Contest, link: str | None = None) -> AsyncIterator[Screen]:
+    headers = {} if link is None else {"tally-link": link}
+    async with client.stream("GET", f"{contest.path}/show/stream", headers=headers, timeout=60) as response:
+        if response.status_code != 200:
+            await response.aread()
+            pytest.fail(response.text)
+        yield Screen(Stream(response), [])
+
+
+async def direct(contest: Contest, **show: Any) -> dict[str, Any]:
+    answer = await contest.client.put(f"{contest.path}/show", json=show)
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def lead(contest: Contest, *votes: int, to: str = "") -> None:
+    """Give the participants so many votes each."""
+    for number, count in enumerate(votes):
+        if count:
+            voter = f"{to}{number}"
+            answer = await contest.vote(number, voter, source="c-paid", count=count)
+            assert answer.status_code == 201, answer.text
+            await contest.counts_with(answer)
+
+
+def has_open(number: int, board: dict[str, Any]) -> bool:
+    return len(board["participants"]) == number
+
+
+def shown(board: dict[str, Any]) -> list[tuple[int, int]]:
+    return [(entry["rank"], entry["count"]) for entry in board["participants"]]
+
+
+async def link_of(contest: Contest, **members: Any) -> dict[str, Any]:
+    made = await contest.client.post(f"{contest.path}/links", json=members)
+    assert made.status_code == 201, made.text
+    body: dict[str, Any] = made.json()
+    return body
+
+
+def token(link: dict[str, Any]) -> str:
+    found: str = link["url"].partition("#link=")[2]
+    return found
+
+
+async def test_a_held_screen_receives_no_later_vote_and_a_reveal_only_the_places_that_are_due(api: Api) -> None:
+    contest = await api.contest(3)
+    await lead(contest, 911, 507, 303)
+    async with screen(api.client, contest) as wall:
+        assert shown(await wall.board()) == [(1, 911), (2, 507), (3, 303)]
+        held = await direct(contest, state="held")
+        assert (await wall.board(lambda board: board["held_at"] is not None))["held_at"] == held["held_at"]
+        await lead(contest, 0, 1_000, to="late")
+        async with screen(api.client, contest) as reloaded:
+            board = await reloaded.board()
+            assert (shown(board), board["count"]) == ([(1, 911), (2, 507), (3, 303)], 1721)
+        # the reveal is of the result, not of what was held
+        await direct(contest, state="reveal")
+        board = await wall.board(lambda board: board["covered"] == 3)
+        assert (board["participants"], board["count"], board["unique_voter_count"]) == ([], None, None)
+        await direct(contest, state="reveal", revealed=2)
+        board = await wall.board(lambda board: board["covered"] == 1)
+        assert (shown(board), board["count"]) == ([(2, 911), (3, 303)], None)
+        assert [entry["share"] for entry in board["participants"]] == [None, None]
+        assert not contains(wall.text, 1507)
+        assert not contains(wall.text, 2721)
+        await direct(contest, state="result")
+        assert shown(await wall.board(lambda board: board["covered"] == 0)) == [(1, 1507), (2, 911), (3, 303)]
+
+
+async def test_hidden_counts_reach_no_screen_before_the_show_reveals_them(api: Api) -> None:
+    contest = await api.contest(2, vote_visibility="hidden")
+    await lead(contest, 911, 507)
+    async with screen(api.client, contest) as wall:
+        assert (await wall.phase("live"))["hidden"] is True
+        await direct(contest, state="held")
+        assert (await wall.phase("held"))["hidden"] is True
+        await direct(contest, state="reveal", revealed=1)
+        assert shown(await wall.board()) == [(2, 507)]
+        assert not contains(wall.text, 911)
+        await direct(contest, state="live")
+        assert (await wall.phase("live"))["hidden"] is True
+        assert not contains(wall.text, 911)
+        await direct(contest, state="result")
+        assert shown(await wall.board()) == [(1, 911), (2, 507)]
+
+
+async def test_those_who_share_a_place_are_revealed_together(api: Api) -> None:
+    contest = await api.contest(4)
+    await lead(contest, 5, 3, 3, 1)
+    async with screen(api.client, contest) as wall:
+        for revealed, places in (
+            (1, [(4, 1)]),
+            (2, [(2, 3), (2, 3), (4, 1)]),
+            (9, [(1, 5), (2, 3), (2, 3), (4, 1)]),
+        ):
+            await direct(contest, state="reveal", revealed=revealed)
+            board = await wall.board(partial(has_open, len(places)))
+            assert shown(board) == places
+
+
+async def test_a_reveal_after_the_end_is_final_and_comes_before_the_release(api: Api) -> None:
+    contest = await api.contest(body=running(result_release="by_hand") | {"contest_type": "rating"})
+    for voter, value in (("ann", 5), ("bob", 4)):
+        assert (await contest.rate(1, value, voter)).status_code == 201
+    await contest.end()
+    async with screen(api.client, contest) as wall:
+        assert (await wall.phase("live"))["hidden"] is True
+        await direct(contest, state="reveal", revealed=9)
+        board = await wall.board()
+        assert (board["final"], board["covered"]) == (True, 0)
+        assert [entry["rating"]["average"] for entry in board["participants"]] == [4.5, None]
+        # a participant that is disqualified now waits for a reopening: the result stays
+        await direct(contest, state="live", is_released=True)
+        await wall.board(lambda board: board["held_at"] is None)
+
+
+@pytest.mark.secured
+async def test_a_link_opens_the_screens_of_its_contest_until_it_is_revoked(api: Api) -> None:
+    contest, other = await api.contest(2), await api.contest(2)
+    await lead(contest, 2, 1)
+    link = await link_of(contest, name="Hall")
+    assert (link["contest_key"], link["name"]) == (contest.key, "Hall")
+    listed = await api.client.get(f"{contest.path}/links")
+    assert listed.json() == {"data": [link], "next": None}
+    async with http_client(base_url=api.client.base_url) as anyone:
+        async with screen(anyone, contest, token(link)) as wall:
+            assert shown(await wall.board()) == [(1, 2), (2, 1)]
+            await direct(contest, state="held")
+            await wall.phase("held")
+            revoked = await api.client.delete(f"{contest.path}/links/{link['key']}")
+            assert revoked.status_code == 204
+            with pytest.raises(EndOfStream):
+                await wall.until(lambda _: False)
+        for target, given in (
+            (contest, token(link)),
+            (other, token(link)),
+            (contest, link["key"]),
+            (contest, "x.y"),
+        ):
+            answer = await anyone.get(f"{target.path}/show/stream", headers={"tally-link": given})
+            assert code(answer) == (401, "unauthorized")
+        assert code(await anyone.get(f"{contest.path}/show/stream")) == (401, "unauthorized")
+    assert code(await api.client.delete(f"{contest.path}/links/{link['key']}")) == (404, "not_found")
+
+
+async def test_a_link_opens_neither_another_contest_nor_anything_but_the_screens(api: Api) -> None:
+    contest, other = await api.contest(), await api.contest()
+    link = await link_of(contest)
+    async with http_client(base_url=api.client.base_url, headers={"tally-link": token(link)}) as anyone:
+        assert code(await anyone.get(f"{other.path}/show/stream")) == (401, "unauthorized")
+        for path in ("", "/show", "/links", "/vote_updates", "/vote_updates/stream", "/timeline", "/participants"):
+            assert code(await anyone.get(contest.path + path)) == (401, "unauthorized"), path
+    ended = await api.client.delete(f"{other.path}/links/{link['key']}")
+    assert code(ended) == (404, "not_found")
+
+
+async def test_a_link_has_an_end_and_needs_the_permission_to_direct_the_show(api: Api) -> None:
+    contest = await api.contest()
+    for expires in (hours_from_now(-1), hours_from_now(24 * 400)):
+        refused = await api.client.post(f"{contest.path}/links", json={"expires": expires})
+        assert code(refused) == (422, "validation_failed")
+        assert [error["pointer"] for error in refused.json()["errors"]] == ["/expires"]
+    by_default = await link_of(contest)
+    assert hours_from_now(24 * 6) < by_default["expires"] < hours_from_now(24 * 8)
+    key = (await api.client.post("/keys", json={"permissions": ["results:read"]})).json()["api_key"]
+    async with http_client(base_url=api.client.base_url, headers={"authorization": f"Bearer {key}"}) as reader:
+        for send in (reader.get, reader.post):
+            answer = await send(f"{contest.path}/links")
+            assert (code(answer), answer.json()["permission"]) == ((403, "forbidden"), "show:control")
+    assert code(await api.client.post("/contests/none/links", json={})) == (404, "not_found")
