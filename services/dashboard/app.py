@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
+from libs.catalogue.contests.wall_links import WallLinks
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.monitoring.collector import StatusCollector
@@ -26,6 +27,7 @@ async def open_module(
     """
     keys = await servers.keys_of(Environment.PRODUCTION)
     auth = Authenticator(keys, settings.proxies(), servers.sessions)
+    links = WallLinks(servers.ring("links"), servers.catalogue.views)
     status = StatusCache(
         StatusCollector(servers),
         checks or {},
@@ -37,7 +39,7 @@ async def open_module(
         yield HttpModule(
             rate_counts=servers.rate_counts,
             routers=[session_router(auth, keys, servers.sessions, servers.requests), status_router(auth, status)],
-            routes=[code_route(auth), *page_routes(settings.dashboard_language)],
+            routes=[code_route(auth, links), *page_routes(settings.dashboard_language)],
         )
     finally:
         await status.close()

@@ -1,6 +1,7 @@
 """The dashboard's pages and assets: the same for all users, so that they can be cached and contain no data.
 
 The pages read their data from the API, with the browser's session; `html/shell.html` is their common frame.
+A wall is a whole page of its own, without a log-in, since an audience sees it.
 """
 
 from html import escape
@@ -17,8 +18,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from libs.catalogue.contests.wall_links import HEADER, WallLinks
 from libs.contracts.validation import Problem, ValidationFailed
-from libs.web.door.auth import Authenticator
+from libs.web.door.auth import Authenticator, header
 from services.dashboard.session_routes import require_page
 
 HERE: Final = Path(str(resources(__package__)))
@@ -39,6 +41,7 @@ PAGES: Final = {
     "/dashboard/operations": ("operations", "Operations"),
 }
 """Name (of its HTML, style and script) and title of each page, by path."""
+WALL: Final = "/dashboard/contests/{contest_key}/wall"
 
 
 class Assets(StaticFiles):
@@ -54,14 +57,18 @@ def page_routes(language: str = "auto") -> list[BaseRoute]:
     """Return the routes of pages and assets; `language` is the pages' until a user chooses another."""
     shell = Template((HERE / "html" / "shell.html").read_text())
     pages = [Route(path, _page(shell, language, *page)) for path, page in PAGES.items()]
+    wall = Template((HERE / "html" / "wall.html").read_text()).substitute(language=language, title="Contest")
+    pages.append(Route(WALL, _served(wall)))
     chart = Mount("/dashboard/assets/uplot", Assets(directory=_chart_library()))
     return [*pages, chart, Mount("/dashboard/assets", Assets(directory=HERE / "assets"))]
 
 
 def _page(shell: Template, language: str, name: str, title: str) -> Any:
     body = (HERE / "html" / f"{name}.html").read_text()
-    html = shell.substitute(language=language, name=name, title=escape(title), body=body)
+    return _served(shell.substitute(language=language, name=name, title=escape(title), body=body))
 
+
+def _served(html: str) -> Any:
     async def page(_: Request) -> Response:
         return Response(html, headers=HEADERS, media_type="text/html")
 
@@ -78,11 +85,15 @@ MOST_CHARACTERS = 300
 CODE_HEADERS: Final = {"Cache-Control": "private, max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 
-def code_route(auth: Authenticator) -> Route:
-    """Return the route that draws the web address in `text` as a QR code (SVG)."""
+def code_route(auth: Authenticator, links: WallLinks) -> Route:
+    """Return the route that draws the web address in `text` as a QR code (SVG), for pages and linked walls."""
 
     async def code(request: Request) -> Response:
-        require_page(await auth.authenticate(request.scope))
+        token = header(request.scope["headers"], HEADER)
+        if token is None:
+            require_page(await auth.authenticate(request.scope))
+        else:
+            await links.opened_by(token)
         text = request.query_params.get("text", "")
         if not text.startswith(("https://", "http://")) or len(text) > MOST_CHARACTERS:
             fault = f"text must be a web address of at most {MOST_CHARACTERS} characters"

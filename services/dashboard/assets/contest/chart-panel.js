@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { element, write } from "../page-elements.js";
-import { colourOf } from "./palette.js";
+import { colourOf } from "../palette.js";
 import { mark, t } from "../texts.js";
 import * as words from "../formatting.js";
 

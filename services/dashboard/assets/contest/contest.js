@@ -1,30 +1,29 @@
-// The live page of a contest: the stream's events update `state`, and `render` shows it.
+// The live page of a contest, and the control desk of its show: the stream's events update `state`, and `render` shows it.
 
 import { Announcements } from "./screen-reader.js";
-import { Board } from "./hold-and-reveal.js";
-import { startCall } from "./call-to-vote.js";
 import { saveCsv, savePng } from "./export.js";
-import { isLate, isSecret, secretUntil, showLink, showTime, showTitle } from "./headline.js";
+import { isLate, showLink, showTime, showTitle } from "./headline.js";
 import { History } from "./history.js";
-import { element, write } from "../page-elements.js";
-import { Participants } from "./participants.js";
-import { ahead, figures, Movement, placesOf } from "./participant-ranks.js";
+import { element, isCommand, parameter, setParameter, write } from "../page-elements.js";
+import { Participants } from "../participants.js";
+import { ahead, figures, Movement, placesOf } from "../participant-ranks.js";
 import { ChartPanel } from "./chart-panel.js";
-import { Ranking } from "./ranking-list.js";
-import { Rate } from "./rate.js";
-import { Refused } from "../session.js";
+import { Ranking } from "../ranking-list.js";
+import { Rate } from "../rate.js";
+import { open, Refused } from "../session.js";
 import { start } from "../shell.js";
+import { ShowDesk } from "./show-desk.js";
 import { Sources } from "./sources.js";
-import { listen } from "./stream.js";
-import { startShow } from "./presenter-controls.js";
+import { listen } from "../stream.js";
 import { t } from "../texts.js";
-import { Wall } from "./wall-view.js";
+import { startLinks } from "./wall-links.js";
 import * as words from "../formatting.js";
-import { colourOf } from "./palette.js";
+import { colourOf } from "../palette.js";
 
 const KEY = decodeURIComponent(location.pathname.split("/")[3]);
 const PATH = `/contests/${encodeURIComponent(KEY)}`;
 const RENDER_MS = 200;
+const SAID_MS = 2_000;
 
 const state = {
   standing: null, // the last `phase` event
@@ -38,18 +37,17 @@ let pending = 0;
 
 const rate = new Rate();
 const people = new Participants();
-const board = new Board(render);
 const movement = new Movement();
 const announcements = new Announcements();
-const wall = new Wall(element("wall"), { askFirst: () => isSecret(state.standing) && secretUntil(state.standing), changed: () => (panel.redraw(), followOthers()) });
 const past = new History(KEY, () => panel.draw());
-const panel = new ChartPanel(past, people, { counts: () => board.counts, now: () => now(), changed: render });
+const panel = new ChartPanel(past, people, { counts: () => state.latest, now: () => now(), changed: render });
 const ranking = new Ranking(element("ranking"), (key) => panel.pick(key));
 const sources = new Sources(element("sources"), element("sources-of"), (key) => people.of(key).name);
 
 /** Returns the service's time, independent of the device's clock. */
 const now = () => Date.now() + state.ahead;
-const places = () => (board.counts ? placesOf(board.counts, (key) => people.of(key).order) : []);
+const places = () => (state.latest ? placesOf(state.latest, (key) => people.of(key).order) : []);
+const desk = new ShowDesk(PATH, { places, nameOf: (key) => people.of(key).name });
 
 function render() {
   pending ||= setTimeout(() => {
@@ -57,14 +55,14 @@ function render() {
     const found = places();
     showTitle(people.title || KEY, people.image, state.standing);
     showLink(state);
-    showBoard();
+    desk.render();
     showSeal();
     showCorrections();
     showFigures(found);
     showRanking(found);
-    sources.show(board.isReveal ? null : board.counts);
+    sources.show(state.latest);
     panel.draw();
-    if (!board.heldAt && board.counts) announcements.say(found, board.counts, (key) => people.of(key).name, state.standing?.final);
+    if (state.latest) announcements.say(found, state.latest, (key) => people.of(key).name, state.standing?.final);
   }, RENDER_MS);
 }
 
@@ -75,38 +73,27 @@ function received(event, data) {
     else if (state.standing?.hidden !== false) past.refresh();
     if (data.lag?.seconds) rate.forget();
     state.standing = data;
+    desk.follow(data);
   } else if (event === "details") {
     people.update(data);
   } else if (event === "counts") {
     state.latest = data;
-    board.update(data);
     rate.add(data.count);
   } else if (event === "gone") state.link = "gone";
   if (event === "stale") Object.assign(state, { link: "stale", seen: Date.parse(data.since) });
   else if (event !== "gone") state.link = "live";
   if (state.link === "live") state.seen = now();
-  if (event === "phase") wall.check();
   render();
 }
 
 /** Discards counts that have become hidden. */
 function forget() {
   state.latest = null;
-  board.update(null);
   movement.forget();
   rate.forget();
   past.forget();
   panel.forget();
   announcements.forget();
-}
-
-function showBoard() {
-  const isHeld = board.heldAt > 0;
-  element("hold").setAttribute("aria-pressed", isHeld);
-  element("held-mark").hidden = !isHeld;
-  if (isHeld) write("held-mark", t("Held at {time}", { time: words.time(board.heldAt) }));
-  for (const id of ["reveal-next", "reveal-all"]) element(id).hidden = !board.isReveal;
-  document.body.classList.toggle("reveal", board.isReveal);
 }
 
 function showSeal() {
@@ -132,8 +119,8 @@ function showCorrections() {
 }
 
 function showFigures(found) {
-  const { counts } = board;
-  const [first, second] = board.isReveal ? [] : found;
+  const counts = state.latest;
+  const [first, second] = found;
   const unit = words.units(counts?.contest_type);
   const isBallots = counts?.contest_type === "ordering";
   write("count", counts ? words.number(counts.count) : "–");
@@ -151,8 +138,8 @@ function showFigures(found) {
 }
 
 function showClock() {
-  showTime(state, board.counts, now());
-  const isCounting = state.link === "live" && !isLate(state) && !board.heldAt;
+  showTime(state, state.latest, now());
+  const isCounting = state.link === "live" && !isLate(state);
   const [second, minute] = isCounting ? [rate.perSecond, rate.perMinute] : [null, null];
   write("rate", second === null ? "–" : words.decimal(second));
   write("per-minute", minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }));
@@ -160,34 +147,31 @@ function showClock() {
 
 /** Returns all rows of the ranking; while counts are hidden, participants by number without any. */
 function rowsOf(found) {
-  const { counts } = board;
+  const counts = state.latest;
   if (!counts) return state.standing?.hidden ? people.all.map((person) => ({ ...person, colour: colourOf(person) })) : [];
-  if (!board.heldAt) movement.update(found);
-  const best = found.find((_, at) => !board.isCovered(at, found.length)); // bars must not show a covered place
-  return found.map((place, at) => {
+  movement.update(found);
+  return found.map((place) => {
     const person = people.of(place.key);
-    if (board.isCovered(at, found.length)) return { key: `covered ${at}`, rank: place.rank, isCovered: true };
     const isWinner = state.standing?.final && place.rank === 1 && place.count > 0;
-    const moved = isWinner || board.isReveal ? 0 : movement.of(place.key);
-    return { ...person, ...place, ...figures(place, best, counts), colour: colourOf(person), isWinner, moved, isPicked: panel.shows(place.key) };
+    const moved = isWinner ? 0 : movement.of(place.key);
+    return { ...person, ...place, ...figures(place, found[0], counts), colour: colourOf(person), isWinner, moved, isPicked: panel.shows(place.key) };
   });
 }
 
 function showRanking(found) {
-  if (board.counts) panel.follow(found);
+  if (state.latest) panel.follow(found);
   const search = element("search").value.trim().toLocaleLowerCase();
   const all = rowsOf(found);
   const matching = search ? all.filter((row) => row.name?.toLocaleLowerCase().includes(search)) : all;
-  const shown = wall.isOn ? wall.page(matching) : matching.slice(0, Number(element("top").value));
+  const shown = matching.slice(0, Number(element("top").value));
   ranking.show(shown);
   write("ranking-title", state.standing?.hidden ? t("Participants") : t("Ranking"));
-  write("page", wall.isOn ? wall.pageText : "");
   write("ranking-note", note(all.length, matching.length, shown.length));
 }
 
 function note(all, matching, shown) {
-  if (!board.counts && !state.standing?.hidden) return t("Loading …");
-  if (all === 0 && board.counts) return t("There are no participants yet.");
+  if (!state.latest && !state.standing?.hidden) return t("Loading …");
+  if (all === 0 && state.latest) return t("There are no participants yet.");
   if (matching === 0 && all > 0) return t("No participant matches.");
   return matching > shown ? t("and {n} more", { n: words.number(matching - shown) }) : "";
 }
@@ -195,8 +179,8 @@ function note(all, matching, shown) {
 /** Returns the export: the title, and all rows of the ranking. */
 const shownResult = () => ({
   title: people.title || KEY,
-  counts: board.counts,
-  time: board.heldAt || now(),
+  counts: state.latest,
+  time: now(),
   rows: rowsOf(places()).filter((row) => row.count !== undefined),
   isFinal: Boolean(state.standing?.final),
 });
@@ -207,20 +191,44 @@ setInterval(() => {
   if (state.latest) rate.add(state.latest.count);
   showClock();
 }, 500);
-setInterval(render, 10_000); // pages turn, arrows go
+setInterval(render, 10_000); // arrows go
 
-const followOthers = startShow(board, () => wall.isOn, {
-  places,
-  now,
-  csv: () => board.counts && saveCsv(shownResult()),
-  png: () => board.counts && savePng(shownResult()),
-  layoutChanged: () => (panel.redraw(), render()),
+element("wall").href = `${location.pathname}/wall`;
+addEventListener("keydown", (event) => {
+  if (isCommand(event, "f")) element("wall").click();
 });
-startCall();
+element("save-csv").addEventListener("click", () => state.latest && saveCsv(shownResult()));
+element("save-png").addEventListener("click", () => state.latest && savePng(shownResult()));
+element("copy-link").addEventListener("click", copyLink);
+element("has-chart").addEventListener("click", () => {
+  showLayout(parameter("chart") === "no");
+  panel.redraw();
+  render();
+});
+
+function showLayout(hasChart) {
+  setParameter("chart", hasChart ? "" : "no");
+  element("has-chart").setAttribute("aria-pressed", hasChart);
+  document.body.classList.toggle("no-chart", !hasChart);
+}
+
+async function copyLink({ target }) {
+  const before = t("Copy link");
+  try {
+    await navigator.clipboard.writeText(location.href);
+    target.textContent = t("Copied");
+  } catch {
+    target.textContent = t("Copy the address from the browser");
+  }
+  setTimeout(() => (target.textContent = before), SAID_MS);
+}
+
+showLayout(parameter("chart") !== "no");
+startLinks(PATH);
 await start();
 past.start();
 try {
-  await listen(`${PATH}/vote_updates/stream?sources=true&details=true`, {
+  await listen((options) => open(`${PATH}/vote_updates/stream?sources=true&details=true`, options), {
     received,
     alive() {
       if (state.link === "live") state.seen = now();

@@ -8,13 +8,16 @@ import * as words from "../formatting.js";
 export const isLate = ({ link, standing }) => link === "live" && standing?.lag?.seconds > 0;
 
 /** Returns whether the public may not see the counts, though this page may. */
-export function isSecret(standing) {
-  if (standing === null || standing.hidden || standing.visibility === "shown") return false;
-  return standing.visibility === "hidden" || standing.phase !== "finished";
-}
+export const isSecret = (standing) => standing !== null && !standing.hidden && !standing.is_public;
+
+/** Returns whether the result is hidden until somebody releases it. */
+export const awaitsRelease = ({ visibility, phase, is_public: isPublic }) =>
+  phase === "finished" && !isPublic && visibility !== "hidden";
 
 /** Returns until when the counts are hidden from the public. */
-export function secretUntil({ visibility, end }) {
+export function secretUntil(standing) {
+  const { visibility, end } = standing;
+  if (awaitsRelease(standing)) return t("Hidden from the public until the result is released");
   if (visibility === "hidden") return t("Hidden from the public until they are set to shown");
   const time = end ? words.dateShort(Date.parse(end)) : t("the contest's end");
   if (visibility === "hidden_until_vote") return t("Hidden from the public until {time}, except from who has voted", { time });

@@ -1,6 +1,6 @@
 // Announces the lead to screen readers, at most every 15 s, and the final result at once.
 
-import { ahead } from "./participant-ranks.js";
+import { ahead } from "../participant-ranks.js";
 import { write } from "../page-elements.js";
 import { t } from "../texts.js";
 import * as words from "../formatting.js";

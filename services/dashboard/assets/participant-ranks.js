@@ -1,6 +1,6 @@
 // Places of a contest's participants: their order, ranks and numbers, and recent changes of rank.
 
-import * as words from "../formatting.js";
+import * as words from "./formatting.js";
 
 const SHOWN_MS = 30_000;
 
@@ -41,9 +41,13 @@ export function figures(place, best, counts) {
       note: words.plural(place.count, unit),
       part: part(place.average, best.average),
     };
-  const share = words.share(place.count, counts.count);
+  const share = counts.count === null ? "" : words.share(place.count, counts.count); // a reveal shows no sums
   if (counts.contest_type === "ordering")
-    return { figure: words.plural(place.count, unit), note: `${words.ballots(place.voters)} · ${share}`, part: part(place.count, best.count) };
+    return {
+      figure: words.plural(place.count, unit),
+      note: [words.ballots(place.voters), share].filter(Boolean).join(" · "),
+      part: part(place.count, best.count),
+    };
   return { figure: words.number(place.count), note: share, part: part(place.count, best.count) };
 }
 

@@ -1,7 +1,7 @@
 // The ranking: an ordered list whose rows move to their new places.
 
-import { t } from "../texts.js";
-import { initials, number } from "../formatting.js";
+import { t } from "./texts.js";
+import { initials, number } from "./formatting.js";
 
 const MOVE_MS = 600;
 const still = matchMedia("(prefers-reduced-motion: reduce)");

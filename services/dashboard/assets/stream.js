@@ -1,19 +1,19 @@
 // Server-sent events over fetch: unlike EventSource it distinguishes a lost session from a lost connection, and detects
 // dead connections by missing pings.
 
-import { open, Refused } from "../session.js";
-import { t } from "../texts.js";
+import { Refused } from "./session.js";
+import { t } from "./texts.js";
 
 const SILENCE_MS = 22_000; // pings come every 15 s
 const LONGEST_WAIT_MS = 5_000;
 
 /**
- * Reads events until the stream ends with `gone`.
+ * Reads events until the stream ends with `gone`; `open(options)` requests it.
  *
  * Calls `received(event, data)` for each event with parsed data, `alive()` for each event or ping, `connected()` after
  * connecting, and `lost(why)` after losing the connection. Reconnects by itself, with the version received last.
  */
-export async function listen(path, { received, alive, connected, lost }) {
+export async function listen(open, { received, alive, connected, lost }) {
   let version = null;
   let retry = 2_000;
   for (let failures = 0; ; failures += 1) {
@@ -22,7 +22,7 @@ export async function listen(path, { received, alive, connected, lost }) {
     addEventListener("offline", cut);
     try {
       const headers = version === null ? {} : { "Last-Event-ID": version };
-      const answer = await open(path, { headers, signal: attempt.signal, cache: "no-store" });
+      const answer = await open({ headers, signal: attempt.signal, cache: "no-store" });
       connected();
       for await (const event of events(answer.body, cut)) {
         failures = 0;

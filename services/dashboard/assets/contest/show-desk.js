@@ -1,0 +1,170 @@
+// The control desk of a show. The show is the contest's own, kept by the service: every desk and screen follows it.
+
+import { awaitsRelease, isSecret, secretUntil } from "./headline.js";
+import { element, isCommand, write } from "../page-elements.js";
+import { open, Refused } from "../session.js";
+import { t } from "../texts.js";
+import * as words from "../formatting.js";
+
+/** The desk of one contest; `places()` returns the present places in order, `nameOf(key)` a participant's name. */
+export class ShowDesk {
+  #path;
+  #options;
+  #show = null;
+  #etag = "";
+  #seen = ""; // the show of the last `phase` event
+  #standing = null;
+  #isBusy = false;
+
+  constructor(path, options) {
+    this.#path = `${path}/show`;
+    this.#options = options;
+    const commands = {
+      "live-counts": () => this.#change({ state: "live", revealed: 0 }),
+      hold: () => this.#change({ state: this.#show.state === "held" ? "live" : "held", revealed: 0 }),
+      reveal: () => this.#change({ state: "reveal", revealed: 0 }),
+      "reveal-next": () => this.#next(),
+      "reveal-all": () => this.#all(),
+    };
+    for (const [id, command] of Object.entries(commands)) element(id).addEventListener("click", () => this.#may() && command());
+    addEventListener("keydown", (event) => {
+      if (!this.#may() || event.repeat) return;
+      for (const [id, command] of Object.entries(commands)) if (isCommand(event, element(id).getAttribute("aria-keyshortcuts"))) command();
+      if (this.#show.state === "reveal" && ["pagedown", "arrowright"].some((key) => isCommand(event, key))) {
+        event.preventDefault();
+        this.#next();
+      }
+    });
+    this.#dialogs();
+  }
+
+  /** Takes over the `phase` event's data, whose show another desk may have changed. */
+  follow(standing) {
+    this.#standing = standing;
+    const seen = JSON.stringify(standing.show);
+    if (seen !== this.#seen && !element("desk").hidden) this.#read();
+    this.#seen = seen;
+  }
+
+  /** Updates the desk; call it when the places may have changed. */
+  render() {
+    const show = this.#show;
+    if (!show || !this.#standing) return;
+    const { state } = show;
+    const pressed = { "live-counts": "live", hold: "held", reveal: "reveal", "reveal-all": "result" };
+    for (const [id, of] of Object.entries(pressed)) element(id).setAttribute("aria-pressed", state === of);
+    element("call-edit").setAttribute("aria-pressed", show.call_to_vote.is_shown);
+    element("message-edit").setAttribute("aria-pressed", Boolean(show.message));
+    element("release").hidden = !awaitsRelease(this.#standing);
+    const ranks = this.#ranks();
+    element("reveal-next").disabled = state !== "reveal" || show.revealed >= ranks.length;
+    write("screens-show", this.#says(ranks.length));
+    write("screens-next", this.#comesNext(ranks));
+  }
+
+  #says(all) {
+    const { state, held_at: heldAt, revealed } = this.#show;
+    if (state === "result") return t("Screens show all places.");
+    if (state === "reveal") return t("Screens show {n} of {all} places.", { n: Math.min(revealed, all), all });
+    if (!this.#standing.is_public) return t("Screens show the participants without counts.");
+    if (state === "held") return t("Screens show the counts of {time}.", { time: words.time(Date.parse(heldAt)) });
+    return t("Screens show the present counts.");
+  }
+
+  /** Names who is revealed next, once the result cannot change any more. */
+  #comesNext(ranks) {
+    const next = ranks[this.#show.revealed];
+    if (this.#show.state !== "reveal" || next === undefined) return "";
+    if (!this.#standing.final) return t("The result is not final yet.");
+    const named = this.#options.places().filter((place) => place.rank === next);
+    return t("Next: {rank}. {names}", { rank: next, names: named.map((place) => this.#options.nameOf(place.key)).join(", ") });
+  }
+
+  /** Returns the places from the last one up; several participants can share one. */
+  #ranks() {
+    return [...new Set(this.#options.places().map((place) => place.rank))].toReversed();
+  }
+
+  #may() {
+    return this.#show !== null && !element("desk").hidden;
+  }
+
+  #next() {
+    if (this.#show.state === "reveal") this.#change({ revealed: this.#show.revealed + 1 });
+  }
+
+  async #all() {
+    const isRevealed = this.#show.state === "reveal" && this.#show.revealed >= this.#ranks().length;
+    if (!isRevealed && isSecret(this.#standing)) {
+      write("ask-hidden-why", secretUntil(this.#standing));
+      if ((await asked("ask-hidden")) !== "yes") return this.#change({ state: "live", revealed: 0 });
+    }
+    return this.#change({ state: "result" });
+  }
+
+  /** Changes members of the show, unless another desk has changed it since this one has read it. */
+  async #change(members) {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    write("desk-error", "");
+    try {
+      const body = JSON.stringify({ ...this.#show, ...members });
+      const headers = { "Content-Type": "application/json", "If-Match": this.#etag };
+      await this.#take(await open(this.#path, { method: "PUT", headers, body }));
+    } catch (error) {
+      if (!(error instanceof Refused || error instanceof TypeError)) throw error;
+      const isLate = error.status === 412;
+      write("desk-error", isLate ? t("Another desk has changed the show. Look at it, then press again.") : said(error));
+      if (isLate) await this.#read();
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  async #read() {
+    try {
+      await this.#take(await open(this.#path, { cache: "no-store" }));
+    } catch (error) {
+      if (!(error instanceof Refused || error instanceof TypeError)) throw error;
+      this.#seen = ""; // the next event of the stream reads it again
+    }
+  }
+
+  async #take(answer) {
+    this.#show = await answer.json();
+    this.#etag = answer.headers.get("ETag");
+    this.render();
+  }
+
+  #dialogs() {
+    element("call-edit").addEventListener("click", async () => {
+      if (!this.#may()) return;
+      const [text, address] = [element("call-new-text"), element("call-new-address")];
+      const before = this.#show.call_to_vote;
+      [text.value, address.value] = [before.text ?? "", before.url ?? ""];
+      const choice = await asked("ask-call");
+      const call = { text: text.value.trim() || null, url: address.value.trim() || null, is_shown: true };
+      if (choice === "hide") this.#change({ call_to_vote: { ...before, is_shown: false } });
+      else if (choice === "yes") this.#change({ call_to_vote: call });
+    });
+    element("message-edit").addEventListener("click", async () => {
+      if (!this.#may()) return;
+      element("new-message").value = this.#show.message ?? "";
+      if ((await asked("ask-message")) === "yes") this.#change({ message: element("new-message").value.trim() || null });
+    });
+    element("release").addEventListener("click", async () => {
+      if (this.#may() && (await asked("ask-release")) === "yes") this.#change({ is_released: true });
+    });
+  }
+}
+
+const said = (error) => (error instanceof Refused ? error.message : t("The service does not answer. Try again."));
+
+/** Shows a dialog, and returns the value of the button that closed it. */
+async function asked(id) {
+  const dialog = element(id);
+  dialog.returnValue = "no";
+  dialog.showModal();
+  await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
+  return dialog.returnValue;
+}
