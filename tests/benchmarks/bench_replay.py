@@ -1,15 +1,13 @@
 """Replay of the votes log against the live fold of the same log: `python -m tests.benchmarks.bench_replay`.
 
 Votes come in by batches over HTTP; then `tally replay run` folds them into a new generation, verifies and swaps
-it, and the projector's own loop folds them into views of its own. `tally verify` compares the views with the
-log, by as many processes as it chooses and by one.
+it, and the projector's own loop folds them into views of its own.
 """
 
 import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -22,17 +20,18 @@ from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Sc
 from tests.benchmarks.stack import whole_service
 from tests.support.voting import Contest, new_id, running
 
-LIVE, ALONE = "live fold", "one process"
+LIVE = "live fold"
 BATCH = 1_000
 CLIENTS = 4
 
 
 async def measure(scale: Scale) -> list[Measurement]:
-    return (await replayed(scale.pick(20_000, 1_000_000)))[0]
+    measurement, _ = await replayed(scale.pick(20_000, 1_000_000))
+    return [measurement]
 
 
-async def replayed(votes: int, verify_goals: Sequence[Goal] = ()) -> tuple[list[Measurement], float]:
-    """Return the rate of a replay of so many votes, the time of a verification, and that of the replay."""
+async def replayed(votes: int) -> tuple[Measurement, float]:
+    """Return the rate of a replay of so many votes, and its seconds."""
     async with whole_service() as (supervisor, api):
         contest = await api.contest(participants=10, body=running())
         await fill(contest, votes)
@@ -40,29 +39,12 @@ async def replayed(votes: int, verify_goals: Sequence[Goal] = ()) -> tuple[list[
         [rebuilt] = (await printed(process))["rebuilt"]
         assert rebuilt["swapped"], rebuilt
         live = await live_fold(supervisor)
-        verified, alone = [await verification(supervisor, *arguments) for arguments in ((), ("--processes", "1"))]
     rate = rebuilt["events_per_s"]
     rates = Party(OURS, [Run(rate)])
     peer = Party(LIVE, [live], "no verification, no swap")
     name = f"replay of {votes:,} votes"
-    measurements = [
-        Measurement(name, "events/s", "higher", rates, [peer], goals=[Goal(1.0, LIVE)]),
-        Measurement(
-            f"verification of {votes:,} votes",
-            "s",
-            "lower",
-            Party(OURS, [verified]),
-            [Party(ALONE, [alone])],
-            goals=verify_goals,
-        ),
-    ]
-    return measurements, rebuilt["events"] / rate
-
-
-async def verification(supervisor: Supervisor, *arguments: str) -> Run:
-    report = await printed(await tally(supervisor, "verify", *arguments))
-    assert report["equal"], report["differences"]
-    return Run(report["seconds"])
+    measurement = Measurement(name, "events/s", "higher", rates, [peer], goals=[Goal(1.0, LIVE)])
+    return measurement, rebuilt["events"] / rate
 
 
 async def fill(contest: Contest, votes: int) -> float:

@@ -4,7 +4,6 @@ and voters of other shards notice nothing."""
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import signal
 import time
@@ -14,21 +13,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from libs.deployment.deployment import Deployment
-from libs.kafka.topics import open_admin
-from libs.local_stack.kafka_cluster import DEADLINE_MS
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from libs.local_stack.valkey_cluster import NODE_TIMEOUT_MS
 from libs.storage.secrets import contest_secret
-from libs.views.valkey.hash_tags import key_base, slot_of
-from libs.voting.protocol_driver import RESERVE_WAIT_S
 from services.cli import bootstrap
 from services.cli.deployment_discovery import find_addresses
 from services.ingestion.voter_pseudonyms import voter_pseudonym
@@ -37,7 +28,8 @@ from tests.faults.voters import Voters, settled
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
-from tests.support.run_profile import by_profile, is_long
+from tests.support.run_profile import by_profile
+from tests.support.stack_members import Members
 from tests.support.voting import Api
 
 pytestmark = [pytest.mark.slow, pytest.mark.clustered]
@@ -47,11 +39,10 @@ PARTITIONS = 6
 LIMIT = 4
 """Few, so that many voters vote in each partition."""
 MOST_REFUSED = 0.02
-"""Share of votes of other shards that may be refused on a machine too slow for the time that a vote waits."""
-PRODUCE_DEADLINE_MS = by_profile(short=30_000, long=DEADLINE_MS)
-"""The stack's own, or longer than a machine takes to replace a broker that runs other tests meanwhile."""
-PRIMARY_S = NODE_TIMEOUT_MS / 1000 + 3
-"""Time in which a shard without its primary accepts votes again, on a machine that runs nothing else."""
+"""Share of votes of other shards that may be answered with 503: on a busy machine a pause is longer than a vote
+waits for a reservation."""
+PRODUCE_DEADLINE_MS = 30_000
+"""Longer than a machine takes to replace a broker that runs other tests meanwhile."""
 
 
 @pytest.fixture(scope="module")
@@ -78,62 +69,11 @@ async def own_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S
 
 
 @dataclass
-class Members:
-    """The members of a stack by what they do for a partition of the votes."""
-
-    stack: Supervisor
-    deployment: Deployment
-
-    def slot(self, partition: int = 0) -> int:
-        return slot_of(key_base(self.deployment.namespace, "votes", partition, PARTITIONS).encode())
-
-    def valkey(self, name: str) -> Redis:
-        """Return a client of one server."""
-        return Redis.from_url(self.stack.server(name).address, socket_timeout=5)
-
-    async def ask(self, name: str, *command: Any) -> Any:
-        async with self.valkey(name) as client:
-            return await client.execute_command(*command)
-
-    async def shard(self, slot: int) -> list[str]:
-        """Return the names of the shard's servers, the primary first."""
-        names = {self._port(name): name for name in self.stack.pids if name.startswith("valkey-")}
-        for name in names.values():
-            try:
-                slots = await self.ask(name, "CLUSTER", "SLOTS")
-            except (RedisError, OSError):
-                continue
-            for first, last, *servers in slots:
-                if first <= slot <= last:
-                    return [names[server[1]] for server in servers if server[1] in names]
-        raise AssertionError("no server has the slot")
-
-    def _port(self, name: str) -> int:
-        return int(self.stack.server(name).address.rpartition(":")[2].partition("/")[0])
-
-    async def leader(self, partition: int = 0) -> str:
-        """Return the broker that leads a partition of the votes."""
-        async with open_admin(self.deployment.kafka_settings) as admin:
-            [topic] = await admin.describe_topics([self.deployment.votes.name])
-        [found] = [each for each in topic["partitions"] if each["partition"] == partition]
-        return f"kafka-{found['leader']}"
-
-    async def controller(self) -> str:
-        async with open_admin(self.deployment.kafka_settings) as admin:
-            return f"kafka-{(await admin.describe_cluster())['controller_id']}"
-
-    async def fences(self) -> list[int]:
-        """Return the fence epoch of each partition."""
-        return [(await self.deployment.vote_views.state(number)).incarnation for number in range(PARTITIONS)]
-
-
-@dataclass
 class Fault:
-    """Names of the lost members, the slots whose voters may notice it, and the time until those can vote again."""
+    """Names of the lost members, and the slots whose voters may notice it."""
 
     members: list[str]
     slots: set[int]
-    within_s: float = math.inf
 
     @property
     def has_broker(self) -> bool:
@@ -169,7 +109,7 @@ async def a_primary(members: Members, _: Voters) -> Fault:
     slots = await slots_beside(members, members.slot())
     primary = (await members.shard(members.slot()))[0]
     await lose(members, primary)
-    return Fault([primary], slots, PRIMARY_S)
+    return Fault([primary], slots)
 
 
 async def a_replica(members: Members, _: Voters) -> Fault:
@@ -330,10 +270,7 @@ async def test_votes_outlive_the_loss_of(
             "fences": sum(raised),
         }
         record_property(FIGURES, row)
-        is_slow = others_s > (PRODUCE_DEADLINE_MS / 1000 if fault.has_broker else RESERVE_WAIT_S)
-        most = MOST_REFUSED * len(voters.acceptances) if is_slow else 0
+        most = 0 if fault.has_broker else MOST_REFUSED * len(voters.acceptances)
         assert len(others) <= most, f"voters of other shards: {Counter(others)}"
-        if fault.has_broker and not fault.slots and not is_slow:
+        if fault.has_broker and not fault.slots:
             assert not any(raised), "a lost broker makes no fence"
-        if is_long():
-            assert healed_s <= fault.within_s

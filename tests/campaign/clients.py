@@ -1,0 +1,270 @@
+"""Voters of every kind, each seat by a random stream of its own, and readers of the counts that they change."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Any, Final
+
+import httpx
+
+from tests.campaign.oracle import ENDED, LIMITS, Oracle, Poll, Rule, Vote, Wait
+from tests.simulation.faults import Streams
+from tests.support.voting import Api, code, running
+
+SEATS: Final = 20
+"""Voters who vote at the same time."""
+RETRY_S: Final = 0.3
+PARTICIPANTS: Final = 3
+VOTES_OF_A_VOTER: Final = 6
+BATCH: Final = 8
+MANY_RETRIES: Final = 100
+MOST: Final = 4
+
+
+async def open_polls(client: httpx.AsyncClient) -> dict[str, Poll]:
+    """Create a contest of each kind."""
+    free = {"max_participant": MOST, "max_contest": MOST}
+    positions = [{"id": "1", "votes": 2}, {"id": "2"}]
+    kinds: dict[str, tuple[int, frozenset[str], dict[str, Any]]] = {
+        "plain": (MOST, LIMITS, running(free=free)),
+        "batches": (MOST, LIMITS, running(free=free)),
+        "changing": (MOST, LIMITS | ENDED, running(free=free)),
+        "ratings": (
+            PARTICIPANTS,
+            frozenset(),
+            running(rating={"max_rating": 5, "max_per_participant": 1}) | {"contest_type": "rating"},
+        ),
+        "ballots": (
+            1,
+            frozenset(),
+            running(ordering={"positions": positions}) | {"contest_type": "ordering"},
+        ),
+    }
+    polls = {}
+    for name, (most, refusals, body) in kinds.items():
+        contest = await Api(client).contest(PARTICIPANTS, body)
+        polls[name] = Poll(name, contest, [Rule(most, time.monotonic(), time.monotonic())], refusals)
+    return polls
+
+
+@dataclass
+class Crowd:
+    """All who vote, until `stop`. `rate` is votes a second, of all seats, on a machine that keeps up."""
+
+    client: httpx.AsyncClient
+    oracle: Oracle
+    polls: Mapping[str, Poll]
+    streams: Streams
+    rate: float
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    last_done: dict[int, float] = field(default_factory=dict)
+    """By seat, the time at which the last request that was answered for good was first sent."""
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as seats:
+            for number in range(SEATS):
+                seat = Seat(self, number, self.streams[f"seat {number}"])
+                seats.create_task(seat.vote_until_stopped())
+            seats.create_task(self.read_forwards())
+
+    async def insist(
+        self, seat: int, send: Callable[[], Awaitable[httpx.Response]], votes: Sequence[Vote] = ()
+    ) -> httpx.Response:
+        """Send `votes` again until the answer is final, also after `stop`: nothing stays in doubt."""
+        began = time.monotonic()
+        while True:
+            answer = await self.send_once(send, votes)
+            if answer is not None and answer.status_code != 503:
+                self.last_done[seat] = began
+                self.oracle.waits.append(Wait(seat, began, time.monotonic() - began))
+                return answer
+            self.oracle.doubt()
+            await asyncio.sleep(RETRY_S)
+
+    async def send_once(
+        self, send: Callable[[], Awaitable[httpx.Response]], votes: Sequence[Vote] = ()
+    ) -> httpx.Response | None:
+        """Return the answer; None if it was lost: the request may still be on its way."""
+        for vote in votes:
+            vote.unanswered += 1
+        try:
+            answer = await send()
+        except (httpx.TransportError, TimeoutError):
+            return None
+        for vote in votes:
+            vote.unanswered -= 1
+        return answer
+
+    async def post(self, poll: Poll, vote: Vote) -> httpx.Response:
+        return await self.client.post(f"{poll.contest.path}/votes", json=_content(vote))
+
+    async def read_forwards(self) -> None:
+        """Read the counts at the position of the last answer, where votes are only added."""
+        path, position, last = f"{self.polls['batches'].contest.path}/vote_updates/", "", 0
+        while not self.stop.is_set():
+            query = {"min_position": position} if position else {}
+            with suppress(httpx.TransportError):
+                answer = await self.client.get(path, params=query)
+                if answer.status_code == 200:
+                    if answer.json()["count"] < last:
+                        self.oracle.untrue(f"a reader with min_position saw {answer.json()['count']} after {last}")
+                    position, last = answer.headers["tally-position"], answer.json()["count"]
+                elif answer.status_code != 503:
+                    self.oracle.untrue(f"a reader is answered {answer.status_code} {answer.text}")
+            await asyncio.sleep(0.5)
+
+
+@dataclass
+class Seat:
+    """One voter after the other, with a request at a time; some requests are sent twice at once, or hung up."""
+
+    crowd: Crowd
+    number: int
+    rng: Random
+    _names: dict[str, str] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+    _requests: int = 0
+
+    async def vote_until_stopped(self) -> None:
+        kinds: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
+            (8, self.plain),
+            (3, self.rate),
+            (3, self.ballot),
+            (1, self.batch),
+            (5, self.changing),
+        ]
+        weights, acts = [weight for weight, _ in kinds], [act for _, act in kinds]
+        pause_s = SEATS / self.crowd.rate
+        while not self.crowd.stop.is_set():
+            [act] = self.rng.choices(acts, weights)
+            await asyncio.gather(act(), asyncio.sleep(pause_s * self.rng.uniform(0.5, 1.5)))
+
+    async def plain(self) -> None:
+        poll = self.crowd.polls["plain"]
+        voter, participant = self._voter(poll), self._participant(poll)
+        vote = self._new(poll, voter, {"participant_key": participant})
+        await self._cast_somehow(poll, vote)
+        if vote.acceptance is not None:
+            chance = self.rng.random()
+            if chance < 0.2:
+                await self._remove(poll, vote)
+            elif chance < 0.25:
+                await self._send_other_content(poll, vote)
+
+    async def changing(self) -> None:
+        poll = self.crowd.polls["changing"]
+        vote = self._new(poll, self._voter(poll), {"participant_key": self._participant(poll)})
+        await self._cast_somehow(poll, vote)
+
+    async def rate(self) -> None:
+        poll = self.crowd.polls["ratings"]
+        voter, participant = self._voter(poll), self._participant(poll)
+        rating = {"value": self.rng.randrange(6), "sub_ratings": {}}
+        body = {"participant_key": participant, "rating": rating}
+        await self._cast_somehow(poll, self._new(poll, voter, body, slot=participant))
+
+    async def ballot(self) -> None:
+        poll = self.crowd.polls["ballots"]
+        first, second = self.rng.sample(poll.contest.participants, 2)
+        body = {"positions": {"1": first, "2": second}}
+        await self._cast_somehow(poll, self._new(poll, self._voter(poll), body, slot="ballot"))
+
+    async def batch(self) -> None:
+        """Votes of two voters over their limits, one of them twice, in one request that is sent until decided."""
+        poll = self.crowd.polls["batches"]
+        votes = [
+            self._new(poll, self._voter(poll), {"participant_key": self._participant(poll)}) for _ in range(BATCH)
+        ]
+        votes.append(votes[0])
+        items = [_content(vote) for vote in votes]
+        path, is_decided = f"{poll.contest.path}/votes/batch", False
+        while not is_decided:
+            sent_at = time.monotonic()
+            answer = await self.crowd.insist(
+                self.number, lambda: self.crowd.client.post(path, json={"votes": items}), votes
+            )
+            results = answer.json().get("results", ())
+            if answer.status_code != 200 or len(results) != len(items):
+                self.crowd.oracle.untrue(f"a batch is answered {answer.status_code} {answer.text}")
+                return
+            decided = [(vote, one) for vote, one in zip(votes, results, strict=True) if one["status"] != 503]
+            for vote, one in decided:
+                self.crowd.oracle.answered(poll, vote, sent_at, one["status"], one)
+            is_decided = len(decided) == len(votes)
+            if not is_decided:
+                self.crowd.oracle.doubt()
+                await asyncio.sleep(RETRY_S)
+
+    def _new(self, poll: Poll, voter: str, body: dict[str, Any], slot: str = "") -> Vote:
+        self._requests += 1
+        vote_id = f"{self.number}.{self._requests}"
+        return self.crowd.oracle.vote(poll, voter, slot or vote_id, vote_id, body)
+
+    def _voter(self, poll: Poll) -> str:
+        """Return the present voter of this seat; the next one after some votes or a refusal."""
+        name = self._names.get(poll.name)
+        votes = poll.votes.get(name or "", [])
+        if name is None or len(votes) >= VOTES_OF_A_VOTER or any(vote.refusal for vote in votes):
+            name = self._names[poll.name] = f"voter {self.number}.{next(self._numbers)}"
+        return name
+
+    def _participant(self, poll: Poll) -> str:
+        return self.rng.choice(poll.contest.participants)
+
+    async def _cast_somehow(self, poll: Poll, vote: Vote) -> None:
+        chance, hang_up_s = self.rng.random(), self.rng.choice([0.002, 0.01, 0.05])
+        if chance < 0.06:
+            await self._hang_up(poll, vote, hang_up_s)
+            if self.rng.random() < 0.5:
+                await self._cast(poll, vote)
+        elif chance < 0.18:
+            await asyncio.gather(self._cast(poll, vote), self._cast(poll, vote))
+        elif chance < 0.181:
+            await asyncio.gather(*(self._cast(poll, vote) for _ in range(MANY_RETRIES)))
+        else:
+            await self._cast(poll, vote)
+            if chance > 0.92:
+                await self._cast(poll, vote)
+
+    async def _cast(self, poll: Poll, vote: Vote) -> None:
+        sent_at = time.monotonic()
+        answer = await self.crowd.insist(self.number, lambda: self.crowd.post(poll, vote), [vote])
+        self.crowd.oracle.answered(poll, vote, sent_at, answer.status_code, answer.json())
+
+    async def _hang_up(self, poll: Poll, vote: Vote, after_s: float) -> None:
+        sent_at = time.monotonic()
+
+        async def send() -> httpx.Response:
+            async with asyncio.timeout(after_s):
+                return await self.crowd.post(poll, vote)
+
+        answer = await self.crowd.send_once(send, [vote])
+        if answer is not None and answer.status_code != 503:
+            self.crowd.oracle.answered(poll, vote, sent_at, answer.status_code, answer.json())
+
+    async def _remove(self, poll: Poll, vote: Vote) -> None:
+        vote.removal = "asked"
+        answer = await self.crowd.insist(self.number, lambda: poll.contest.remove(vote.vote_id, vote.voter))
+        if answer.status_code == 204:
+            vote.removal = "removed"
+        else:
+            self.crowd.oracle.untrue(f"removing {vote.vote_id} is answered {answer.status_code} {answer.text}")
+
+    async def _send_other_content(self, poll: Poll, vote: Vote) -> None:
+        """Send another vote under an accepted vote's id."""
+        keys = poll.contest.participants
+        other = keys[keys.index(vote.body["participant_key"]) - 1]
+        content = _content(vote) | {"participant_key": other}
+        answer = await self.crowd.insist(
+            self.number, lambda: self.crowd.client.post(f"{poll.contest.path}/votes", json=content)
+        )
+        if code(answer) != (422, "idempotency_key_reused"):
+            self.crowd.oracle.untrue(f"a used id with other content is answered {code(answer)}")
+
+
+def _content(vote: Vote) -> dict[str, Any]:
+    return {"vote_id": vote.vote_id, "voter_id": vote.voter, **vote.body}

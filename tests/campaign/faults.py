@@ -1,0 +1,252 @@
+"""The faults: a row each, with the members that it hits, how it happens, and how it is shown to have happened."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from shutil import rmtree
+from typing import Final
+
+import psutil
+
+from libs.local_stack.errors import StackError
+from tests.campaign.stage import Stage
+from tests.campaign.storms import DEAF, IDLE, SLOW, Request, deaf_stream, idle, slow_body, storm
+from tests.support.eventually import eventually
+from tests.support.proxy import Proxy
+
+PARTS: Final = ("gateway", "projector", "kafka", "valkey")
+STARTS: Final = 5
+"""Attempts to start a server again on a busy machine."""
+DELAY_S: Final = 1.0
+"""Of all bytes, in both directions."""
+
+
+class DidNotBite(Exception):
+    """A fault did not happen: its campaign shows nothing about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """While the context is open, the fault lasts. It raises `DidNotBite` unless the fault happened.
+
+    `hits`: kinds of members; faults that come together hit different ones, and the status names one of them.
+    `lasts`: false if it ends by itself.
+    """
+
+    happen: Callable[[Stage], AbstractAsyncContextManager[None]]
+    hits: Sequence[str] = ()
+    lasts: bool = True
+
+
+Choose = Callable[[Stage], Awaitable[Sequence[str]]]
+"""Returns the names of the processes that a fault hits, by what they do now."""
+
+
+def named(*names: str) -> Choose:
+    async def choose(_: Stage) -> Sequence[str]:
+        return names
+
+    return choose
+
+
+@asynccontextmanager
+async def killed(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Kill processes, which the supervisor starts again at once."""
+    names = await choose(stage)
+    before = stage.pids(names)
+    await asyncio.gather(*(stage.stack.kill(name) for name in names))
+    yield
+    await eventually(lambda: not {*stage.pids(names)} & {*before, 0})
+
+
+@asynccontextmanager
+async def restarted(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Stop processes by SIGTERM, which drains them, and start them, one after the other."""
+    names = await choose(stage)
+    before = stage.pids(names)
+    for name in names:
+        await start(stage, name)
+    yield
+    _expect(not {*stage.pids(names)} & {*before, 0}, f"{names} still have the processes {before}")
+
+
+@asynccontextmanager
+async def lost(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Kill processes, which stay down."""
+    names = await choose(stage)
+    before = stage.pids(names)
+    await asyncio.gather(*(stage.stack.kill(name, restart=False) for name in names))
+    try:
+        yield
+        _expect(all(before) and not any(map(psutil.pid_exists, before)), f"{names} are not down")
+    finally:
+        await asyncio.gather(*(start(stage, name) for name in names))
+
+
+@asynccontextmanager
+async def frozen(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Stop processes by SIGSTOP: they take connections and bytes, and answer nothing."""
+    names = await choose(stage)
+    pids = stage.pids(names)
+    _expect(all(pids), f"{names} are down already")
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+        states = {psutil.Process(pid).status() for pid in pids}
+        _expect(states == {psutil.STATUS_STOPPED}, f"{names} are {states}")
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def emptied(choose: Choose, stage: Stage) -> AsyncIterator[None]:
+    """Kill servers of Valkey and delete their data: their views are folded again from the log."""
+    names = await choose(stage)
+    async with lost(named(*names), stage):
+        for name in names:
+            directory = stage.stack.data_dir / "valkey" / ("" if name == "valkey" else name) / "appendonlydir"
+            _expect(any(directory.iterdir()), f"{directory} is empty before")
+            rmtree(directory)
+        yield
+
+
+@asynccontextmanager
+async def disturbed(link: str, begin: Callable[[Proxy], None], stage: Stage) -> AsyncIterator[None]:
+    """Disturb the connections from a kind of service to servers of a kind."""
+    proxies = stage.network.links[link]
+    before = sum(each.held + each.refused for each in proxies)
+    for each in proxies:
+        begin(each)
+    try:
+        yield
+        _expect(sum(each.held + each.refused for each in proxies) > before, f"nothing was sent through {link}")
+    finally:
+        for each in proxies:
+            each.open()
+
+
+@asynccontextmanager
+async def stormed(connections: int, request: Request, stage: Stage) -> AsyncIterator[None]:
+    async with storm(connections, request, stage) as opened:
+        _expect(opened == connections, f"only {opened} connections were opened")
+        yield
+
+
+async def start(stage: Stage, name: str) -> None:
+    """Start a process, also on a machine so busy that it takes several attempts."""
+    for attempt in range(STARTS):
+        try:
+            await stage.stack.restart(name)
+            return
+        except StackError:
+            if attempt == STARTS - 1:
+                raise
+
+
+def _expect(happened: bool, text: str) -> None:
+    if not happened:
+        raise DidNotBite(text)
+
+
+async def a_leader(stage: Stage) -> list[str]:
+    """Return the broker that leads a partition of the votes."""
+    async with stage.members() as members:
+        return [await members.leader(stage.any_partition())]
+
+
+async def the_controller(stage: Stage) -> list[str]:
+    async with stage.members() as members:
+        return [await members.controller()]
+
+
+async def two_brokers(stage: Stage) -> list[str]:
+    """Return the leader of a partition and another broker: no majority is left."""
+    [leader] = await a_leader(stage)
+    return [
+        leader,
+        next(name for name in sorted(stage.stack.pids) if name.startswith("kafka-") and name != leader),
+    ]
+
+
+async def a_shard(stage: Stage) -> list[str]:
+    """Return all servers of a shard that has a partition of the votes, the primary first."""
+    async with stage.members() as members:
+        return await members.shard(members.slot(stage.any_partition()))
+
+
+async def a_primary(stage: Stage) -> list[str]:
+    return (await a_shard(stage))[:1]
+
+
+async def a_replica(stage: Stage) -> list[str]:
+    return (await a_shard(stage))[1:2]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Processes that a fault may hit, and their kinds."""
+
+    name: str
+    choose: Choose
+    hits: Sequence[str]
+
+
+DISTURBANCES: Final[Mapping[str, Callable[[Proxy], None]]] = {
+    "cut": Proxy.shut,
+    "freeze": Proxy.freeze,
+    "lose replies": partial(Proxy.freeze, only_replies=True),
+    "delay": lambda proxy: proxy.delay(DELAY_S),
+}
+SINGLE: Final = [Target(name, named(name), [name]) for name in PARTS]
+CLUSTER: Final = [
+    Target("a gateway", named("gateway-1"), ["gateway"]),
+    Target("a projector", named("projector-1"), ["projector"]),
+    Target("a leader", a_leader, ["kafka"]),
+    Target("the controller", the_controller, ["kafka"]),
+    Target("a primary", a_primary, ["valkey"]),
+    Target("a replica", a_replica, ["valkey"]),
+]
+SEVERAL: Final = {
+    "single": [Target("all", named(*PARTS), PARTS)],
+    "cluster": [Target("two brokers", two_brokers, ["kafka"]), Target("a shard", a_shard, ["valkey"])],
+}
+VIEWS: Final = {
+    "single": Target("valkey", named("valkey"), ["valkey"]),
+    "cluster": Target("a shard", a_shard, ["valkey"]),
+}
+STORMS: Final = {
+    "idle connections": (IDLE, idle),
+    "slow bodies": (SLOW, slow_body),
+    "deaf streams": (DEAF, deaf_stream),
+}
+LINKS: Final = {
+    "single": ["gateway-kafka", "projector-kafka", "gateway-valkey", "projector-valkey"],
+    "cluster": ["gateway-kafka", "projector-kafka"],
+}
+
+
+def faults_of(topology: str) -> dict[str, Fault]:
+    """Return the faults by their names."""
+    members = SINGLE if topology == "single" else CLUSTER
+    views = VIEWS[topology]
+    found = {f"empty {views.name}": Fault(partial(emptied, views.choose), views.hits)}
+    for one in members:
+        found[f"kill {one.name}"] = Fault(partial(killed, one.choose), one.hits, lasts=False)
+        found[f"restart {one.name}"] = Fault(partial(restarted, one.choose), one.hits, lasts=False)
+    for one in (*members, *SEVERAL[topology]):
+        found[f"lose {one.name}"] = Fault(partial(lost, one.choose), one.hits)
+        found[f"freeze {one.name}"] = Fault(partial(frozen, one.choose), one.hits)
+    for link in LINKS[topology]:
+        for name, begin in DISTURBANCES.items():
+            hits = [link.partition("-")[2]]
+            found[f"{name} {link}"] = Fault(partial(disturbed, link, begin), hits)
+    for name, (connections, request) in STORMS.items():
+        found[name] = Fault(partial(stormed, connections, request), ["clients"])
+    return found

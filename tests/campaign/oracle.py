@@ -1,0 +1,201 @@
+"""What clients were told, and what must therefore be true: of each vote, each voter, each contest."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.support.voting import Contest
+
+ACCEPTED: Final = frozenset({200, 201})
+LIMITS: Final = frozenset({"participant_limit_reached", "contest_limit_reached"})
+ENDED: Final = frozenset({"contest_not_running"})
+ANSWERED_AGAIN: Final = (
+    *("vote_id", "contest_key", "accepted_at", "source", "choices"),
+    *("remaining", "next_free_vote_at", "receipt"),
+)
+"""Members of an acceptance, which are the same whenever the vote is sent again, alone or in a batch."""
+
+
+@dataclass(eq=False)
+class Vote:
+    """A vote by its id: what was sent, and all that was answered."""
+
+    contest: str
+    voter: str
+    vote_id: str
+    slot: str
+    """Of the votes of one slot the last one counts; a plain vote has a slot of its own."""
+    body: Mapping[str, Any]
+    asked_at: float = field(default_factory=time.monotonic)
+    answered_at: float | None = None
+    """Time of the first final answer."""
+    acceptance: dict[str, Any] | None = None
+    refusal: str | None = None
+    unanswered: int = 0
+    """Attempts that are under way, or whose answer was lost: each may still be recorded."""
+    removal: str | None = None
+    """`asked` until a removal is answered, then `removed`."""
+
+    @property
+    def is_refused(self) -> bool:
+        return self.acceptance is None and self.refusal is not None and not self.unanswered
+
+    @property
+    def must_count(self) -> bool:
+        """Return whether it counts, unless a later vote of its slot replaced it."""
+        return self.acceptance is not None and self.removal is None
+
+    @property
+    def must_not_count(self) -> bool:
+        return self.is_refused or self.removal == "removed"
+
+
+@dataclass
+class Rule:
+    """A limit on a voter's votes in the contest, from its sending; in force everywhere once answered."""
+
+    most: int
+    sent_at: float
+    answered_at: float | None = None
+
+
+@dataclass
+class Poll:
+    """A contest with all that was asked and answered about it."""
+
+    name: str
+    contest: Contest
+    rules: list[Rule]
+    refusals: frozenset[str] = LIMITS
+    """Codes with which its votes may be refused."""
+    votes: dict[str, list[Vote]] = field(default_factory=lambda: defaultdict(list))
+    """By voter, in the order of sending."""
+    closed: list[list[float]] = field(default_factory=list)
+    """Times between which it was surely closed: of the first final counts, and before a reopening."""
+
+    def most(self, since: float, until: float) -> int:
+        """Return the highest limit that may have been in force at a time between."""
+        return max(rule.most for rule in self._in_force(since, until))
+
+    def least(self, since: float, until: float) -> int:
+        return min(rule.most for rule in self._in_force(since, until))
+
+    def _in_force(self, since: float, until: float) -> Iterator[Rule]:
+        known = [at for at, rule in enumerate(self.rules) if (rule.answered_at or until) < since]
+        for rule in self.rules[max(known, default=0) :]:
+            if rule.sent_at <= until:
+                yield rule
+
+    def all_votes(self) -> Iterator[Vote]:
+        for votes in self.votes.values():
+            yield from votes
+
+
+@dataclass
+class Wait:
+    """A request that was answered for good: when it was first sent, and for how long it was sent again."""
+
+    seat: int
+    since: float
+    seconds: float
+
+
+@dataclass
+class Oracle:
+    """The record of all clients. `wrong` are answers that are untrue, or became untrue later."""
+
+    polls: list[Poll] = field(default_factory=list)
+    wrong: list[tuple[float, str]] = field(default_factory=list)
+    doubts: list[float] = field(default_factory=list)
+    """Times of the answers 503 and lost answers."""
+    waits: list[Wait] = field(default_factory=list)
+
+    def untrue(self, text: str) -> None:
+        self.wrong.append((time.monotonic(), text))
+        print(f"WRONG: {text}", flush=True)
+
+    def doubt(self) -> None:
+        self.doubts.append(time.monotonic())
+
+    def vote(self, poll: Poll, voter: str, slot: str, vote_id: str, body: Mapping[str, Any]) -> Vote:
+        vote = Vote(poll.contest.key, voter, vote_id, slot, body)
+        poll.votes[voter].append(vote)
+        return vote
+
+    def answered(self, poll: Poll, vote: Vote, sent_at: float, status: int, body: dict[str, Any]) -> None:
+        """Compare a final answer with what is known already, and keep it."""
+        now = time.monotonic()
+        vote.answered_at = vote.answered_at or now
+        if status in ACCEPTED:
+            acceptance = {name: body.get(name) for name in ANSWERED_AGAIN}
+            if vote.acceptance is None:
+                vote.acceptance = acceptance
+            elif acceptance != vote.acceptance:
+                self.untrue(f"{poll.name}: vote {vote.vote_id} was answered {vote.acceptance}, now {acceptance}")
+            if status == 201 and any(since < sent_at and now < until for since, until in poll.closed):
+                self.untrue(f"{poll.name}: vote {vote.vote_id} is accepted although the counts are final")
+        elif status == 409 and body.get("code") in poll.refusals:
+            self._refused(poll, vote, body["code"])
+        else:
+            self.untrue(f"{poll.name}: vote {vote.vote_id} of {vote.voter} is answered {status} {body}")
+
+    def _refused(self, poll: Poll, vote: Vote, code: str) -> None:
+        vote.refusal = code
+        if vote.acceptance is not None:
+            self.untrue(f"{poll.name}: vote {vote.vote_id} was accepted, and is refused now: {code}")
+        may_hold = sum(not other.is_refused for other in poll.votes[vote.voter] if other is not vote)
+        if code in LIMITS and may_hold < poll.least(vote.asked_at, time.monotonic()):
+            self.untrue(f"{poll.name}: vote {vote.vote_id} of {vote.voter} is refused after {may_hold}: {code}")
+
+
+def judge_voter(poll: Poll, voter: str, shown: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Compare a voter's votes as they are shown, by their ids, with what the voter was told."""
+    votes = poll.votes[voter]
+    counting = {vote_id for vote_id, one in shown.items() if one["counts"]}
+    slots: dict[str, list[Vote]] = defaultdict(list)
+    for vote in votes:
+        slots[vote.slot].append(vote)
+    for slot in slots.values():
+        ids = {vote.vote_id for vote in slot}
+        if len(counting & ids) > 1:
+            yield f"{poll.name}: {voter} has {len(counting & ids)} counting votes in one slot: {sorted(ids)}"
+        last = next((vote for vote in reversed(slot) if vote.acceptance is not None), None)
+        is_certain = not any(vote.unanswered and vote.acceptance is None for vote in slot)
+        if last is not None and last.must_count and is_certain and last.vote_id not in counting:
+            yield f"{poll.name}: accepted vote {last.vote_id} of {voter} is {shown.get(last.vote_id, 'unknown')}"
+    for vote in votes:
+        if vote.must_not_count and vote.vote_id in counting:
+            reason = vote.removal or vote.refusal
+            yield f"{poll.name}: vote {vote.vote_id} of {voter} counts, but was answered {reason}"
+        if vote.acceptance is not None and vote.vote_id not in shown:
+            yield f"{poll.name}: accepted vote {vote.vote_id} of {voter} is not known"
+        status = shown.get(vote.vote_id, {}).get("status")
+        if status in ("late", "overruled") and vote.acceptance is not None:
+            yield f"{poll.name}: accepted vote {vote.vote_id} of {voter} is {status}"
+    ids = {vote.vote_id for vote in votes}
+    yield from (f"{poll.name}: {voter} has vote {each}, which was never sent" for each in shown if each not in ids)
+    times = [vote.asked_at for vote in votes]
+    most = poll.most(min(times), max(vote.answered_at or time.monotonic() for vote in votes))
+    if len(counting) > most:
+        yield f"{poll.name}: {voter} has {len(counting)} counting votes of at most {most}"
+
+
+def judge_counts(poll: Poll, record: Mapping[str, Any], shown: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Compare a contest's counts with the counting votes of all voters, given by voter and vote id."""
+    counts: dict[str, int] = defaultdict(int)
+    voters: dict[str, set[str]] = defaultdict(set)
+    for voter, votes in shown.items():
+        for one in votes.values():
+            for choice in one["choices"] if one["counts"] else ():
+                counts[choice["participant_key"]] += choice["count"]
+                voters[choice["participant_key"]].add(voter)
+    for key in poll.contest.participants:
+        found = record["participants"][key]
+        expected = counts[key], len(voters[key])
+        if (found["count"], found["unique_voter_count"]) != expected:
+            yield f"{poll.name}: {key} has {found}, but its voters' votes are {expected}"
+    expected = sum(counts.values()), len(set().union(*voters.values()))
+    if (record["count"], record["unique_voter_count"]) != expected:
+        yield f"{poll.name}: the contest has {record['count']} votes, but its voters' votes are {expected}"

@@ -1,0 +1,72 @@
+"""The stack of a campaign, by its topology."""
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from libs.deployment.deployment import Deployment
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.startup_report import Silence
+from libs.local_stack.supervisor import Supervisor
+from services.cli import bootstrap
+from services.cli.deployment_discovery import find_addresses
+from tests.campaign.network import Network, open_network
+from tests.support.deployments import FEW_PARTITIONS
+from tests.support.stack_members import Members
+
+TOPOLOGIES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "single": {},
+    "cluster": {
+        "brokers": 3,
+        "valkey_shards": 3,
+        "valkey_replicas": 2,
+        "gateways": 2,
+        "projectors": 2,
+        "kafka_heap_mb": 256,
+    },
+}
+
+
+@dataclass
+class Stage:
+    """A running stack, and what its faults need to know of it."""
+
+    stack: Supervisor
+    network: Network
+    rng: Random
+    """Chooses members when a fault begins."""
+    contest: str = ""
+    """Key of a contest whose counts can be streamed."""
+
+    def pids(self, names: Sequence[str]) -> list[int]:
+        """Return the processes; 0 for one that is down."""
+        return [self.stack.pids.get(name, 0) for name in names]
+
+    def any_partition(self) -> int:
+        return self.rng.randrange(FEW_PARTITIONS)
+
+    @asynccontextmanager
+    async def members(self) -> AsyncIterator[Members]:
+        async with Deployment(find_addresses(self.stack.data_dir)) as deployment:
+            yield Members(self.stack, deployment)
+
+
+@asynccontextmanager
+async def open_stage(topology: str, data_dir: Path, rng: Random) -> AsyncIterator[Stage]:
+    """Start a stack of its own, whatever servers the environment names."""
+    for name in ("TALLY_KAFKA_BOOTSTRAP_SERVERS", "TALLY_VALKEY_URL"):
+        os.environ.pop(name, None)
+    members = TOPOLOGIES[topology]
+    settings = StackSettings(
+        data_dir=data_dir, stack="native", partitions=FEW_PARTITIONS, stack_start_timeout_s=180, **members
+    )
+    brokers = members.get("brokers", 1)
+    async with (
+        open_network(data_dir, brokers, is_valkey_alone="valkey_shards" not in members) as network,
+        Supervisor(settings, bootstrap, port=0, any_port=True, parts=network.parts, report=Silence()) as stack,
+    ):
+        yield Stage(stack, network, rng)

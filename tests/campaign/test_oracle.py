@@ -1,0 +1,113 @@
+"""The oracle notices each kind of untrue answer, and only those; a seed always gives the same schedule."""
+
+import time
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from tests.campaign.faults import faults_of
+from tests.campaign.oracle import Oracle, Poll, Rule, Vote, judge_counts, judge_voter
+from tests.campaign.plan import plan
+from tests.campaign.stage import TOPOLOGIES
+from tests.simulation.faults import Streams
+from tests.support.http_clients import http_client
+from tests.support.voting import Contest
+
+ANSWER = {"vote_id": "1", "accepted_at": "now"}
+
+
+def poll(*, most: int = 2) -> Poll:
+    return Poll("plain", Contest(http_client(), "final", ["anna"]), [Rule(most, 0.0, 0.0)])
+
+
+def cast(oracle: Oracle, of: Poll, vote_id: str, status: int | None, *, slot: str = "", **body: Any) -> Vote:
+    """Send a vote of the voter `v`; None: its answer is lost."""
+    vote = oracle.vote(of, "v", slot or vote_id, vote_id, {})
+    if status is None:
+        vote.unanswered = 1
+    else:
+        oracle.answered(of, vote, time.monotonic(), status, body or ANSWER)
+    return vote
+
+
+def shown(*counting: str, **statuses: str) -> dict[str, dict[str, Any]]:
+    choices = [{"participant_key": "anna", "count": 1}]
+    found = {each: {"counts": True, "status": "counted", "choices": choices} for each in counting}
+    return found | {each: {"counts": False, "status": of, "choices": choices} for each, of in statuses.items()}
+
+
+def test_true_answers_are_not_noticed() -> None:
+    oracle, of = Oracle(), poll()
+    cast(oracle, of, "a", 201)
+    cast(oracle, of, "b", None)
+    assert not [*judge_voter(of, "v", shown("a")), *judge_voter(of, "v", shown("a", "b"))]
+    assert not oracle.wrong
+
+
+def test_a_lost_vote_is_noticed() -> None:
+    oracle, of = Oracle(), poll()
+    cast(oracle, of, "a", 201)
+    assert list(judge_voter(of, "v", {}))
+    assert list(judge_voter(of, "v", shown(a="late")))
+
+
+def test_a_refused_or_removed_vote_that_counts_is_noticed() -> None:
+    oracle, of = Oracle(), poll(most=1)
+    cast(oracle, of, "a", 201).removal = "removed"
+    cast(oracle, of, "b", 409, code="contest_limit_reached")
+    assert len(list(judge_voter(of, "v", shown("a")))) == 1
+    assert len(list(judge_voter(of, "v", shown("b", a="removed")))) == 1
+
+
+def test_votes_over_a_limit_and_two_of_one_slot_are_noticed() -> None:
+    oracle, of = Oracle(), poll(most=1)
+    cast(oracle, of, "a", None, slot="anna")
+    cast(oracle, of, "b", None, slot="anna")
+    assert len(list(judge_voter(of, "v", shown("a", "b")))) == 2
+
+
+def test_the_last_accepted_vote_of_a_slot_must_count() -> None:
+    oracle, of = Oracle(), poll()
+    cast(oracle, of, "a", 201, slot="anna")
+    cast(oracle, of, "b", 201, slot="anna")
+    assert not list(judge_voter(of, "v", shown("b", a="replaced")))
+    assert list(judge_voter(of, "v", shown("a", b="replaced")))
+
+
+def test_another_answer_to_the_same_vote_is_noticed() -> None:
+    oracle, of = Oracle(), poll()
+    vote = cast(oracle, of, "a", 201)
+    oracle.answered(of, vote, time.monotonic(), 200, ANSWER | {"accepted_at": "later"})
+    assert len(oracle.wrong) == 1
+
+
+def test_a_refusal_below_the_limit_is_noticed() -> None:
+    oracle, of = Oracle(), poll(most=2)
+    cast(oracle, of, "a", 201)
+    cast(oracle, of, "b", 409, code="contest_limit_reached")
+    assert len(oracle.wrong) == 1
+
+
+def test_a_vote_that_is_accepted_after_final_counts_is_noticed() -> None:
+    oracle, of = Oracle(), poll()
+    of.closed.append([0.0, time.monotonic() + 60])
+    cast(oracle, of, "a", 201)
+    assert len(oracle.wrong) == 1
+
+
+def test_counts_that_are_not_the_sum_of_the_votes_are_noticed() -> None:
+    of, votes = poll(), {"v": shown("a", "b"), "w": shown("c")}
+    sums = {"count": 3, "unique_voter_count": 2}
+    assert not list(judge_counts(of, sums | {"participants": {"anna": sums}}, votes))
+    for wrong in ({"count": 4}, {"unique_voter_count": 3}):
+        assert list(judge_counts(of, sums | wrong | {"participants": {"anna": sums}}, votes))
+        assert list(judge_counts(of, sums | {"participants": {"anna": sums | wrong}}, votes))
+
+
+@pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
+def test_a_seed_gives_one_schedule_of_all_faults(topology: str) -> None:
+    faults = {name: fault.hits for name, fault in faults_of(topology).items()}
+    first, again, other = (list(islice(plan(Streams(seed), faults), len(faults))) for seed in (1, 1, 2))
+    assert first == again != other
+    assert {episode.faults[0] for episode in first} == {*faults}

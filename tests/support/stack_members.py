@@ -1,0 +1,66 @@
+"""The members of a stack of several brokers and shards, by what they do for a partition of the votes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from libs.deployment.deployment import Deployment
+from libs.kafka.topics import open_admin
+from libs.local_stack.supervisor import Supervisor
+from libs.views.valkey.hash_tags import key_base, slot_of
+from tests.support.metadata_quorum import active_controller
+
+
+@dataclass
+class Members:
+    """Names of processes, as the supervisor has them."""
+
+    stack: Supervisor
+    deployment: Deployment
+
+    def slot(self, partition: int = 0) -> int:
+        base = key_base(self.deployment.namespace, "votes", partition, self.deployment.partitions)
+        return slot_of(base.encode())
+
+    def valkey(self, name: str) -> Redis:
+        """Return a client of one server."""
+        return Redis.from_url(self.stack.server(name).address, socket_timeout=5)
+
+    async def ask(self, name: str, *command: Any) -> Any:
+        async with self.valkey(name) as client:
+            return await client.execute_command(*command)
+
+    async def shard(self, slot: int) -> list[str]:
+        """Return the names of the shard's servers, the primary first."""
+        names = {self._port(name): name for name in self.stack.pids if name.startswith("valkey-")}
+        for name in names.values():
+            try:
+                slots = await self.ask(name, "CLUSTER", "SLOTS")
+            except (RedisError, OSError):
+                continue
+            for first, last, *servers in slots:
+                if first <= slot <= last:
+                    return [names[server[1]] for server in servers if server[1] in names]
+        raise AssertionError("no server has the slot")
+
+    def _port(self, name: str) -> int:
+        return int(self.stack.server(name).address.rpartition(":")[2].partition("/")[0])
+
+    async def leader(self, partition: int = 0) -> str:
+        """Return the broker that leads a partition of the votes."""
+        async with open_admin(self.deployment.kafka_settings) as admin:
+            [topic] = await admin.describe_topics([self.deployment.votes.name])
+        [found] = [each for each in topic["partitions"] if each["partition"] == partition]
+        return f"kafka-{found['leader']}"
+
+    async def controller(self) -> str:
+        """Return the broker whose controller is active."""
+        async with open_admin(self.deployment.kafka_settings) as admin:
+            return f"kafka-{await active_controller(admin)}"
+
+    async def fences(self) -> list[int]:
+        """Return the fence epoch of each partition."""
+        views = self.deployment.vote_views
+        return [(await views.state(number)).incarnation for number in range(self.deployment.partitions)]
