@@ -188,15 +188,12 @@ class _Comparison:
         for partition in partitions:
             held = {self._contest} if self._contest else contests.get(partition, set())
             fold, found, position = await self._partition(partition, log_ids.get(partition, ""), held)
-            for difference in found:
-                report.found(difference)
-            report.positions[partition] = position
-            report.events += fold.offset
-            report.add(fold, self._contest)
+            part = VerificationReport.of(fold, self._contest, found, position)
+            for key, totals in part.contests.items():
+                if totals.sources:
+                    totals.external = await self._external(key, totals)
+            report.include(part)
             inspect(fold)
-        for key, totals in report.contests.items():
-            if totals.sources:
-                totals.external = await self._external(key, totals)
         report.seconds = time.monotonic() - began
         return report
 

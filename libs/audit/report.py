@@ -1,9 +1,9 @@
 """Result of a comparison of views and log, and the equations between a contest's sums."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from libs.audit.log_fold import UNNAMED, Difference, LogFold, VoteIds
 from libs.catalogue.contests.vote_sources import Reason, Reported, SourceConfig, mapped, split
@@ -154,19 +154,33 @@ class ContestTotals:
         votes = [(*name, row) for name, row in sorted(self.internal.items())]
         return [*votes, *((*name, row) for name, row in sorted(self.external.items()))]
 
-    def add(self, key: str, fold: LogFold) -> None:
-        tally = fold.tally.contests[key]
-        self.ids += add_votes(self.internal, fold.ids, key, tally)
+    @classmethod
+    def of(cls, fold: LogFold, key: str) -> Self:
+        """Return the totals of one partition, without the equations of external sources."""
+        tally, totals = fold.tally.contests[key], cls()
+        totals.ids = add_votes(totals.internal, fold.ids, key, tally)
         for (participant, source), figures in tally.figures.items():
             if participant and source:
-                votes = self.participants.setdefault(participant, {})
-                votes[source] = votes.get(source, 0) + figures.count
+                totals.participants.setdefault(participant, {})[source] = figures.count
         for name, reported in tally.sources.items():
-            self.sources[name] = SourceTotals(fold.reported.get((key, name), {}), reported)
+            totals.sources[name] = SourceTotals(fold.reported.get((key, name), {}), reported)
         overall = tally.figures.get(("", ""))
         if overall is not None:
-            self.unique_voter_count += overall.unique
-            self.anonymous_voter_count += overall.anonymous
+            totals.unique_voter_count, totals.anonymous_voter_count = overall.unique, overall.anonymous
+        return totals
+
+    def include(self, part: "ContestTotals") -> None:
+        """Add the totals of another partition; an external source reports to one partition."""
+        self.unique_voter_count += part.unique_voter_count
+        self.anonymous_voter_count += part.anonymous_voter_count
+        for participant, counts in part.participants.items():
+            _add(self.participants.setdefault(participant, {}), counts)
+        self.sources |= part.sources
+        self.ids += part.ids
+        for name, row in part.internal.items():
+            self.internal[name].ids += row.ids
+            _add(self.internal[name].outcomes, row.outcomes)
+        self.external |= part.external
 
 
 @dataclass(slots=True)
@@ -208,21 +222,41 @@ class VerificationReport:
     def events_per_s(self) -> float:
         return self.events / self.seconds if self.seconds else 0.0
 
-    def found(self, difference: Difference) -> None:
-        self.difference_count += 1
-        if len(self.differences) < MOST_KEPT:
-            self.differences.append(difference)
+    @classmethod
+    def of(cls, fold: LogFold, contest: str | None, found: Sequence[Difference], position: Position) -> Self:
+        """Return the report of one partition, of one contest or of all."""
+        tallies = {key: tally for key, tally in fold.tally.contests.items() if contest in (None, key)}
+        report = cls(
+            positions={fold.partition: position},
+            contests={key: ContestTotals.of(fold, key) for key in tallies},
+            events=fold.offset,
+            fenced=fold.tally.fenced,
+            duplicates=fold.tally.duplicates,
+            quarantined=fold.quarantined,
+            differences=list(found[:MOST_KEPT]),
+            difference_count=len(found),
+        )
+        for tally in tallies.values():
+            _add(report.outcomes, {name: tally.ids[status] for status, name in OUTCOMES.items()})
+        return report
 
-    def add(self, fold: LogFold, contest: str | None) -> None:
-        """Add a partition's fold, of one contest or of all."""
-        self.fenced += fold.tally.fenced
-        self.duplicates += fold.tally.duplicates
-        self.quarantined += fold.quarantined
-        for key, tally in fold.tally.contests.items():
-            if contest in (None, key):
-                self.contests.setdefault(key, ContestTotals()).add(key, fold)
-                for status, name in OUTCOMES.items():
-                    self.outcomes[name] += tally.ids[status]
+    def include(self, part: "VerificationReport") -> None:
+        """Add the report of other partitions."""
+        self.positions |= part.positions
+        for key, totals in part.contests.items():
+            self.contests.setdefault(key, ContestTotals()).include(totals)
+        self.events += part.events
+        _add(self.outcomes, part.outcomes)
+        self.fenced += part.fenced
+        self.duplicates += part.duplicates
+        self.quarantined += part.quarantined
+        self.differences += part.differences[: MOST_KEPT - len(self.differences)]
+        self.difference_count += part.difference_count
+
+
+def _add(sums: dict[str, int], further: Mapping[str, int]) -> None:
+    for name, number in further.items():
+        sums[name] = sums.get(name, 0) + number
 
 
 def counted_casts(fold: LogFold, contest: str) -> list[VoteCast]:

@@ -36,6 +36,14 @@ def port_in_use(port: int, remedy: str = "start again, another will be chosen") 
     return StackError("port_in_use", f"Port {port} is in use: {remedy}.", Exit.BAD_USAGE)
 
 
+def no_lan_address() -> StackError:
+    return StackError(
+        "no_lan_address",
+        "This machine has no address on a network: connect it, or set TALLY_PUBLIC_URL for browsers.",
+        Exit.BAD_USAGE,
+    )
+
+
 def no_native_server(server: str, reason: str, setting: str) -> StackError:
     return StackError(
         "no_native_server",

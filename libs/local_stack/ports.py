@@ -32,6 +32,17 @@ def accepts(port: int, host: str = LOOPBACK) -> bool:
     return True
 
 
+def lan_address() -> str | None:
+    """Return this machine's address on its network; None without one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # chooses a route, and sends nothing
+        except OSError:
+            return None
+        address: str = probe.getsockname()[0]
+        return None if address.startswith("127.") else address
+
+
 def free_ports(count: int) -> list[int]:
     """Return distinct free ports below the ephemeral range (32768 and up).
 

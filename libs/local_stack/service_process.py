@@ -58,6 +58,7 @@ def plan_services(
 ) -> ServicePlan:
     """Plan `parts`, of which gateways and projectors run as often as `settings` say, behind `port`."""
     host, front = settings.host, base_url(settings.host, port)
+    inner = ports.LOOPBACK if settings.lan else host
     gateways, projectors = settings.gateways, settings.projectors
     operations_ports, metrics_ports = _numbered("operations", gateways), _numbered("metrics", projectors)
     remembered = ports.remembered(data_dir / "ports.json", [*operations_ports, *metrics_ports])
@@ -67,20 +68,22 @@ def plan_services(
     elif gateways == 1 and is_loopback(host):
         operations[0] = 0
     metrics = [remembered[name] for name in metrics_ports]
-    operations_urls = [base_url(host, own or port) for own in operations]
+    operations_urls = [base_url(inner, own or port) for own in operations]
     of_gateways = [f"{url}/metrics" for url in operations_urls]
-    projector_urls = [f"{base_url(host, own)}/metrics" for own in metrics]
+    projector_urls = [f"{base_url(inner, own)}/metrics" for own in metrics]
     common = {
-        "TALLY_HOST": host,
         "TALLY_PORT": str(port),
         "TALLY_REUSE_PORT": str(gateways > 1),
         "TALLY_PROJECTOR_METRICS_URLS": ",".join(projector_urls),
     }
+    if settings.lan:
+        common |= {"TALLY_OPERATIONS_HOST": inner, "TALLY_LIMITS": settings.limits or "venue"}
     processes = []
     for part in parts:
         copies = {"gateway": gateways, "projector": projectors}.get(part.name, 1)
         for at, name in enumerate(_numbered(part.name, copies)):
             own = {
+                "TALLY_HOST": host if part.name == "gateway" else inner,
                 "TALLY_OPERATIONS_PORT": str(operations[at if part.name == "gateway" else 0]),
                 "TALLY_METRICS_PORT": str(metrics[at if part.name == "projector" else 0]),
             }

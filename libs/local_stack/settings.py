@@ -1,9 +1,9 @@
 """Settings of the local stack."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from libs.storage.private_files import default_data_dir
 from libs.telemetry.environment_settings import EnvironmentSettings
@@ -36,6 +36,19 @@ class StackSettings(EnvironmentSettings):
         description="Partitions of the votes' first topic, fixed for its life; `tally topics grow` adds topics.",
     )
     host: str = Field("127.0.0.1", description="Address on which the local stack's HTTP service listens.")
+    lan: bool = Field(
+        False,
+        description="Serve phones on this machine's network: the gateway listens on all addresses, operators' "
+        "routes and metrics on loopback only, and the limits are those of a venue.",
+    )
+    limits: Literal["standard", "venue"] | None = Field(
+        None, description="Limits per address; absent: `venue` on a LAN, else `standard`."
+    )
+    public_url: str = Field(
+        "",
+        pattern=r"^(https?://[^/?#]+)?$",
+        description="Origin at which browsers reach the stack; absent: this machine's address.",
+    )
     operations_port: int = Field(
         0,
         ge=0,
@@ -73,3 +86,9 @@ class StackSettings(EnvironmentSettings):
     )
     stack_start_timeout_s: float = Field(60.0, gt=0, description="How long a local server may take to answer.")
     stack_min_free_mb: int = Field(512, ge=0, description="Disk space below which the local stack does not start.")
+
+    @model_validator(mode="after")
+    def _on_lan(self) -> Self:
+        if self.lan:
+            self.host = "0.0.0.0"  # noqa: S104
+        return self

@@ -73,7 +73,7 @@ class Supervisor:
         self._restarts: dict[str, int] = {}
         self._watches: list[asyncio.Task[None]] = []
         self.credentials: dict[str, str] = {}
-        self.base_url = ""
+        self.base_url = self.public_url = ""
         self.operations_url = ""
         self.metrics_urls: Mapping[str, str] = {}
 
@@ -112,6 +112,7 @@ class Supervisor:
         place = self._place
         return {
             "base_url": self.base_url,
+            "public_url": self.public_url,
             "legacy_base_url": f"{self.base_url}/legacy",
             "legacy_test_base_url": f"{self.base_url}/legacy-test",
             "media_url": f"{self.base_url}/media",
@@ -187,6 +188,7 @@ class Supervisor:
         port = self._choose_port()
         plan = plan_services(self._settings, self._parts, self.data_dir, port)
         self.base_url, self.metrics_urls = plan.base_url, plan.metrics_urls
+        self.public_url = self._public_url(port)
         self.operations_url = plan.operations_urls[0]
         environment, reaper = self._environment(), self._servers.reaper
         self._watched = dict(self._servers.running)
@@ -218,6 +220,15 @@ class Supervisor:
         if port == 0 or self._any_port:
             return ports.free_ports(1)[0]
         raise errors.port_in_use(port, "free it, or choose another with --port, or any free one with --any-port")
+
+    def _public_url(self, port: int) -> str:
+        """Return the origin for browsers. Raises `StackError` on a LAN without an address."""
+        if self._settings.public_url or not self._settings.lan:
+            return self._settings.public_url or self.base_url
+        address = ports.lan_address()
+        if address is None:
+            raise errors.no_lan_address()
+        return stack_json.base_url(address, port)
 
     def _local_storage(self) -> str:
         objects = self.data_dir / "objects"

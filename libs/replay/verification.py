@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from libs.audit.comparison import compare
+from libs.audit.parallel_comparison import compare_in_parallel
 from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
 from libs.replay.swap import NotReached
@@ -82,7 +82,7 @@ async def verify_generation(
     legible = [partition for partition in partitions if found[partition].live.schema == found[partition].schema]
     result = VerificationResult(compared_with_live=len(legible) == len(partitions))
     if target.projection is ProjectionName.VOTES:
-        result.report = await compare(deployment, generation=number, partitions=partitions)
+        result.report = await compare_in_parallel(deployment, generation=number, partitions=partitions)
         result.changes = await changes(deployment, number, legible)
         for partition in legible:
             result.differences += await _differing_key(generations, partition, number, "fences")

@@ -201,13 +201,15 @@ class ContestTally:
         """Use or give back an allowance, and count the voter if this is the first or last counted vote."""
         source = vote.cast.source
         limit = vote.cast.max_participant if participant else vote.cast.max_contest
-        before = {name: ledger.voted(participant, name or None) for name in (source, "")}
-        ledger.sums(participant, source, vote.epoch).move(votes, active, limit)
-        for name, voted in before.items():
-            change = ledger.voted(participant, name or None) - voted
+        sums = ledger.sums(participant, source, vote.epoch)
+        voted = sums.active > 0
+        sums.move(votes, active, limit)
+        change = (sums.active > 0) - voted
+        for name in (source, ""):
             figures = self.at(participant, name)
-            figures.unique += change
-            figures.anonymous += change * ledger.anonymous
+            if change and not ledger.voted(participant, name or None, besides=sums):
+                figures.unique += change
+                figures.anonymous += change * ledger.anonymous
 
     def _rate(self, cast: VoteCast, by: int) -> None:
         if cast.rating is not None:

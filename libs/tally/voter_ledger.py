@@ -100,10 +100,15 @@ class VoterLedger:
         """Return the sums of a period, to be changed in place."""
         return self.used.setdefault((participant, source, self.kept_epoch(source, epoch)), Used())
 
-    def voted(self, participant: str, source: str | None = None) -> bool:
-        """Return whether any vote counts for `participant` ("": the contest) from `source` (None: any)."""
+    def voted(self, participant: str, source: str | None, besides: Used) -> bool:
+        """Return whether any vote counts for `participant` ("": the contest) from `source` (None: any), apart from
+        one period of one source.
+        """
         return any(
-            used.active > 0 and key[0] == participant and (source is None or key[1] == source)
+            used.active > 0
+            and used is not besides
+            and key[0] == participant
+            and (source is None or key[1] == source)
             for key, used in self.used.items()
         )
 

@@ -1,8 +1,9 @@
 """Settings of HTTP servers."""
 
 from ipaddress import ip_address
+from typing import Final, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from libs.telemetry.environment_settings import TelemetrySettings
 from libs.web.door.client_address import AuditAddresses, ForwardedHeader, Proxies, parse_networks
@@ -11,6 +12,13 @@ DRAIN_S = 10
 """Seconds that requests in flight may take to finish once the port is closed."""
 CLOSE_S = 10
 """Seconds after that to deliver accepted records and close connections; then the process is ended."""
+
+VENUE: Final = {
+    "http_max_connections_per_address": 10_000,
+    "rate_per_address": 5_000,
+    "stream_max_public_per_address": 5_000,
+}
+"""Limits per address for a hall whose phones share one: each opens a page of a dozen pictures, and a stream."""
 
 
 class HostSettings(TelemetrySettings):
@@ -30,6 +38,11 @@ class HostSettings(TelemetrySettings):
         "full",
         description="Callers' addresses in the audit, which the log keeps permanently: full, network (/24, "
         "IPv6: /48) or none.",
+    )
+    limits: Literal["standard", "venue"] = Field(
+        "standard",
+        description="Limits per address that are not set themselves: `venue` admits a hall whose phones share one "
+        "address (10,000 connections, 5,000 streams, 5,000 requests per second without a key).",
     )
     http_max_header_bytes: int = Field(
         32_768, ge=1024, description="Maximum size of a request's line and headers, in bytes; more: 431."
@@ -79,6 +92,13 @@ class HostSettings(TelemetrySettings):
     def _networks(cls, text: str) -> str:
         parse_networks(text)
         return text
+
+    @model_validator(mode="after")
+    def _preset(self) -> Self:
+        if self.limits == "venue":
+            for name in VENUE.keys() & type(self).model_fields.keys() - self.model_fields_set:
+                setattr(self, name, VENUE[name])
+        return self
 
     def proxies(self) -> Proxies:
         return Proxies(self.trusted_proxies, self.forwarded_header, self.audit_addresses)

@@ -23,6 +23,7 @@ COMMANDS: Final = {
         "demo": "demo.command:demo",
         "dashboard": "dashboard:dashboard",
         "serve": "serve:serve",
+        "voting-page": "voting_page:voting_page",
     },
     "Watch": {
         "status": "status:status",

@@ -1,13 +1,15 @@
 """Replay of the votes log against the live fold of the same log: `python -m tests.benchmarks.bench_replay`.
 
 Votes come in by batches over HTTP; then `tally replay run` folds them into a new generation, verifies and swaps
-it, and the projector's own loop folds them into views of its own.
+it, and the projector's own loop folds them into views of its own. `tally verify` compares the views with the
+log, by as many processes as it chooses and by one.
 """
 
 import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -20,18 +22,17 @@ from tests.benchmarks.measurement import OURS, Goal, Measurement, Party, Run, Sc
 from tests.benchmarks.stack import whole_service
 from tests.support.voting import Contest, new_id, running
 
-LIVE = "live fold"
+LIVE, ALONE = "live fold", "one process"
 BATCH = 1_000
 CLIENTS = 4
 
 
 async def measure(scale: Scale) -> list[Measurement]:
-    measurement, _ = await replayed(scale.pick(20_000, 1_000_000))
-    return [measurement]
+    return (await replayed(scale.pick(20_000, 1_000_000)))[0]
 
 
-async def replayed(votes: int) -> tuple[Measurement, float]:
-    """Return the rate of a replay of so many votes, and its seconds."""
+async def replayed(votes: int, verify_goals: Sequence[Goal] = ()) -> tuple[list[Measurement], float]:
+    """Return the rate of a replay of so many votes, the time of a verification, and that of the replay."""
     async with whole_service() as (supervisor, api):
         contest = await api.contest(participants=10, body=running())
         await fill(contest, votes)
@@ -39,12 +40,29 @@ async def replayed(votes: int) -> tuple[Measurement, float]:
         [rebuilt] = (await printed(process))["rebuilt"]
         assert rebuilt["swapped"], rebuilt
         live = await live_fold(supervisor)
+        verified, alone = [await verification(supervisor, *arguments) for arguments in ((), ("--processes", "1"))]
     rate = rebuilt["events_per_s"]
     rates = Party(OURS, [Run(rate)])
     peer = Party(LIVE, [live], "no verification, no swap")
     name = f"replay of {votes:,} votes"
-    measurement = Measurement(name, "events/s", "higher", rates, [peer], goals=[Goal(1.0, LIVE)])
-    return measurement, rebuilt["events"] / rate
+    measurements = [
+        Measurement(name, "events/s", "higher", rates, [peer], goals=[Goal(1.0, LIVE)]),
+        Measurement(
+            f"verification of {votes:,} votes",
+            "s",
+            "lower",
+            Party(OURS, [verified]),
+            [Party(ALONE, [alone])],
+            goals=verify_goals,
+        ),
+    ]
+    return measurements, rebuilt["events"] / rate
+
+
+async def verification(supervisor: Supervisor, *arguments: str) -> Run:
+    report = await printed(await tally(supervisor, "verify", *arguments))
+    assert report["equal"], report["differences"]
+    return Run(report["seconds"])
 
 
 async def fill(contest: Contest, votes: int) -> float:

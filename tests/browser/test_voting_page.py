@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -12,10 +15,13 @@ from playwright.async_api import Page, expect
 from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import serve_voting_page
 from tests.support.browser_contexts import Contexts
+from tests.support.browser_types import NO_LOOPBACK
+from tests.support.eventually import eventually
 from tests.support.soundness import SIZES, is_sound
 from tests.support.voting import Api, Contest, code, hours_from_now, running
 
 pytestmark = pytest.mark.slow
+GUIDE = Path(__file__).parents[2] / "deploy/guides/developer.md"
 
 
 @pytest.fixture
@@ -106,6 +112,106 @@ async def test_a_refused_vote_stays_shown_while_the_page_reads_on(api: Api, visi
         await button.click()
     await expect(second.locator("#left")).to_contain_text("You have 2 votes left.")
     await expect(second.locator("#trouble")).to_contain_text("ip limit of 1")
+
+
+async def test_a_phone_on_plain_http_votes_in_one_column_and_reads_what_https_would_add(
+    api: Api, stack: Supervisor, contexts: Contexts
+) -> None:
+    """The name is no address of this machine, so the browser gives the page no secure context."""
+    contest = await song(api, is_contest_time_shown=True)
+    base = urlsplit(stack.stack["base_url"])
+    on_lan = stack.stack | {"public_url": f"http://{NO_LOOPBACK}:{base.port}"}
+    async with serve_voting_page(on_lan) as address:
+        page = await contexts.lend(SIZES["phone"])
+        assert urlsplit(address).hostname == NO_LOOPBACK
+        await page.goto(f"{address}/?contest={contest.key}")
+        await expect(page.locator("#plain")).to_contain_text("HTTPS would prevent")
+        assert not await page.evaluate("isSecureContext || 'randomUUID' in crypto")
+        await expect(page.locator("#countdown")).to_contain_text("Closes in 59:")
+        button = page.get_by_role("button", name="Vote for Aurora Vale", exact=True)
+        await button.click()
+        await expect(page.locator("#own li")).to_have_count(1)
+        await expect(page.locator("#total")).to_have_text("1 vote in all")
+        boxes = [await item.bounding_box() for item in await page.locator("#participants li").all()]
+        assert len({box["x"] for box in boxes if box}) == 1
+        await is_sound(page, "voting-lan")
+
+
+async def test_a_refusal_can_be_read_wherever_the_page_is_scrolled_to(api: Api, visitor: Visitor) -> None:
+    contest = await song(api, ip_restriction_per_participant=1)
+    for number in range(9):
+        await api.participant(contest, title=f"Another {number}")
+    first, second = [await visitor.open(f"/?contest={contest.key}", "phone") for _ in range(2)]
+    for page in (first, second):
+        await page.get_by_role("button", name="Vote for Aurora Vale", exact=True).click()
+    await expect(second.locator("#trouble")).to_contain_text("ip limit of 1")
+    await expect(second.locator("#trouble")).to_be_in_viewport(ratio=1)
+    await expect(second.locator("#left")).to_contain_text("You have 2 votes left.")
+    await expect(second.locator("#trouble")).to_be_in_viewport(ratio=1)
+
+
+async def test_the_rules_are_told_as_they_are(api: Api, visitor: Visitor) -> None:
+    for free, text in (
+        ({"max_participant": 1, "max_contest": -1}, "You have 1 vote for each."),
+        ({"max_participant": -1, "max_contest": -1}, "Vote as often as you like."),
+    ):
+        contest = await api.contest(1, running(free=free))
+        page = await visitor.open(f"/?contest={contest.key}")
+        await expect(page.locator("#left")).to_have_text(text)
+
+
+async def test_a_voter_rates_and_rates_anew(api: Api, visitor: Visitor) -> None:
+    rating = {
+        "max_rating": 5,
+        "sub_rating_configs": [{"sub_rating_id": "stage", "title": "Stage", "max_votes": 3}],
+    }
+    contest = await api.contest(2, running(rating=rating) | {"contest_type": "rating"})
+    page = await visitor.open(f"/?contest={contest.key}", "phone")
+    await expect(page.locator("#left")).to_have_text("A new rating replaces your earlier one.")
+    first = page.locator("#participants li").first
+    for value, stage in (("2", "3"), ("4", "1")):
+        await first.get_by_role("radio", name=value, exact=True).first.check(force=True)
+        await (
+            first.get_by_role("group", name="Stage").get_by_role("radio", name=stage, exact=True).check(force=True)
+        )
+        await first.get_by_role("button", name="Rate").click()
+        await expect(first).to_contain_text(f"{value} from 1 rating · place 1")
+    await expect(page.locator("#own li").first).to_contain_text(": 4")
+    await is_sound(page, "voting-rating")
+    await page.reload()
+    await expect(first.get_by_role("radio", name="4", exact=True)).to_be_checked()
+
+
+async def test_a_voter_fills_in_a_ballot_with_each_participant_once(api: Api, visitor: Visitor) -> None:
+    positions = [{"id": "1", "index": 1, "title": "First", "votes": 3}, {"id": "2", "index": 2, "votes": 1}]
+    contest = await api.contest(3, running(ordering={"positions": positions}) | {"contest_type": "ordering"})
+    page = await visitor.open(f"/?contest={contest.key}", "phone")
+    one, two, _ = contest.participants
+    await page.get_by_label("First").select_option(two)
+    await expect(page.get_by_label("2 1 point").locator(f'option[value="{two}"]')).to_be_disabled()
+    await page.get_by_label("2 1 point").select_option(one)
+    await page.get_by_role("button", name="Send the ballot").click()
+    await expect(page.locator("#total")).to_have_text("4 points in all")
+    await expect(page.locator("#participants li").nth(1)).to_contain_text("3 points · place 1")
+    await is_sound(page, "voting-ballot")
+    await page.reload()
+    await expect(page.get_by_label("First")).to_have_value(two)
+
+
+async def test_the_developer_s_script_follows_a_result_from_another_origin(api: Api, visitor: Visitor) -> None:
+    contest = await song(api)
+    page = await visitor.open("/")
+    [code] = re.findall(r"^```js\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    base = str(api.client.base_url).rstrip("/")
+    show = "(results, phase) => (window.seen = [results?.count, phase?.phase])"
+    await page.evaluate(f"({code})('{base}', '{contest.key}', {show}).readyState")
+    for votes in (0, 1):
+
+        async def shows(votes: int = votes) -> bool:
+            return bool(await page.evaluate("window.seen") == [votes, "running"])
+
+        await eventually(shows)
+        assert (await contest.vote(0, f"voter {votes}")).status_code == 201
 
 
 async def test_without_a_contest_it_lists_those_that_run(api: Api, visitor: Visitor) -> None:

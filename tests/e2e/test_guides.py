@@ -12,6 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from string import Template
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,7 @@ from services.cli import bootstrap
 from services.cli.__main__ import PLACES, app, import_command
 from tests.support.deployments import FEW_PARTITIONS
 from tests.support.programs import CURL, Programs
+from tests.support.voting import Api
 
 if TYPE_CHECKING:
     from tests.support.secured import Secured
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "deploy" / "guides"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRELUDE = """
 set -eo pipefail
 tally() { "$PYTHON" -m services.cli "$@"; }
@@ -113,6 +116,23 @@ async def test_the_commands_of_a_guide_work_as_pasted(name: str, stack: Supervis
     script = "\n".join(["set -u", FIRST_VOTE[0], VOTED, "set -x", *blocks(GUIDES / f"{name}.md")])
     code, output = await run(stack, script, tmp_path)
     assert code == 0, output[-4_000:]
+
+
+async def test_the_developer_s_python_casts_a_vote_once_and_returns_a_refusal(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest(1)
+    [code] = PYTHON.findall((GUIDES / "developer.md").read_text())
+    example: dict[str, Any] = {}
+    exec(code, example)
+    url, key = stack.stack["base_url"], stack.stack["api_key"]
+    for vote_id, voter in (("a", "anna"), ("a", "anna"), ("b", "anna"), ("c", "ben")):
+        body = {"vote_id": vote_id, "participant_key": contest.participants[0], "voter_id": voter}
+        accepted, answer = await asyncio.to_thread(example["vote"], url, key, contest.key, body)
+        assert accepted is (vote_id != "b")
+        assert answer["vote_id"] == vote_id
+        assert answer.get("code") == (None if accepted else "participant_limit_reached")
+    example["time"] = SimpleNamespace(sleep=lambda _: None)
+    with pytest.raises(TimeoutError, match="vote a"):
+        await asyncio.to_thread(example["vote"], "http://127.0.0.1:1", "", contest.key, {"vote_id": "a"})
 
 
 @pytest.fixture

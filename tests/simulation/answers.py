@@ -6,6 +6,7 @@ from typing import Any
 from libs.tally.errors import AppendUnknown, TallyError
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.voting.protocol.shared_steps import Removed
+from libs.voting.source_reports import SourceReport
 
 Name = tuple[str, str, str]
 """Contest, voter and vote id."""
@@ -13,6 +14,11 @@ Name = tuple[str, str, str]
 
 class Violation(AssertionError):
     """A promise was broken."""
+
+
+def demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Violation(otherwise)
 
 
 @dataclass(slots=True)
@@ -23,6 +29,16 @@ class Bought:
     contest: str
     key: str | None = None
     is_refunded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A report of an external source, and its result."""
+
+    contest: str
+    source: str
+    report: SourceReport
+    result: Any
 
 
 @dataclass(frozen=True, slots=True)

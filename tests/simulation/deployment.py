@@ -22,6 +22,7 @@ from libs.storage.secrets import account_secret
 from libs.views.valkey.function_loading import load_functions
 from libs.voting.cast_reader import CastReader
 from libs.voting.service import VotingService, create_voting_service
+from libs.voting.source_reports import SourceReporter
 from services.ingestion.voter_reads import VoterReads
 from services.projector.app import manager_runs, open_projectors
 from services.projector.settings import Settings
@@ -41,6 +42,7 @@ from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop
 NAMESPACE: Final = "sim"
 ACCOUNT: Final = "acme"
 PRODUCE_DEADLINE_MS: Final = 1_000
+SOURCE_GRACE_S: Final = 2
 
 Note = Callable[[str], None]
 
@@ -142,6 +144,7 @@ class Gateway(Service):
         register = AccountCiphers(partial(account_secret, its.store)), PackageBounds(its.catalogue.views, False)
         self.purchases = PurchaseService(its.purchases, its.writer, its.purchase_views, *register)
         self.reopener = Reopener(self.records, its.vote_views, its.votes)
+        self.reporter = SourceReporter(its.votes, its.vote_views, its.catalogue.views, its.writer)
 
     def request(
         self,
@@ -222,7 +225,7 @@ def _settings(partitions: int, keep_s: int) -> Settings:
         namespace=NAMESPACE,
         partitions=partitions,
         produce_deadline_ms=PRODUCE_DEADLINE_MS,
-        source_grace_s=2,
+        source_grace_s=SOURCE_GRACE_S,
         projector_keep_generation_s=keep_s,
     )
 
@@ -252,7 +255,7 @@ class Deployment:
         self.objects: dict[str, bytes] = {}
         self.crashes: list[BaseException] = []
         self._moments: list[_Moment] = []
-        self.keep_s = streams["replays"].choice([1, 4, 3_600]) if has_replays else 3_600
+        self.keep_s = streams["replays"].choice([2, 4, 3_600]) if has_replays else 3_600
         """For how long the views before a replay are kept."""
         self.settings = _settings(partitions, self.keep_s)
         self.brokers = Brokers(loop, streams, note)

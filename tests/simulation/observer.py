@@ -1,13 +1,29 @@
 """Reads of the simulated servers' data by the checks and by scenarios: at once, without faults."""
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from libs.views.valkey.client import Shard
 from libs.views.valkey.hash_tags import SLOTS, slot_of
 from tests.simulation.simulated_valkey import SimulatedServer
+from tests.simulation.virtual_loop import BEGIN_S
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+
+def observe(world: "World", coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Return the result of reads by an `Observer`; no time passes."""
+    task = world.loop.start(world.operator, coroutine)
+    world.loop.run_until(task.done, world.loop.now)
+    return task.result()
+
+
+def latest_clock(world: "World", server: SimulatedServer, until: float) -> float:
+    """Return the latest time that a server's clock had shown until a time of the loop."""
+    steps = [(at, ahead) for at, its, ahead in world.clocks if its is server]
+    steps.append((until, server.process.clock_ahead_s))
+    return BEGIN_S + max(min(at, until) + ahead for at, ahead in steps) + 0.002
 
 
 class Observer:

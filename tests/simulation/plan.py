@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from libs.contracts.topics import catalogue_topic, votes_topic
-from tests.simulation import clients, replays
+from tests.simulation import clients, replays, sources
 from tests.simulation.deployment import NAMESPACE, Service
 from tests.simulation.scenarios import Scenario
 from tests.simulation.stage import Stage
@@ -67,6 +67,9 @@ def plan(world: "World") -> list[Item]:
         kinds["purchase"] = (range(2, 6), 0.0, clients.purchase)
     if world.has_reads:
         kinds["read"] = (range(2, 8), 0.3, clients.ask)
+    if world.has_sources:
+        kinds["report"] = range(3, 9), 0.0, sources.report
+        kinds["source"] = (0, 0, 1), 0.5, sources.change
     if world.has_replays and world.scenario is None:
         kinds["replay"] = (1, 1, 2), 0.3, replays.rebuild
     items = []

@@ -1,12 +1,13 @@
 """The promises, checked on logs, views and answers once everything has settled."""
 
 from collections import Counter, defaultdict
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.contracts.catalogue_events import ContestClosing, RecordWritten, catalogue_codec, contests_of
 from libs.contracts.codec import Undecodable, vote_codec
@@ -27,33 +28,22 @@ from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.views.generations.generations import ProjectionName, State, projections_of
+from libs.views.generations.generations import ProjectionName, projections_of
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.voting.protocol.shared_steps import Accepted
 from services.ingestion.vote_forms import VoteStatusAnswer
 from services.projector.purchase_steps import UNDECIDED
-from tests.simulation.answers import Answer, Name, Violation
+from tests.simulation.answers import Answer, Name, Violation, demand
 from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.contests import VOTING
-from tests.simulation.deployment import ACCOUNT, NAMESPACE
+from tests.simulation.deployment import ACCOUNT, NAMESPACE, SOURCE_GRACE_S
+from tests.simulation.generation_promises import check_generations, check_other_votes
 from tests.simulation.naive_fold import USING, PlainCount, Sum, plainly
-from tests.simulation.observer import Observer
-from tests.simulation.simulated_valkey import SimulatedServer
+from tests.simulation.observer import Observer, latest_clock, observe
+from tests.simulation.source_promises import check_reports, check_source_marks, demand_source_marks
 from tests.simulation.virtual_loop import BEGIN_S
 from tests.simulation.world import World
 from tests.support.vote_views import VoteViews
-
-
-def observe(world: World, coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Return the result of reads by an `Observer`; no time passes."""
-    task = world.loop.start(world.operator, coroutine)
-    world.loop.run_until(task.done, world.loop.now)
-    return task.result()
-
-
-def demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise Violation(otherwise)
 
 
 def unsettled_views(world: World) -> str:
@@ -89,15 +79,17 @@ async def _unsettled(world: World) -> str:
 
 
 async def _due(world: World, catalogue: CatalogueViews) -> Any:
-    """Return the contests that are due, also where that is not known yet, by a clock that went back."""
+    """Return the contests that are due, also by a clock that went back, or once their sources are."""
     partition = catalogue_topic(NAMESPACE).partition_of(ACCOUNT)
     due = await catalogue.due(partition, 10)
     valkey: Any = Observer(world)
     base = catalogue._base(partition)
-    if not due and valkey.server(base).process.clock_ahead_s < 0:
+    ahead = valkey.server(base).process.clock_ahead_s
+    if not due and (ahead < 0 or world.has_sources):
         generations = projections_of(valkey, NAMESPACE, world.partitions)[ProjectionName.CATALOGUE]
         live = (await generations.read(partition)).live.number
-        key, now = f"{base}:g{live}:due", round((BEGIN_S + world.loop.now) * 1_000_000)
+        until = BEGIN_S + world.loop.now + (max(0.0, ahead) + SOURCE_GRACE_S if world.has_sources else 0.0)
+        key, now = f"{base}:g{live}:due", round(until * 1_000_000)
         due = await valkey.call("ZRANGE", key, "-inf", now, "BYSCORE", "LIMIT", 0, 10)
     return due
 
@@ -176,8 +168,9 @@ def check(world: World) -> None:
             _check_allowances(world, votes, partition.number, contest, count)
             _check_close(where, contest, partition, tally)
     for partition in partitions if world.has_replays else ():
-        _check_other_votes(world, partition)
-    _check_generations(world)
+        check_other_votes(world, partition.number, partition.tally)
+    check_generations(world)
+    check_reports(world, {partition.number: (partition.events, partition.tally) for partition in partitions})
     _check_answers(world, partitions)
     _check_reads(world, partitions)
     _check_order(world, partitions)
@@ -188,36 +181,6 @@ def check(world: World) -> None:
     _check_closings(world, partitions)
     _check_refusals(world)
     _check_purchases(world, partitions)
-
-
-def _check_other_votes(world: World, partition: Partition) -> None:
-    """The views before a replay, which may be swapped back in, and those that follow are as the fold, too."""
-    generations = projections_of(Observer(world), NAMESPACE, world.partitions)[ProjectionName.VOTES]
-    for number, other in observe(world, generations.read(partition.number)).others.items():
-        where = f"generation {number} of votes/{partition.number}"
-        demand(other.state is not State.BROKEN, f"{where} is broken")
-        if other.state is not State.BUILDING:
-            views = VoteViews(Observer(world), NAMESPACE, world.partitions, generation=number)
-            view = observe(world, described_view(views, partition.number, set(world.kinds)))
-            found = differing(view, described(partition.tally))
-            demand(not found, f"{where} and fold differ: {found}")
-
-
-def _check_generations(world: World) -> None:
-    """All partitions of rebuilt views are those of one replay; what is kept can be swapped back in."""
-    if world.has_failed:
-        return
-    projections = projections_of(Observer(world), NAMESPACE, world.partitions)
-    for name in {rebuild.projection for rebuild in world.rebuilds}:
-        of_it = [rebuild for rebuild in world.rebuilds if rebuild.projection is name]
-        found = observe(world, projections[name].read_all())
-        if len(of_it) == 1 and not of_it[0].is_gone:
-            numbers = {found[number].live.number for number in of_it[0].target.of(found)}
-            demand(len(numbers) == 1, f"{name}: generations {numbers} are live")
-            demand(of_it[0].number in (None, *numbers), f"{name}: {numbers} are live, not {of_it[0].number}")
-        for number, partition in found.items():
-            kept = [one for one in partition.others.values() if one.state is State.KEPT]
-            demand(len(kept) < 2, f"{name}/{number} keeps {kept}")
 
 
 def check_fold(where: str, contest: ContestTally, count: PlainCount) -> None:
@@ -508,7 +471,8 @@ def _check_closings(world: World, partitions: list[Partition]) -> None:
     views = VoteViews(Observer(world), NAMESPACE, world.partitions)
     servers = {Observer(world).server(views._base(number)) for number in range(world.partitions)}
     versions: dict[str, int] = {}
-    closed: dict[str, int] = {}
+    closed: dict[str, Any] = {}
+    logs = {each.number: list(zip(each.events, each.times_ms, strict=True)) for each in partitions}
     ends: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for record in _records(world, topic.name, topic.partition_of(ACCOUNT)):
         event = catalogue_codec.decode(record.value)
@@ -522,14 +486,18 @@ def _check_closings(world: World, partitions: list[Partition]) -> None:
             demand(end == its, f"{event.contest} was closed at {end}, but ends at {its}")
             at = record.timestamp_ms / 1000 - BEGIN_S - world.deployment.brokers.clock_ahead_s
             for server in servers:
-                latest = _latest_clock(world, server, at) * 1_000_000
+                latest = latest_clock(world, server, at) * 1_000_000
                 demand(latest >= end, f"{event.contest} was closed before its end by {server.name}: {latest}")
             if event.expected_config == versions[event.contest]:
-                closed[event.contest] = document["closing"]["seq"]
+                closing = closed[event.contest] = closing_of(document)
+                assert closing is not None
+                check_source_marks(world, event.contest, closing, logs)
         versions.update(dict.fromkeys(contests_of(event), record.offset))
+    for contest, closing in closed.items():
+        demand_source_marks(world, contest, closing, logs)
     for partition in partitions:
-        for contest, seq in closed.items():
-            marks = [mark for mark in partition.events if mark == ContestClosed(contest, seq)]
+        for contest, closing in closed.items():
+            marks = [mark for mark in partition.events if mark == ContestClosed(contest, closing.seq)]
             demand(bool(marks), f"{contest} is closed, and has no marker in votes/{partition.number}")
         for vote in partition.events if world.is_alone else ():
             if isinstance(vote, VoteCast):
@@ -540,13 +508,6 @@ def _check_closings(world: World, partitions: list[Partition]) -> None:
 def _end_of(document: dict[str, Any]) -> int:
     end = document["contest_config"].get("end")
     return 2**63 if end is None else microseconds(parse_timestamp(end))
-
-
-def _latest_clock(world: World, server: SimulatedServer, until: float) -> float:
-    """Return the latest time that a server's clock had shown until a time of the loop."""
-    steps = [(at, ahead) for at, its, ahead in world.clocks if its is server]
-    steps.append((until, server.process.clock_ahead_s))
-    return BEGIN_S + max(min(at, until) + ahead for at, ahead in steps) + 0.002
 
 
 def _check_refusals(world: World) -> None:

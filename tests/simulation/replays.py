@@ -32,17 +32,18 @@ class Rebuild(Service):
         *,
         is_partial: bool = False,
         rolls_back_after_s: float | None = None,
+        only_rolls_back: bool = False,
     ) -> None:
-        """`is_partial`: of one partition alone. It may roll back some time after the swap."""
+        """`is_partial`: of one partition alone. It may roll back some time after the swap, or do only that."""
         self.projection = projection
         self.is_partial = is_partial
         self.number: int | None = None
         """The generation that was swapped in last, if that is known."""
-        self.is_rebuilt = self.is_done = self.is_gone = False
+        self.is_rebuilt, self.is_done, self.is_gone = only_rolls_back, False, False
         """`is_gone`: what was kept had expired when it was to be rolled back, perhaps in the middle of that."""
         self._world = world
         self._rng = rng
-        self._rolls_back_after_s = rolls_back_after_s
+        self._rolls_back_after_s = 0.0 if only_rolls_back else rolls_back_after_s
         self._completed = world.loop.create_future()
         world.open_requests += 1
         world.rebuilds.append(self)

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from tests.simulation import contest_scenarios, server_scenarios, vote_scenarios
+from tests.simulation import (
+    contest_scenarios,
+    replay_scenarios,
+    server_scenarios,
+    source_scenarios,
+    vote_scenarios,
+)
 from tests.simulation.faults import Streams
 from tests.simulation.stage import Stage
 
@@ -29,6 +35,7 @@ class Scenario:
     projectors: int = 1
     has_purchases: bool = False
     has_replays: bool = False
+    has_sources: bool = False
 
     def document(self, rng: Random, its: Mapping[str, Any]) -> dict[str, Any]:
         """Return a contest's document with what the scenario needs."""
@@ -95,6 +102,16 @@ SCENARIOS: Final = {
     "share an address of a cluster": Scenario(
         vote_scenarios.share_an_address, lambda _: {"ip_restriction_per_participant": 3}, partitions=2, servers=2
     ),
+    "report twice": Scenario(source_scenarios.report_twice, has_sources=True),
+    "report late": Scenario(source_scenarios.report_late, partitions=2, has_sources=True),
+    "rebuild votes": Scenario(replay_scenarios.rebuild_votes, once, partitions=2, projectors=2, has_replays=True),
+    "rebuild in a lag": Scenario(replay_scenarios.rebuild_in_a_lag, once, has_replays=True),
+    "rebuild the catalogue in a lag": Scenario(
+        replay_scenarios.rebuild_the_catalogue_in_a_lag, partitions=2, servers=2, projectors=2, has_replays=True
+    ),
+    "lose a replay": Scenario(replay_scenarios.lose_a_replay, once, projectors=2, has_replays=True),
+    "roll back": Scenario(replay_scenarios.roll_back, partitions=2, servers=2, has_replays=True),
+    "two replays": Scenario(replay_scenarios.two_replays, projectors=2, has_replays=True),
     "vote in batches": Scenario(
         vote_scenarios.vote_in_batches,
         lambda _: {"ip_restriction_per_participant": 30},

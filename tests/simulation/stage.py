@@ -19,11 +19,14 @@ from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event, VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.views.generations.generations import Generations, ProjectionName, projections_of
 from libs.views.votes.reply_types import PartitionState
-from tests.simulation import clients
+from libs.voting.source_reports import SourceReport
+from tests.simulation import clients, sources
 from tests.simulation.contests import CONTESTS, OTHERS, PARTICIPANTS, VOTERS, participant_key
 from tests.simulation.deployment import ACCOUNT, NAMESPACE, Gateway, Service
 from tests.simulation.observer import Observer
+from tests.simulation.replays import Rebuild
 from tests.simulation.simulated_log import AppendFaults
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess
@@ -106,6 +109,16 @@ class Stage:
             gateway,
             tries,
         )
+
+    def report(
+        self, source: str, report: SourceReport, gateway: Gateway | None = None, tries: int = 1
+    ) -> "asyncio.Task[Any]":
+        name = self._name("report")
+        return sources.send(self.world, name, self.rng, CONTEST, source, report, gateway, tries)
+
+    def rebuild(self, projection: ProjectionName, **options: Any) -> Rebuild:
+        """Start an operator's replay."""
+        return Rebuild(self.world, self._name("replay"), self.rng, projection, **options)
 
     def read(self, gateway: Gateway) -> None:
         """Read the contest's record."""
@@ -212,6 +225,9 @@ class Stage:
     def server(self) -> SimulatedServer:
         """The server of the voter's partition."""
         return self.server_of(self.voter)
+
+    def generations(self, projection: ProjectionName) -> Generations:
+        return projections_of(Observer(self.world), NAMESPACE, self.world.partitions)[projection]
 
     def server_of(self, voter: str) -> SimulatedServer:
         return Observer(self.world).server(self.votes._base(self.partition_of(voter)))

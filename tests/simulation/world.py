@@ -6,10 +6,13 @@ from random import Random
 from typing import Any, Final
 
 from libs.catalogue.commands import WriteRequest
+from libs.catalogue.contests.vote_sources import source_key
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
+from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.tally.errors import TallyError
-from tests.simulation.answers import Answer, Bought, Name, Read, Violation
+from tests.simulation import sources
+from tests.simulation.answers import Answer, Bought, Name, Read, Reported, Violation
 from tests.simulation.contests import CONTESTS, PARTICIPANTS, participant_key, some_contest
 from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorProcess, Service
 from tests.simulation.faults import Streams
@@ -28,6 +31,8 @@ ALONE: Final = 0.7
 """Share of the scenarios that no random requests and faults disturb."""
 READS: Final = 0.2
 """Share of the schedules with reads of votes."""
+SOURCES: Final = 0.1
+"""Share of the schedules without a scenario whose contests have external sources."""
 REPLAYS: Final = 0.1
 """Share of the schedules without a scenario in which views are rebuilt."""
 PATIENCE_S: Final = 12.0
@@ -53,11 +58,13 @@ class World:
         gateways, projectors = shape.choice([1, 2, 2]), shape.choice([1, 2])
         has_purchases = streams["purchases"].random() < PURCHASES
         has_replays = streams["replays"].random() < REPLAYS
+        self.has_sources = streams["sources"].random() < SOURCES
         self.scenario = some_scenario(streams)
         if self.scenario is not None:
             its = self.scenario
             partitions, servers, gateways, projectors = its.partitions, its.servers, its.gateways, its.projectors
             has_purchases, has_replays = its.has_purchases, its.has_replays
+            self.has_sources = its.has_sources
         self.is_alone = self.scenario is not None and streams["scenario"].random() < ALONE
         """True if nothing but the scenario happens."""
         self.partitions = partitions
@@ -90,6 +97,7 @@ class World:
         self.bought: list[Bought] = []
         self.has_reads = streams["reads"].random() < READS
         self.reads: list[Read] = []
+        self.reports: list[Reported] = []
         self.open_requests = 0
         self.plan: list[Item] = [item for item in plan(self) if item.name not in without]
 
@@ -138,13 +146,19 @@ class World:
             await self._write(contest, document)
             for name in PARTICIPANTS:
                 await self._write(participant_key(contest, name), {"status": "approved"}, parent=contest)
+            for source in sources.SOURCES if self.has_sources else ():
+                rng = self.streams[f"{source} of {contest}"]
+                registered = sources.registration(rng, contest, rng.choice(["cumulative", "cumulative", "delta"]))
+                await self._write(source_key(contest, source), registered, contest, VOTE_SOURCES)
 
-    async def _write(self, key: str, document: dict[str, Any], parent: str = "") -> None:
+    async def _write(
+        self, key: str, document: dict[str, Any], parent: str = "", row: Any = PARTICIPANT_ROW
+    ) -> None:
         """Have a gateway write a record, until it could."""
 
         async def work(at: Gateway) -> Any:
             if parent:
-                return await at.records.put(PARTICIPANT_ROW, ACCOUNT, key, document, parent=parent)
+                return await at.records.put(row, ACCOUNT, key, document, parent=parent)
             return await at.records.create(CONTEST_ROW, ACCOUNT, document, WriteRequest.once(), key=key)
 
         while True:

@@ -7,7 +7,10 @@ from playwright.async_api import Page
 
 from libs.catalogue.api_keys import IssuedKey
 
+NO_LOOPBACK: Final = "hall.example"
+"""A name of this machine under which a page is no secure context, as on a LAN."""
 ARGUMENTS: Final = (
+    f"--host-resolver-rules=MAP {NO_LOOPBACK} 127.0.0.1",
     "--headless",
     "--no-sandbox",
     "--disable-gpu",

@@ -3,6 +3,7 @@
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -61,6 +62,14 @@ class StackSize:
 async def up(
     options: StackOptions,
     topology: StackSize,
+    lan: Annotated[
+        bool,
+        Option(
+            "--lan",
+            envvar="TALLY_LAN",
+            help="Serve phones on this machine's network, with the limits of a venue; prints a QR code.",
+        ),
+    ] = False,
     any_port: Annotated[
         bool, Option("--any-port", help="Use any free port if the requested one is in use.")
     ] = False,
@@ -80,7 +89,7 @@ async def up(
     """
     check_environment()
     report, preparation = Report(), cast(Preparation, bootstrap)
-    settings = StackSettings(data_dir=options.data_dir, **asdict(topology))
+    settings = StackSettings(data_dir=options.data_dir, lan=lan, **asdict(topology))
     if restore is not None:
         preparation, exported = bootstrap.Restoration(restore), _manifest(restore)
         settings = settings.model_copy(update={"partitions": exported.partitions, "namespace": exported.namespace})
@@ -95,10 +104,22 @@ async def up(
 
             page = await opened.enter_async_context(serve_voting_page(stack))
             report.line(f"voting page: {page}")
+            if lan:
+                report.line(f"dashboard on the network: {stack['public_url']}/dashboard")
+                report.line(qr_code(page))
             if not options.no_browser and sys.stdout.isatty():
                 await open_dashboard(stack)
 
         raise Exit(await foreground.run(supervisor, report, as_json=as_json, ready=ready))
+
+
+def qr_code(address: str) -> str:
+    """Draw an address for a dark terminal."""
+    import segno  # noqa: PLC0415 (delays the start)
+
+    drawn = StringIO()
+    segno.make(address, micro=False).terminal(drawn, border=2, compact=True)
+    return drawn.getvalue()
 
 
 def _manifest(export: Path) -> Manifest:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from typing import Annotated
 
 from rich.text import Text
+from typer import Option
 
-from libs.audit.comparison import compare
 from libs.audit.log_fold import Difference
+from libs.audit.parallel_comparison import compare_in_parallel
 from libs.audit.report import SourceBalance, VerificationReport, VotesRow
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import OneContest, command
@@ -36,13 +38,20 @@ def _text(report: VerificationReport) -> Iterator[Block]:
 
 
 @command()
-async def verify(deployment: Deployment, contest: OneContest = None) -> Result:
+async def verify(
+    deployment: Deployment,
+    contest: OneContest = None,
+    processes: Annotated[
+        int | None,
+        Option(min=1, help="Processes that compare; default: one a processor, at most 4; for a small log 1."),
+    ] = None,
+) -> Result:
     """Recompute every view from the log and compare the two at their exact positions; voting may continue.
 
     Also prints the ledger's equations: the outcomes of all vote ids in the log and of external sources' reports. A
     ballot's id is counted at each participant that it names.
     """
-    report = await compare(deployment, contest)
+    report = await compare_in_parallel(deployment, contest, processes=processes)
     if contest is not None and not report.contests:  # A deleted contest is still in the log.
         await deployment.catalogue.owner_of(contest)
     report.titles = await titles_by_key(deployment, report.contests)

@@ -3,12 +3,15 @@
 Copy it and replace `voter_of` by the log-in of your application. Everything that needs no key, the page reads from
 the public API itself: the contest and its live results.
 
-It trusts no header but its own cookie. Behind a proxy, run uvicorn with `proxy_headers=False` too, and take the
-voter's address from the header that your proxy sets, and from no other.
+`tally voting-page` runs it. It trusts no header but its own cookie, and the proxies that it is given to name the
+voter's address in `X-Forwarded-For`: with a server of your own turn off what takes any proxy's word, in uvicorn
+`proxy_headers=False`.
 """
 
 import json
 import secrets
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -34,6 +37,7 @@ POLICY: Final = (
 )
 JSON: Final = "application/json"
 YEAR_S: Final = 31_536_000
+OF_VOTE: Final[tuple[str, ...]] = ("participant_key", "vote_id", "rating", "positions")
 MOST_BYTES: Final = 10_000
 """Size of a request's body; a vote takes some hundred bytes."""
 
@@ -80,14 +84,18 @@ class OwnPageWrites:
             await self._app(scope, receive, send)
 
 
-def voting_app(api: httpx.AsyncClient, origin: str, secret: str) -> Starlette:
+def voting_app(
+    api: httpx.AsyncClient, origin: str, secret: str, public_api: str = "", trusted_proxies: str = ""
+) -> Starlette:
     """Build the backend that browsers open at `origin`, such as https://vote.example.
 
     `api` is a client of the API with a key that has `votes:write` and `content:read` and no other permission;
-    `secret` signs the voters' ids: keep it, or all are new voters.
+    `secret` signs the voters' ids: keep it, or all are new voters. `public_api` is the API's origin for browsers,
+    by default that of `api`; `trusted_proxies` are comma-separated networks. Raises `ValueError` for others.
     """
     voters = SignedVoters(secret, is_https=origin.startswith("https:"))
-    api_origin = str(api.base_url).rstrip("/")
+    api_origin = public_api or str(api.base_url).rstrip("/")
+    proxies = [ip_network(part.strip()) for part in trusted_proxies.split(",") if part.strip()]
     html = Template((PAGE / "index.html").read_text()).substitute(api=api_origin)
     headers = {
         "Content-Security-Policy": Template(POLICY).substitute(api=api_origin),
@@ -103,14 +111,14 @@ def voting_app(api: httpx.AsyncClient, origin: str, secret: str) -> Starlette:
         return answer
 
     async def contests(_: Request) -> Response:
-        running: dict[str, str | int] = {"phase": "running", "type": "voteonly", "limit": 20}
+        running: dict[str, str | int] = {"phase": "running", "limit": 20}
         return await passed_on(api.build_request("GET", "/contests", params=running))
 
     async def vote(request: Request) -> Response:
         given = await json_object(request)
-        address = None if request.client is None else request.client.host
-        body = {name: given[name] for name in ("participant_key", "vote_id") if name in given}
-        return await for_voter(request, "POST", "votes", json=body | {"platform": "web", "ip": address})
+        body: dict[str, Any] = {name: given[name] for name in OF_VOTE if name in given}
+        body |= {"platform": "web", "ip": address_of(request, proxies)}
+        return await for_voter(request, "POST", "votes", json=body)
 
     async def votes(request: Request) -> Response:
         return await for_voter(request, "GET", "votes")
@@ -157,6 +165,20 @@ def voting_app(api: httpx.AsyncClient, origin: str, secret: str) -> Starlette:
         ],
         exception_handlers={HTTPException: refused},
     )
+
+
+def address_of(request: Request, proxies: Sequence[IPv4Network | IPv6Network]) -> str | None:
+    """Return the voter's address: the last one before the trusted proxies; None if they name none."""
+    forwarded = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+    peer = [] if request.client is None else [request.client.host]
+    for hop in reversed([*forwarded, *peer]):
+        try:
+            address = ip_address(hop.strip())
+        except ValueError:
+            return None
+        if not any(address in network for network in proxies):
+            return str(address)
+    return None
 
 
 async def json_object(request: Request) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from libs.local_stack import ports
+from libs.local_stack.stack_json import base_url as base_url_of
 from services.cli.commands.demo.sample_contest import DemoFailed, create_sample
 from services.cli.voting_page.backend import voting_app
 
-HOST: Final = "127.0.0.1"
+ALL: Final = "0.0.0.0"  # noqa: S104
 STOP_S: Final = 1
 ATTEMPTS: Final = 5
 KEY_NAME: Final = "Voting page of this machine"
@@ -38,19 +39,21 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_voting_page(stack: Mapping[str, Any]) -> AsyncIterator[str]:
-    """Serve the page for a stack, on the port after its own if that is free; yield the address.
+    """Serve the page for a stack, on the port after its own if that is free; yield the address for browsers.
 
+    It listens where the stack does: on loopback, or for the phones of the network.
     Raises `DemoFailed` if the service does not answer.
     """
-    base_url, secret = stack["base_url"], stack["api_key"]
+    base_url, public_url, secret = stack["base_url"], stack["public_url"], stack["api_key"]
+    host = ports.LOOPBACK if public_url == base_url else ALL
     async with (
         _client(base_url, secret) as owner,
         _page_key(owner) as key,
         _client(base_url, key) as api,
     ):
-        with socket.create_server((HOST, _port_beside(base_url))) as listening:
-            origin = f"http://{HOST}:{listening.getsockname()[1]}"
-            app = voting_app(api, origin, secret)
+        with socket.create_server((host, _port_beside(base_url, host))) as listening:
+            origin = base_url_of(urlsplit(public_url).hostname or "", listening.getsockname()[1])
+            app = voting_app(api, origin, secret, public_url)
             app.router.routes.append(Route("/sample", _creator(owner), methods=["POST"]))
             config = uvicorn.Config(
                 app, log_config=None, lifespan="off", proxy_headers=False, timeout_graceful_shutdown=STOP_S
@@ -110,6 +113,6 @@ def _creator(api: httpx.AsyncClient) -> Callable[[Request], Awaitable[Response]]
     return create
 
 
-def _port_beside(base_url: str) -> int:
+def _port_beside(base_url: str, host: str) -> int:
     wanted = (urlsplit(base_url).port or 0) + 1
-    return wanted if ports.is_free(wanted, HOST) else 0
+    return wanted if ports.is_free(wanted, host) else 0

@@ -12,7 +12,7 @@ from libs.audit.log_fold import LogFold
 from libs.audit.report import VerificationReport, source_rows
 from libs.catalogue.contests.vote_sources import SourceConfig
 from libs.contracts.codec import vote_codec
-from libs.contracts.log_records import LogRecord
+from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.ndjson_codec import json_form
 from libs.tally.counts import VoteSums
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence
@@ -42,9 +42,7 @@ def folded(events: list[Event]) -> LogFold:
 
 
 def report_of(fold: LogFold) -> VerificationReport:
-    report = VerificationReport()
-    report.add(fold, None)
-    return report
+    return VerificationReport.of(fold, None, (), Position("log", fold.offset))
 
 
 def ledger(events: list[Event]) -> dict[tuple[str | None, str], dict[str, Any]]:

@@ -41,3 +41,19 @@ def test_each_of_several_has_metrics_of_its_own(several: ServicePlan) -> None:
 
 def test_ports_of_operators_are_kept_between_runs(tmp_path: Path, several: ServicePlan) -> None:
     assert plan(tmp_path, gateways=2, projectors=2).metrics_urls == several.metrics_urls
+
+
+def test_on_a_lan_only_the_gateway_listens_to_the_network(tmp_path: Path) -> None:
+    planned = plan(tmp_path, lan=True)
+    own = {process.name: environment for process, environment in planned.processes}
+    assert (own["gateway"]["TALLY_HOST"], own["projector"]["TALLY_HOST"]) == ("0.0.0.0", "127.0.0.1")
+    assert own["gateway"]["TALLY_OPERATIONS_HOST"] == "127.0.0.1"
+    assert own["gateway"]["TALLY_OPERATIONS_PORT"] != "0"
+    assert all(url.startswith("http://127.0.0.1:") for url in planned.metrics_urls.values())
+
+
+def test_on_a_lan_the_limits_are_those_of_a_venue_unless_set(tmp_path: Path) -> None:
+    for settings, limits in (({"lan": True}, "venue"), ({"lan": True, "limits": "standard"}, "standard")):
+        for _, environment in plan(tmp_path, **settings).processes:
+            assert environment["TALLY_LIMITS"] == limits
+    assert all("TALLY_LIMITS" not in environment for _, environment in plan(tmp_path).processes)

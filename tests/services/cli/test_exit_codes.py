@@ -26,7 +26,7 @@ READ = {
 }
 WITHOUT_SERVERS = {
     *("certificate check", "certificate verifier", "certificate verify", "config show", "demo", "doctor"),
-    *("serve", "up"),
+    *("serve", "up", "voting-page"),
 }
 """Commands that need no running servers, start them, or first read a file."""
 REQUIRED = {
@@ -91,7 +91,7 @@ def test_without_servers_a_server_is_away(name: str, tmp_path: Path, monkeypatch
 
 def test_commands_that_change_something_without_execute_say_so() -> None:
     at_once = {name for name, command in COMMANDS.items() if not takes(command, "--execute")}
-    assert at_once - READ - {"demo", "serve", "up"} == AT_ONCE
+    assert at_once - READ - {"demo", "serve", "up", "voting-page"} == AT_ONCE
     everywhere = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout
     guide = (ROOT / "deploy/guides/operator.md").read_text()
     for name in (*AT_ONCE, "keys revoke --now"):

@@ -2,20 +2,25 @@
 
 import asyncio
 import json
+import multiprocessing
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest.mock import ANY
 
 import msgpack
 import pytest
 
+from libs.audit.parallel_comparison import ProcessKilled
 from libs.audit.report import VerificationReport
 from libs.contracts.ndjson_codec import json_form
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.commands import run, use_deployment
-from tests.support.deployments import compare
+from tests.support.deployments import compare, compare_in_parallel
+from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 
 pytestmark = pytest.mark.slow
@@ -231,6 +236,28 @@ async def test_a_right_view_equals_the_fold_of_its_log(log: FoldedLog) -> None:
     assert report.ids == sum(report.outcomes.values())
     assert (report.fenced, report.duplicates, report.quarantined) == (41, 40, 2)
     assert report.events == sum(position.offset for position in report.positions.values())
+
+
+async def test_processes_side_by_side_find_what_one_finds(log: FoldedLog) -> None:
+    await log.append(all_that_happens())
+    await log.append([*an_hour_of_votes(), *all_that_happens(start=100)], partition=1)
+    await log.fold(0)
+    await log.fold(1)
+    await log.valkey.call("HDEL", log.key("g1:counts:rated"), "a")
+    alone, beside = await compare(log.stack), await compare_in_parallel(log.stack)
+    assert alone.difference_count
+    assert replace(beside, seconds=0) == replace(alone, seconds=0, differences=ANY)
+    assert sorted(beside.differences, key=str) == sorted(alone.differences, key=str)
+
+
+async def test_a_killed_process_is_reported_with_the_way_out(log: FoldedLog) -> None:
+    await log.append(an_hour_of_votes())
+    await log.fold()
+    comparing = asyncio.create_task(compare_in_parallel(log.stack))
+    await eventually(multiprocessing.active_children)
+    multiprocessing.active_children()[0].kill()
+    with pytest.raises(ProcessKilled, match="--processes 1"):
+        await comparing
 
 
 async def test_one_contest_can_be_compared_alone(log: FoldedLog) -> None:

@@ -34,10 +34,10 @@ def service() -> Service:
     return Service()
 
 
-def page_at(service: Service, origin: str = ORIGIN, page: str | None = None) -> httpx.AsyncClient:
+def page_at(service: Service, origin: str = ORIGIN, page: str | None = None, **options: str) -> httpx.AsyncClient:
     """A browser at `page`, by default the backend's own, without cookies."""
     api = httpx.AsyncClient(base_url="http://api.example", transport=httpx.MockTransport(service))
-    app = voting_app(api, origin, SECRET)
+    app = voting_app(api, origin, SECRET, **options)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(base_url=origin, transport=transport, headers={"origin": page or origin})
 
@@ -166,3 +166,39 @@ async def test_a_vote_has_the_voters_address_and_no_other_member(
     body = json.loads(request.content)
     assert set(body) == {"participant_key", "vote_id", "platform", "ip", "voter_id"}
     assert body["ip"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "address"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("203.0.113.9, 192.0.2.1", "192.0.2.1"),
+        ("192.0.2.1, 127.0.0.2", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("garbage", None),
+        ("", None),
+    ],
+)
+async def test_behind_a_trusted_proxy_the_address_is_the_last_one_that_it_did_not_add(
+    service: Service, forwarded: str, address: str | None
+) -> None:
+    async with page_at(service, trusted_proxies="127.0.0.0/8") as browser:
+        await browser.get("/")
+        headers = {"x-forwarded-for": forwarded}
+        assert (await browser.post("/contests/c/votes", json=VOTE, headers=headers)).status_code == 200
+    [request] = service.requests
+    assert json.loads(request.content)["ip"] == address
+
+
+async def test_browsers_are_given_an_address_of_the_api_of_their_own(service: Service) -> None:
+    async with page_at(service, public_api="https://api.example.org") as browser:
+        page = await browser.get("/")
+    assert 'data-api="https://api.example.org"' in page.text
+    assert "connect-src 'self' https://api.example.org;" in page.headers["content-security-policy"]
+    assert "http://api.example" not in page.text
+
+
+async def test_ratings_and_ballots_are_passed_on(service: Service, browser: httpx.AsyncClient) -> None:
+    for members in ({"participant_key": "p", "rating": {"value": 4}}, {"positions": {"1": "p"}}):
+        assert (await browser.post("/contests/c/votes", json=members)).status_code == 200
+        assert json.loads(service.requests[-1].content).items() >= members.items()

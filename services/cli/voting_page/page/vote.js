@@ -1,19 +1,27 @@
 // The voting page. The contest and its live results come from the public API, without a key; all that concerns the
 // voter goes through the page's own backend, which holds the key.
 
+import { fillBallot, ratingForm, showRating } from "./forms.js";
+import { ask, make, newId, send } from "./requests.js";
+
 const api = document.documentElement.dataset.api;
 const key = new URLSearchParams(location.search).get("contest");
 const element = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
-const plural = (count) => `${number.format(count)} ${count === 1 ? "vote" : "votes"}`;
+const hour = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
+const WORDS = { rating: ["rating", "ratings"], ordering: ["point", "points"] };
+const plural = (count, [one, many] = ["vote", "votes"]) => `${number.format(count)} ${count === 1 ? one : many}`;
 const PHASES = { announced: "Not open yet", running: "Open", finished: "Closed" };
 
 let contest = null;
 let allowance = null;
 let votes = [];
+let ahead = 0; // how far the service's clock is ahead of this one, in ms
+let showBallot = null;
 const shown = new Map(); // participant key -> its elements
 
+element("plain").hidden = isSecureContext;
 if (key) await open();
 else await choose();
 
@@ -22,7 +30,7 @@ async function choose() {
   element("choose").hidden = false;
   element("none").hidden = found?.data.length !== 0;
   element("sample").addEventListener("click", async () => {
-    const sample = await ask("/sample", { method: "POST" });
+    const sample = await send("POST", "/sample");
     if (sample) location.assign(`/?contest=${encodeURIComponent(sample.key)}`);
   });
   for (const each of found?.data ?? []) {
@@ -36,30 +44,52 @@ async function open() {
   if (!contest) return;
   document.title = element("title").textContent = contest.title || contest.contest_key;
   element("about").textContent = contest.description ?? "";
+  if (contest.image) Object.assign(element("image"), { src: picture(contest.image), hidden: false });
   element("participants").append(...contest.participants.map(participant));
+  if (contest.positions) {
+    showBallot = fillBallot(element("ballot"), contest.positions, contest.participants, (positions) => vote({ positions }));
+    element("ballot").hidden = false;
+  }
   element("voting").hidden = false;
   showPhase(contest.phase);
   follow();
   await refresh();
-  setInterval(showLeft, 1000);
+  setInterval(tick, 1000);
 }
 
 function participant(each) {
-  const name = make("span", { className: "name" }, make("strong", {}, each.title || each.participant_key));
+  const title = each.title || each.participant_key;
   const counts = make("span", { className: "soft" });
-  name.append(counts);
-  const share = make("progress", { max: 1, value: 0, ariaLabel: `Share of ${each.title}` });
-  const button = make("button", { type: "button", ariaLabel: `Vote for ${each.title}` }, "Vote");
-  button.addEventListener("click", () => vote(each.participant_key));
-  const picture = each.image ? [make("img", { src: new URL(each.image.sizes.thumb ?? each.image.url, api), alt: "" })] : [];
-  shown.set(each.participant_key, { counts, share, button, title: each.title || each.participant_key });
-  return make("li", {}, ...picture, name, button, share);
+  const name = make("span", { className: "name" }, make("strong", {}, title), counts);
+  const share = make("progress", { max: 1, value: 0, ariaLabel: `Share of ${title}` });
+  const image = each.image ? [make("img", { src: picture(each.image), alt: "", width: 64, height: 64 })] : [];
+  const its = { counts, share, title, ...control(each, title) };
+  shown.set(each.participant_key, its);
+  return make("li", {}, ...image, name, ...[its.form ?? its.button].filter(Boolean), share);
+}
+
+/** Returns a participant's button, with its form in a rating contest; neither where a ballot is filled in. */
+function control(each, title) {
+  if (contest.positions) return {};
+  if (contest.rating) return ratingForm(each, contest.rating, (rating) => vote({ participant_key: each.participant_key, rating }));
+  const button = make("button", { type: "button", ariaLabel: `Vote for ${title}` }, "Vote");
+  button.addEventListener("click", () => vote({ participant_key: each.participant_key }));
+  return { button };
+}
+
+function picture({ url, sizes }) {
+  return new URL(sizes.thumb ?? url, api);
 }
 
 /** Follows the live results; the browser opens the stream again when it breaks. */
 function follow() {
   const stream = new EventSource(`${api}/public/contests/${encodeURIComponent(key)}/results/stream`);
-  stream.addEventListener("phase", (event) => showPhase(JSON.parse(event.data).phase));
+  stream.addEventListener("phase", (event) => {
+    const { phase, start, end, server_time: now } = JSON.parse(event.data);
+    ahead = Date.parse(now) - Date.now();
+    Object.assign(contest, { start, end });
+    showPhase(phase);
+  });
   stream.addEventListener("results", (event) => showResults(JSON.parse(event.data)));
   stream.addEventListener("gone", () => stream.close());
 }
@@ -67,35 +97,46 @@ function follow() {
 function showPhase(phase) {
   contest.phase = phase;
   element("phase").textContent = PHASES[phase] ?? phase;
+  showCountdown();
   showLeft();
 }
 
+function tick() {
+  showCountdown();
+  showLeft();
+}
+
+/** Shows when voting opens, and the time that remains if the contest says so, else when it ends. */
+function showCountdown() {
+  const until = Date.parse((contest.phase === "announced" ? contest.start : contest.end) ?? "");
+  const left = until - Date.now() - ahead;
+  let text = "";
+  if (contest.phase === "announced" && left > 0) text = `Opens in ${span(left)}`;
+  else if (contest.phase === "running" && contest.is_contest_time_shown && left > 0) text = `Closes in ${span(left)}`;
+  else if (contest.phase === "running" && left > 0) text = `until ${hour.format(until)}`;
+  if (element("countdown").textContent !== text) element("countdown").textContent = text;
+}
+
 function showResults(results) {
-  element("total").textContent = results.count === null ? "The counts are hidden for now." : `${plural(results.count)} in all`;
+  element("total").textContent = results.count === null ? "The counts are hidden for now." : `${plural(results.count, WORDS[contest.contest_type])} in all`;
   for (const each of results.participants) {
     const its = shown.get(each.participant_key);
     if (!its) continue;
-    its.counts.textContent = each.count === null ? "" : `${plural(each.count)} · place ${each.rank}`;
+    const average = each.average == null ? "" : `${number.format(each.average)} from `;
+    its.counts.textContent = each.count === null ? "" : `${average}${plural(each.count, WORDS[contest.contest_type])} · place ${each.rank}`;
     its.share.value = each.share ?? 0;
   }
 }
 
-async function vote(participantKey) {
-  // the same id in every attempt: a vote that is sent twice counts once
-  const body = { participant_key: participantKey, vote_id: newId() };
-  const cast = await send("POST", "votes", body);
+/** Casts a vote, `choice` being its participant, rating or positions. */
+async function vote(choice) {
+  const cast = await send("POST", own("votes"), { ...choice, vote_id: newId() });
   if (cast) await refresh((found) => found.some((each) => each.vote_id === cast.vote_id));
   else await refresh();
 }
 
-/** A random id; `crypto.randomUUID` is missing on pages over plain HTTP. */
-function newId() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 async function takeBack(voteId) {
-  const path = `votes/${encodeURIComponent(voteId)}`;
-  if (await send("DELETE", path))
+  if (await send("DELETE", own(`votes/${encodeURIComponent(voteId)}`)))
     await refresh((found) => found.every((each) => each.vote_id !== voteId || each.status !== "counted"));
 }
 
@@ -116,11 +157,19 @@ async function refresh(awaited = () => true) {
 function showOwn() {
   element("no-votes").hidden = votes.length > 0;
   element("own").replaceChildren(...votes.map(ownVote));
+  const current = votes.filter((each) => each.status === "counted");
+  for (const each of [...current].reverse()) {
+    const form = each.rating && shown.get(each.choices[0]?.participant_key)?.form;
+    if (form) showRating(form, each.rating);
+  }
+  const ballot = current.find((each) => each.positions);
+  if (ballot) showBallot?.(ballot.positions);
 }
 
 function ownVote(each) {
   const names = (each.choices ?? []).map((choice) => shown.get(choice.participant_key)?.title ?? choice.participant_key);
-  const title = names.join(", ") || "A vote";
+  const rating = each.rating ? `: ${number.format(each.rating.value)}` : "";
+  const title = (names.join(", ") || "A vote") + rating;
   const state = each.counts ? "counts" : (each.reason ?? each.status);
   const about = make(
     "span",
@@ -144,12 +193,11 @@ function showLeft() {
   const runs = contest.phase === "running";
   const inContest = free?.contest.remaining ?? null;
   for (const each of free?.participants ?? []) {
-    const its = shown.get(each.participant_key);
-    if (its) its.button.disabled = !runs || each.remaining === 0 || inContest === 0;
+    const button = shown.get(each.participant_key)?.button;
+    if (button) button.disabled = !runs || (!replaces() && (each.remaining === 0 || inContest === 0));
   }
-  let text = "";
-  if (runs && free && inContest !== null) text = `You have ${plural(inContest)} left.`;
-  else if (runs && free?.participants.every((each) => each.remaining === null)) text = "You can vote without a limit.";
+  element("ballot").querySelector("button").disabled = !runs;
+  const text = runs && free ? rule(free, inContest) : "";
   const renews = allowance?.next_free_vote_at ? Date.parse(allowance.next_free_vote_at) - Date.now() : null;
   element("renews").textContent = runs && renews > 0 ? `All renew in ${span(renews)}.` : "";
   if (element("left").textContent !== text) element("left").textContent = text;
@@ -157,6 +205,22 @@ function showLeft() {
     allowance.next_free_vote_at = null;
     refresh();
   }
+}
+
+/** Says how often the voter may vote; a limit on an address is not known here. */
+function rule(free, inContest) {
+  if (contest.positions) return "A new ballot replaces your earlier one.";
+  const most = Math.max(0, ...free.participants.map((each) => each.limit ?? Infinity));
+  if (contest.rating && most === 1) return "A new rating replaces your earlier one.";
+  if (inContest !== null) return `You have ${plural(inContest)} left.`;
+  if (most === Infinity) return "Vote as often as you like.";
+  return most > 0 ? `You have ${plural(most)} for each.` : "";
+}
+
+/** Returns whether a new rating replaces an earlier one, which needs no allowance. */
+function replaces() {
+  const free = allowance?.sources.find(({ source }) => source === "c-free");
+  return Boolean(contest.rating) && Boolean(free?.participants.every((each) => each.limit === 1));
 }
 
 function span(ms) {
@@ -168,36 +232,4 @@ function span(ms) {
 
 function own(path) {
   return `/contests/${encodeURIComponent(key)}/${path}`;
-}
-
-function send(method, path, body) {
-  const options = { method };
-  if (body) Object.assign(options, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-  return ask(own(path), options);
-}
-
-/** Returns the JSON of a response, true without one; null after a refusal, which it shows. */
-async function ask(path, options = {}) {
-  const trouble = element("trouble");
-  try {
-    const answer = await fetch(path, options);
-    const body = answer.status === 204 ? true : await answer.json().catch(() => ({}));
-    if (answer.ok) {
-      // a refused vote stays shown while the page reads on
-      if (options.method || !trouble.dataset.write) trouble.hidden = true;
-      return body;
-    }
-    trouble.textContent = body.detail ?? `The service responded with status ${answer.status}.`;
-  } catch {
-    trouble.textContent = "The service cannot be reached. Try again.";
-  }
-  trouble.dataset.write = options.method ?? "";
-  trouble.hidden = false;
-  return null;
-}
-
-function make(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
 }

@@ -35,3 +35,10 @@ async def test_public_streams_are_bounded_by_address_and_in_total(valkey_address
             return await status("192.0.2.1") == 200
 
         await eventually(is_free)
+
+
+def test_the_preset_of_a_venue_admits_a_hall_at_one_address_and_leaves_what_is_set() -> None:
+    venue = Settings(limits="venue", rate_per_address=7)
+    assert (venue.stream_max_public_per_address, venue.rate_per_address) == (5_000, 7)
+    assert venue.http_max_connections_per_address == venue.http_max_connections
+    assert Settings().stream_max_public_per_address == 100

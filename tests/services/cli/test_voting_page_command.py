@@ -1,0 +1,67 @@
+"""`tally voting-page`: serves the page behind an address of its own, and refuses addresses that are none."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from libs.local_stack import ports
+from services.cli.__main__ import app
+from services.cli.commands.up import qr_code
+from services.cli.exit_codes import ExitCode
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.pure
+ORIGIN = ("--origin", "https://vote.example")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("--origin", "vote.example"), "--origin"),
+        (("--origin", "https://vote.example/page"), "--origin"),
+        ((*ORIGIN, "--public-url", "api.example"), "--public-url"),
+        ((*ORIGIN, "--trusted-proxies", "everywhere"), "--trusted-proxies"),
+    ],
+)
+def test_what_is_no_address_is_bad_usage(arguments: tuple[str, ...], option: str) -> None:
+    given = {"TALLY_URL": "http://127.0.0.1:1", "TALLY_API_KEY": "tk_x"}
+    ended = CliRunner().invoke(app, ["voting-page", *arguments], env=given)
+    assert (ended.exit_code, option in ended.stderr) == (ExitCode.BAD_USAGE, True), ended.output
+
+
+async def test_it_serves_the_page_under_its_own_name(tmp_path: Path) -> None:
+    port = ports.free_ports(1)[0]
+    command = (sys.executable, "-m", "services.cli", "voting-page", *ORIGIN, "--port", str(port))
+    given = {"TALLY_URL": "http://127.0.0.1:1", "TALLY_API_KEY": "tk_x"}
+    log = (tmp_path / "log").open("wb")
+    process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **given}, stderr=log)
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+
+            async def answers() -> httpx.Response | None:
+                try:
+                    return await client.get("/", headers={"host": "vote.example"})
+                except httpx.HTTPError:
+                    return None
+
+            page = await eventually(answers)
+            assert page is not None
+            assert 'data-api="http://127.0.0.1:1"' in page.text
+            assert (await client.get("/")).status_code == 400
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+        log.close()
+
+
+def test_a_qr_code_is_drawn_in_characters() -> None:
+    lines = qr_code("http://192.168.1.5:8081").splitlines()
+    assert len(lines) > 10
+    assert len({len(line) for line in lines}) == 1
+    assert set("".join(lines)) <= set(" ▀▄█")

@@ -1,0 +1,111 @@
+"""Scenarios of replays: of views whose fold lags, of killed and frozen processes, and rollbacks."""
+
+from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.views.generations.generations import ProjectionName
+from tests.simulation.deployment import NAMESPACE
+from tests.simulation.stage import Stage
+
+
+async def rebuild_votes(s: Stage) -> None:
+    """Votes come while their views are rebuilt, by a process that is frozen or killed at one of its steps."""
+    rng = s.rng
+    await s.warm(s.first, s.second)
+    rebuild = s.rebuild(ProjectionName.VOTES, rolls_back_after_s=rng.choice([None, 0.0, rng.uniform(0.0, 3.0)]))
+    step = rng.choice(["open", "fold", "compare", "swap", "swap", "renew"])
+    if rng.random() < 0.5:
+        s.freeze_at(f"votes_{step}", rebuild, rng.uniform(0.1, 1.5), rng.choice([1, 2]))
+    else:
+        s.when(f"votes_{step}", rebuild, lambda: s.world.restart_later(rebuild, rng.uniform(0.1, 1.5)))
+    for number in range(12):
+        vote = s.vote(f"vote{number}")
+        s.cast(vote, None, 2)
+        await s.pause(0.0, 0.3)
+        if rng.random() < 0.2:
+            s.remove(vote)
+
+
+async def rebuild_in_a_lag(s: Stage) -> None:
+    """The fold of the votes lags, so that a rebuilt view gets ahead of the live one; both are swapped later."""
+    rng = s.rng
+    await s.warm(s.first, s.second)
+    topic = votes_topic(NAMESPACE, s.world.partitions)
+    log = s.world.deployment.brokers.partitions[topic.name, s.partition]
+    log.unfetched_until = s.now + rng.uniform(0.5, 2.0)
+    for number in range(4):
+        s.cast(s.vote(f"before{number}"), None, 2)
+        await s.pause(0.0, 0.2)
+    s.rebuild(ProjectionName.VOTES)
+    for number in range(6):
+        s.cast(s.vote(f"vote{number}"), None, 2)
+        await s.pause(0.0, 0.3)
+
+
+async def rebuild_the_catalogue_in_a_lag(s: Stage) -> None:
+    """A change is recorded while the fold of the catalogue lags: the rebuilt view has it first."""
+    rng = s.rng
+    await s.warm(s.first, s.second)
+    log = s.world.deployment.brokers.partitions[catalogue_topic(NAMESPACE).name, s.catalogue]
+    log.unfetched_until = s.now + rng.uniform(0.5, 3.0)
+    change = s.patch(s.second, free={"max_participant": 5, "max_contest": 5})
+    await s.pause(0.05, 0.2)
+    s.rebuild(ProjectionName.CATALOGUE)
+    for number in range(4):
+        s.cast(s.vote(f"before{number}"), s.first, 2)
+        await s.pause(0.0, 0.2)
+    await change
+    for number in range(3):
+        s.cast(s.vote(f"vote{number}"), s.first, 2)
+        await s.pause(0.01, 0.2)
+
+
+async def lose_a_replay(s: Stage) -> None:
+    """The server loses a part of what a replay has folded, or its swap, and goes on with older data."""
+    rng = s.rng
+    await s.warm(s.first, s.second)
+    rebuild = s.rebuild(ProjectionName.VOTES)
+    before, after = rng.choice(
+        [("fold", "fold"), ("open", "fold"), ("fold", "generations"), ("fold", "swap"), ("open", "swap")]
+    )
+    await s.when(f"votes_{before}", rebuild, lambda: None)
+    data = s.server.backend.snapshot()
+    for number in range(2):
+        s.cast(s.vote(f"vote{number}"), s.second, 3)
+    await s.freeze_at(f"votes_{after}", rebuild, rng.uniform(0.0, 1.0))
+    n = (await s.state()).incarnation
+    s.fail(data)
+    for number in range(3):
+        s.cast(s.vote(f"after{number}"), None, 3)
+        await s.pause(0.0, 0.3)
+    await s.fenced(n)
+    s.cast(s.vote("last"), None, 3)
+
+
+async def roll_back(s: Stage) -> None:
+    """A replay is rolled back, slowly, while votes go on; nothing that is asked for in time has expired."""
+    rng = s.rng
+    for number in range(3):
+        await s.cast(s.vote(f"vote{number}"), None, 3)
+    await s.rebuild(ProjectionName.VOTES).ended()
+    for number in range(2):
+        s.cast(s.vote(f"new{number}"), None, 3)
+    back = s.rebuild(ProjectionName.VOTES, only_rolls_back=True)
+    s.freeze_at("votes_swap", back, rng.choice([0.0, 0.4, min(4.0, s.world.deployment.keep_s - 1.5)]))
+    await back.ended()
+    live = {one.live.number for one in (await s.generations(ProjectionName.VOTES).read_all()).values()}
+    s.demand(live == {1}, f"after a rollback generations {live} are live")
+    s.cast(s.vote("last"), None, 3)
+    if rng.random() < 0.5:
+        await s.rebuild(ProjectionName.VOTES).ended()
+
+
+async def two_replays(s: Stage) -> None:
+    """Two operators rebuild the same views at once."""
+    rng = s.rng
+    await s.warm(s.first)
+    name = rng.choice([ProjectionName.VOTES, ProjectionName.CATALOGUE])
+    first = s.rebuild(name)
+    s.rebuild(name)
+    s.freeze_at(f"{name}_{rng.choice(['open', 'fold', 'generations', 'swap'])}", first, rng.uniform(0.05, 1.5))
+    for number in range(4):
+        s.cast(s.vote(f"vote{number}"), None, 2)
+        await s.pause(0.0, 0.4)
