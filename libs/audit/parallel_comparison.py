@@ -16,6 +16,7 @@ from libs.contracts.topics import Topic
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.tally.errors import TallyError
+from libs.views.votes.vote_views import VoteViews
 
 ALONE: Final = 200_000
 """Events that one process compares sooner than others start."""
@@ -41,7 +42,9 @@ async def compare_in_parallel(
     """
     began = time.monotonic()
     numbers = deployment.votes.numbers if partitions is None else partitions
-    states = await asyncio.gather(*(deployment.vote_views.state(number) for number in numbers))
+    # the live views may have the layout of another version, which this one cannot read
+    views = VoteViews(deployment.valkey, deployment.namespace, deployment.votes, generation=generation)
+    states = await asyncio.gather(*(views.state(number) for number in numbers))
     events = sum(state.position.offset for state in states)
     workers = processes or (min(MOST, os.cpu_count() or 1) if events > ALONE else 1)
     if workers == 1:
