@@ -105,8 +105,10 @@ def _connect(world: "Deployment", clients: Clients, session: ConsumerSession) ->
 class Service:
     """A service of the deployment; after a kill it starts again as another process."""
 
-    def __init__(self, deployment: "Deployment", name: str) -> None:
+    def __init__(self, deployment: "Deployment", name: str, newer: str = "") -> None:
+        """`newer`: the newer version that it is of, if any."""
         self.name = name
+        self.newer = newer
         self.deployment = deployment
         self._lives = 0
         self.start()
@@ -115,6 +117,7 @@ class Service:
         world = self.deployment
         self._lives += 1
         self.process = world.process(f"{self.name}.{self._lives}")
+        self.process.newer = self.newer
         with world.loop.acting(self.process):
             clients = Clients(world, self.process)
         world.loop.start(self.process, self.run(clients)).add_done_callback(self._ended)
@@ -254,6 +257,8 @@ class Deployment:
         self.faults = Faults(streams, is_mild)
         self.objects: dict[str, bytes] = {}
         self.crashes: list[BaseException] = []
+        self.live_version = ""
+        """The newer version that all views have the layouts of, if any."""
         self._moments: list[_Moment] = []
         self.keep_s = streams["replays"].choice([2, 4, 3_600]) if has_replays else 3_600
         """For how long the views before a replay are kept."""

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def check_other_votes(world: "World", partition: int, tally: PartitionTally) -> None:
     """The views before a replay, which may be swapped back in, and those that follow are as the fold, too."""
     generations = projections_of(Observer(world), NAMESPACE, world.partitions)[ProjectionName.VOTES]
-    for number, other in observe(world, generations.read(partition)).others.items():
+    generations_of = observe(world, generations.read(partition))
+    for number, other in generations_of.others.items():
+        if other.schema != generations_of.schema:
+            continue  # nobody folds what was kept of the former version
         where = f"generation {number} of votes/{partition}"
         demand(other.state is not State.BROKEN, f"{where} is broken")
         if other.state is not State.BUILDING:

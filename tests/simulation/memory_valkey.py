@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import hiredis
 from lupa import lua51
 
-from libs.views.valkey.function_libraries import libraries
+from libs.views.valkey.function_libraries import SCHEMA, libraries, version
 
 SOURCE: Final = Path(__file__).with_name("memory_valkey.lua").read_bytes()
 LIST: Final = 2
@@ -52,14 +52,35 @@ class Backend(Protocol):
     def clear(self) -> None: ...
 
 
+NEWER: Final = "c", "v", "cv"
+"""Newer versions, by the libraries whose layout they raise: the catalogue's, the votes' or both."""
+
+
 @cache
-def function_sources(changes: tuple[Change, ...] = ()) -> tuple[bytes, ...]:
-    """Return the sources of all libraries, with changes; each must be found in one of them."""
-    codes = [library.source.split("\n", 1)[1] for library in libraries()]
+def function_sources(changes: tuple[Change, ...] = (), newer: str = "") -> tuple[bytes, ...]:
+    """Return the sources of all libraries, with changes, each of which must be found in one of them.
+
+    Those of a `newer` version have other names, and some another layout.
+    """
+    codes = []
+    for library in libraries():
+        code = library.source.split("\n", 1)[1]
+        if newer:
+            code = code.replace(f"version = '{version()}'", f"version = '{version()}_{newer}'", 1)
+        if library.name[0] in newer:
+            code = SCHEMA.sub(r"local SCHEMA = 9\1", code)
+        codes.append(code)
     for old, new in changes:
         assert any(old in code for code in codes), f"the functions have no longer {old!r}"
         codes = [code.replace(old, new) for code in codes]
     return tuple(code.encode() for code in codes)
+
+
+def of_version(command: tuple[Any, ...], newer: str) -> tuple[Any, ...]:
+    """Return a command as a process of a newer version sends it."""
+    if newer and command[0] in ("FCALL", "FCALL_RO"):
+        return command[0], f"{command[1]}_{newer}", *command[2:]
+    return ("FUNCTION", "LOAD", newer) if newer and command[0] == "FUNCTION" else command
 
 
 class MemoryValkey:
@@ -83,13 +104,9 @@ class MemoryValkey:
         )
         self._fcall: Callable[..., Any] = self._server[b"fcall"]
         self._command: Callable[..., Any] = self._server[b"command"]
-        self._is_loaded = False
-        self.change(changes)
-
-    def change(self, changes: tuple[Change, ...]) -> None:
-        """Use altered functions from the next load on."""
-        sources = function_sources(changes)
-        self._libraries = [self._compile(code, b"@library") for code in sources]
+        self._loaded: set[str] = set()
+        self._changes = changes
+        self._libraries: dict[str, list[Any]] = {}
 
     def _now(self) -> int:
         return self.host.now_us()
@@ -109,9 +126,10 @@ class MemoryValkey:
             function, count, *args = rest
             kind, *reply = self._fcall(_encoded(function), int(count), *map(_encoded, args))
         elif name == "FUNCTION":
-            if self._is_loaded:
+            newer = rest[1] if rest[1] in NEWER else ""
+            if newer in self._loaded:
                 raise hiredis.ReplyError("ERR Library already exists")
-            self.load_functions()
+            self._load(newer)
             return b"OK"
         else:
             kind, *reply = self._command(name.encode(), *map(_encoded, rest))
@@ -120,12 +138,19 @@ class MemoryValkey:
         return [_decoded(item) for item in reply[1:]] if kind == LIST else _decoded(reply[0])
 
     def load_functions(self) -> None:
-        self._is_loaded = True
-        for library in self._libraries:
+        for newer in ("", *sorted(self._loaded - {""})):
+            self._load(newer)
+
+    def _load(self, newer: str) -> None:
+        if newer not in self._libraries:
+            sources = function_sources(self._changes, newer)
+            self._libraries[newer] = [self._compile(code, b"@library") for code in sources]
+        self._loaded.add(newer)
+        for library in self._libraries[newer]:
             library()
 
     def unload_functions(self) -> None:
-        self._is_loaded = False
+        self._loaded.clear()
         self._server[b"forget_functions"]()
 
     def snapshot(self) -> Any:

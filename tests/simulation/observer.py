@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from libs.views.valkey.client import Shard
 from libs.views.valkey.hash_tags import SLOTS, slot_of
+from tests.simulation.memory_valkey import of_version
 from tests.simulation.simulated_valkey import SimulatedServer
 from tests.simulation.virtual_loop import BEGIN_S
 
@@ -33,11 +34,12 @@ class Observer:
 
     def __init__(self, world: "World") -> None:
         self._servers = world.deployment.servers
+        self._newer = world.deployment.live_version
         self._shards = [Shard(_OneServer(server), [(0, SLOTS - 1)]) for server in self._servers]
 
     async def call(self, *command: Any) -> Any:
         key = command[3] if command[0] in ("FCALL", "FCALL_RO") else command[1]
-        return self.server(str(key)).backend.execute(command)
+        return self.server(str(key)).backend.execute(of_version(command, self._newer))
 
     async def shards(self) -> list[Shard]:
         return self._shards
@@ -53,7 +55,7 @@ class _OneServer(Observer):
     """One of the servers."""
 
     def __init__(self, server: SimulatedServer) -> None:
-        self._servers = [server]
+        self._server = server
 
     async def call(self, *command: Any) -> Any:
-        return self._servers[0].backend.execute(command)
+        return self._server.backend.execute(command)  # commands without a version

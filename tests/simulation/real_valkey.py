@@ -5,7 +5,7 @@ the simulation. They are read from keys that each call sets before.
 """
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import hiredis
 
-from libs.views.valkey.function_libraries import libraries
-from tests.simulation.memory_valkey import FUNCTION_MISSING, Change, Host, function_sources
+from libs.views.valkey.function_libraries import libraries, version
+from tests.simulation.memory_valkey import FUNCTION_MISSING, NEWER, Change, Host, function_sources
 from tests.support.own_valkey import own_valkey
 
 CALL: Final = "local function call(...) return redis.call(...) end"
@@ -60,28 +60,22 @@ class RealValkey:
         self._reader = hiredis.Reader()
         self._suffix = f"_db{database}"
         self._calls = 0
-        self._is_loaded = False
-        self._sources = []
-        for library, code in zip(libraries(), function_sources(changes), strict=True):
-            text = code.decode()
-            assert text.count(CALL) == 1
-            head = f"#!lua name={library.loaded_name}{self._suffix}\n"
-            text = text.replace(CALL, SIMULATED)
-            number = library.loaded_name.rpartition("_")[2]
-            named = text.replace(f"version = '{number}'", f"version = '{number}{self._suffix}'", 1)
-            self._sources.append(head + named)
+        self._changes = changes
+        self._loaded: set[str] = set()
         self._ask(("AUTH", parts.username, parts.password), ("SELECT", database))
 
     def execute(self, command: tuple[Any, ...]) -> Any:
         name, *rest = command
         if name == "FUNCTION":
-            if self._is_loaded:
+            newer = rest[1] if rest[1] in NEWER else ""
+            if newer in self._loaded:
                 raise hiredis.ReplyError("ERR Library already exists")
-            self.load_functions()
+            self._load(newer)
             return b"OK"
         if name not in ("FCALL", "FCALL_RO"):
             return self._ask(command)
-        if not self._is_loaded:
+        last = rest[0].rpartition("_")[2]
+        if (last if last in NEWER else "") not in self._loaded:
             raise hiredis.ReplyError(FUNCTION_MISSING)
         self._calls += 1
         host = self.host
@@ -89,12 +83,25 @@ class RealValkey:
         return self._ask(("MSET", *state), (name, rest[0] + self._suffix, *rest[1:]))
 
     def load_functions(self) -> None:
-        self._is_loaded = True
-        self._ask(*(("FUNCTION", "LOAD", "REPLACE", source) for source in self._sources))
+        for newer in ("", *sorted(self._loaded - {""})):
+            self._load(newer)
+
+    def _load(self, newer: str) -> None:
+        self._loaded.add(newer)
+        self._ask(*(("FUNCTION", "LOAD", "REPLACE", source) for source in self._sources(newer)))
         self._ask(("MSET", "host:run", self.host.run, "host:replication", self.host.replication))
 
+    def _sources(self, newer: str) -> Iterator[str]:
+        for library, code in zip(libraries(), function_sources(self._changes, newer), strict=True):
+            text = code.decode()
+            assert text.count(CALL) == 1
+            head = f"#!lua name={library.loaded_name}{newer}{self._suffix}\n"
+            text = text.replace(CALL, SIMULATED)
+            number = version() + (f"_{newer}" if newer else "")
+            yield head + text.replace(f"version = '{number}'", f"version = '{number}{self._suffix}'", 1)
+
     def unload_functions(self) -> None:
-        self._is_loaded = False
+        self._loaded.clear()
 
     def snapshot(self) -> Any:
         keys = [key for key in self._ask(("KEYS", "*")) if not key.startswith(b"host:")]

@@ -1,7 +1,10 @@
 """Scenarios of replays: of views whose fold lags, of killed and frozen processes, and rollbacks."""
 
+from functools import partial
+
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.views.generations.generations import ProjectionName
+from tests.simulation.contests import moment
 from tests.simulation.deployment import NAMESPACE
 from tests.simulation.stage import Stage
 
@@ -58,19 +61,39 @@ async def rebuild_the_catalogue_in_a_lag(s: Stage) -> None:
         await s.pause(0.01, 0.2)
 
 
+async def overtake(s: Stage) -> None:
+    """A replay is frozen before its swap, while another one folds a change that the live catalogue lacks."""
+    rng = s.rng
+    await s.warm(s.first, s.second)
+    first = s.rebuild(ProjectionName.CATALOGUE)
+    topic = catalogue_topic(NAMESPACE)
+    await s.freeze_at("catalogue_generations", first, number=4 * topic.partitions)
+    s.world.deployment.brokers.partitions[topic.name, s.catalogue].unfetched_until = s.now + rng.uniform(1.0, 3.0)
+    change = s.patch(s.second, free={"max_participant": 5, "max_contest": 5})
+    await s.pause(0.05, 0.2)
+    s.rebuild(ProjectionName.CATALOGUE)
+    await s.pause(0.2, 0.6)
+    s.thaw(first)
+    await change
+    for number in range(3):
+        s.cast(s.vote(f"vote{number}"), s.first, 2)
+        await s.pause(0.01, 0.2)
+
+
 async def lose_a_replay(s: Stage) -> None:
     """The server loses a part of what a replay has folded, or its swap, and goes on with older data."""
     rng = s.rng
     await s.warm(s.first, s.second)
-    rebuild = s.rebuild(ProjectionName.VOTES)
+    name = rng.choice([ProjectionName.VOTES, ProjectionName.CATALOGUE])
+    rebuild = s.rebuild(name)
     before, after = rng.choice(
-        [("fold", "fold"), ("open", "fold"), ("fold", "generations"), ("fold", "swap"), ("open", "swap")]
+        [("fold", "fold"), ("open", "fold"), ("fold", "generations"), ("fold", "compare"), ("fold", "swap")]
     )
-    await s.when(f"votes_{before}", rebuild, lambda: None)
+    await s.when(f"{name}_{before}", rebuild, lambda: None)
     data = s.server.backend.snapshot()
     for number in range(2):
         s.cast(s.vote(f"vote{number}"), s.second, 3)
-    await s.freeze_at(f"votes_{after}", rebuild, rng.uniform(0.0, 1.0))
+    await s.freeze_at(f"{name}_{after}", rebuild, rng.uniform(0.0, 1.0))
     n = (await s.state()).incarnation
     s.fail(data)
     for number in range(3):
@@ -85,14 +108,22 @@ async def roll_back(s: Stage) -> None:
     rng = s.rng
     for number in range(3):
         await s.cast(s.vote(f"vote{number}"), None, 3)
-    await s.rebuild(ProjectionName.VOTES).ended()
+    rebuild, keep_s = s.rebuild(ProjectionName.VOTES), s.world.deployment.keep_s
+    begun = s.now
+    if rng.random() < 0.5:
+        await s.freeze_at("votes_swap", rebuild, rng.uniform(0.3, 2.0))
+    await rebuild.ended()
     for number in range(2):
         s.cast(s.vote(f"new{number}"), None, 3)
+    if keep_s < 10:
+        await s.pause(0.0, keep_s - 1.2)
+    is_in_time = s.now - begun < keep_s - 1.1  # what is kept expires in whole seconds
     back = s.rebuild(ProjectionName.VOTES, only_rolls_back=True)
-    s.freeze_at("votes_swap", back, rng.choice([0.0, 0.4, min(4.0, s.world.deployment.keep_s - 1.5)]))
+    s.freeze_at("votes_swap", back, rng.choice([0.0, 0.4, min(4.0, keep_s - 1.5)]))
     await back.ended()
     live = {one.live.number for one in (await s.generations(ProjectionName.VOTES).read_all()).values()}
-    s.demand(live == {1}, f"after a rollback generations {live} are live")
+    s.demand(len(live) == 1, f"after a rollback generations {live} are live")
+    s.demand(live == {1} or not is_in_time, f"generation {live} is live, which was rolled back")
     s.cast(s.vote("last"), None, 3)
     if rng.random() < 0.5:
         await s.rebuild(ProjectionName.VOTES).ended()
@@ -109,3 +140,48 @@ async def two_replays(s: Stage) -> None:
     for number in range(4):
         s.cast(s.vote(f"vote{number}"), None, 2)
         await s.pause(0.0, 0.4)
+
+
+async def upgrade(s: Stage) -> None:
+    """A newer version rebuilds the views in its layouts, beside the former one, whose fold of the catalogue lags.
+
+    Meanwhile a change, or an end, is recorded; the former gateway goes on by what it knows of the contest.
+    """
+    rng = s.rng
+    newer = s.second.newer
+    await s.warm(s.first)
+    topic = catalogue_topic(NAMESPACE)
+    lags = rng.random() < 0.8
+    if lags:
+        s.world.deployment.brokers.partitions[topic.name, s.catalogue].unfetched_until = s.now + rng.uniform(
+            2.0, 9.0
+        )
+    change = rng.choice(
+        [{"free": {"max_participant": 5, "max_contest": 5}}, {"end": moment(s.now + rng.uniform(0.1, 2.0))}]
+    )
+    s.patch(None, 40, **change)
+    await s.pause(0.05, 0.3)
+    names = {"c": ProjectionName.CATALOGUE, "v": ProjectionName.VOTES}
+    for name in [names[letter] for letter in newer]:
+        rebuild = s.rebuild(name, newer=newer)
+        step = rng.choice(["open", "fold", "generations", "swap"])
+        if rng.random() < 0.4:
+            s.freeze_at(f"{name}_{step}", rebuild, rng.uniform(0.1, 1.0), rng.choice([1, 2]))
+        elif rng.random() < 0.5:
+            kill = partial(s.world.restart_later, rebuild, rng.uniform(0.1, 1.0))
+            s.when(f"{name}_{step}", rebuild, kill)
+        elif rng.random() < 0.5:
+            s.freeze_at("votes_reserve", s.first, rng.uniform(0.5, 3.0))
+        for number in range(3):
+            s.cast(s.vote(f"{name}{number}", rng.choice("ab")), rng.choice([s.first, s.second]), 2)
+            await s.pause(0.0, 0.3)
+        await rebuild.ended()
+        for number in range(3):
+            s.cast(s.vote(f"then {name}{number}", rng.choice("ab")), rng.choice([s.first, s.second]), 2)
+            await s.pause(0.0, 0.3)
+    await s.pause(0.0, 1.0)
+    s.world.end_upgrade()
+    if rng.random() < 0.3:
+        await s.rebuild(names[newer[0]], newer=newer).ended()
+    for number in range(2):
+        s.cast(s.vote(f"last{number}", rng.choice("ab")), None, 3)

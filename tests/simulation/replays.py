@@ -33,6 +33,7 @@ class Rebuild(Service):
         is_partial: bool = False,
         rolls_back_after_s: float | None = None,
         only_rolls_back: bool = False,
+        newer: str = "",
     ) -> None:
         """`is_partial`: of one partition alone. It may roll back some time after the swap, or do only that."""
         self.projection = projection
@@ -47,12 +48,12 @@ class Rebuild(Service):
         self._completed = world.loop.create_future()
         world.open_requests += 1
         world.rebuilds.append(self)
-        super().__init__(world.deployment, name)
+        super().__init__(world.deployment, name, newer)
 
     @property
     def target(self) -> ReplayTarget:
-        """The projection; of the catalogue the partition that is in use, whose others are empty."""
-        if self.projection is ProjectionName.CATALOGUE:
+        """The projection; of the catalogue the partition that is in use, unless its layout changes."""
+        if self.projection is ProjectionName.CATALOGUE and not self.newer:
             return ReplayTarget(self.projection, [catalogue_topic(NAMESPACE).partition_of(ACCOUNT)])
         return ReplayTarget(self.projection, [0] if self.is_partial else None)
 

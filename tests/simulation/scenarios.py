@@ -36,6 +36,8 @@ class Scenario:
     has_purchases: bool = False
     has_replays: bool = False
     has_sources: bool = False
+    is_upgrade: bool = False
+    """True if a gateway and a projector of a newer version, with other layouts, run beside."""
 
     def document(self, rng: Random, its: Mapping[str, Any]) -> dict[str, Any]:
         """Return a contest's document with what the scenario needs."""
@@ -109,8 +111,12 @@ SCENARIOS: Final = {
     "rebuild the catalogue in a lag": Scenario(
         replay_scenarios.rebuild_the_catalogue_in_a_lag, partitions=2, servers=2, projectors=2, has_replays=True
     ),
+    "overtake": Scenario(replay_scenarios.overtake, partitions=2, servers=2, projectors=2, has_replays=True),
     "lose a replay": Scenario(replay_scenarios.lose_a_replay, once, projectors=2, has_replays=True),
     "roll back": Scenario(replay_scenarios.roll_back, partitions=2, servers=2, has_replays=True),
+    "upgrade": Scenario(
+        replay_scenarios.upgrade, once, partitions=2, servers=2, gateways=1, has_replays=True, is_upgrade=True
+    ),
     "two replays": Scenario(replay_scenarios.two_replays, projectors=2, has_replays=True),
     "vote in batches": Scenario(
         vote_scenarios.vote_in_batches,

@@ -1,5 +1,6 @@
 """Runs one schedule from its seed."""
 
+import asyncio
 import gc
 import logging
 from collections.abc import Callable, Collection, Iterator
@@ -9,9 +10,10 @@ from typing import Any, Final
 
 from libs.audit import comparison
 from libs.catalogue import commands
-from libs.projection import fencing, generation_expiry, view_checks
+from libs.projection import fencing, generation_expiry, projector, view_checks
 from libs.replay import job
 from libs.tally.errors import TallyError
+from libs.views.valkey.function_libraries import layouts
 from services.ingestion import voter_reads
 from services.projector import closing_manager
 from tests.simulation.answers import Answer, Violation
@@ -47,9 +49,16 @@ async def _given(_: object, account: str, contest: str, voter: str, anonymous: N
     return voter
 
 
+def _layouts() -> str:
+    """Return the layouts of the running process's version."""
+    loop: Any = asyncio.get_running_loop()
+    return layouts() + loop.current.newer
+
+
 REPLACED: Final = (
     *INTERVALS,
     (voter_reads, "find_voter", _given),
+    (projector, "layouts", _layouts),
     (job, "without_gc", nullcontext),
     (comparison, "without_gc", nullcontext),
 )

@@ -18,7 +18,7 @@ from libs.views.valkey.connection import FUNCTION_MISSING, NO_ANSWER, _error_of
 from libs.views.valkey.function_loading import _load_missing
 from libs.views.valkey.hash_tags import SLOTS, slot_of
 from tests.simulation.faults import Streams
-from tests.simulation.memory_valkey import Backend
+from tests.simulation.memory_valkey import Backend, of_version
 from tests.simulation.virtual_loop import BEGIN_S, SimulatedProcess, VirtualLoop
 from tests.support.intercepted_valkey import plain_name
 
@@ -47,6 +47,7 @@ class SimulatedServer:
     def begin(self, backend: Backend) -> None:
         self.backend = backend
         backend.clear()
+        backend.unload_functions()
         self._new_run(is_other=True)
 
     def now_us(self) -> int:
@@ -229,7 +230,8 @@ class _Batch:
         if server.life != self._life or not server.is_up:
             client._loop.deliver(client._process, client._delay(), self.end, "connection lost")
             return
-        replies = [server.execute(call.command) for call in self._calls]
+        newer = client._process.newer
+        replies = [server.execute(of_version(call.command, newer)) for call in self._calls]
         for call in self._calls:
             if call.command[0] in ("FCALL", "FCALL_RO"):
                 client.world.moment(plain_name(call.command[1]), client._process)

@@ -30,6 +30,8 @@ class SimulatedProcess:
         self.name = name
         self.clock_ahead_s = clock_ahead_s
         self.ready: deque[_Handle] = deque()
+        self.newer = ""
+        """The newer version that it is of, if any (`memory_valkey.NEWER`)."""
         self.is_frozen = False
         self.is_dead = False
         self.is_woken = False

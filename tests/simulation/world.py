@@ -16,7 +16,7 @@ from tests.simulation.answers import Answer, Bought, Name, Read, Reported, Viola
 from tests.simulation.contests import CONTESTS, PARTICIPANTS, participant_key, some_contest
 from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorProcess, Service
 from tests.simulation.faults import Streams
-from tests.simulation.memory_valkey import Backend
+from tests.simulation.memory_valkey import NEWER, Backend
 from tests.simulation.plan import ACTIVE_S, Item, plan
 from tests.simulation.replays import Rebuild
 from tests.simulation.scenarios import some_scenario
@@ -75,6 +75,10 @@ class World:
         self.rebuilds: list[Rebuild] = []
         self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(gateways)]
         self.projectors = [ProjectorProcess(self.deployment, f"projector{n}") for n in range(projectors)]
+        if self.scenario is not None and self.scenario.is_upgrade:
+            newer = streams["newer version"].choice(NEWER)
+            self.gateways.append(Gateway(self.deployment, "newer gateway", newer))
+            self.projectors.append(ProjectorProcess(self.deployment, "newer projector", newer))
         self.operator = loop.process("operator")
         self.kinds: dict[str, str] = {}
         """The type of each contest."""
@@ -161,8 +165,9 @@ class World:
                 return await at.records.put(row, ACCOUNT, key, document, parent=parent)
             return await at.records.create(CONTEST_ROW, ACCOUNT, document, WriteRequest.once(), key=key)
 
+        able = [gateway for gateway in self.gateways if not gateway.newer]
         while True:
-            result = await self.ask(self.operator, self.streams["operator"].choice(self.gateways), work)
+            result = await self.ask(self.operator, self.streams["operator"].choice(able), work)
             if isinstance(result, Exception) and not isinstance(result, TallyError):
                 raise result
             if result is not None and getattr(result, "code", "version_conflict") == "version_conflict":
@@ -200,6 +205,15 @@ class World:
         if not process.is_dead and not process.is_frozen:
             self.deployment.freeze(process)
             self.loop.call_later(length_s, self.deployment.thaw, process)
+
+    def end_upgrade(self) -> None:
+        """Stop the processes of the former version, once the views have the layouts of the newer one."""
+        for each in [*self.gateways, *self.projectors]:
+            if not each.newer and not each.process.is_dead:
+                self.deployment.kill(each.process)
+        self.gateways = [each for each in self.gateways if each.newer]
+        self.projectors = [each for each in self.projectors if each.newer]
+        self.deployment.live_version = self.gateways[0].newer
 
     def step_clock(self, server: SimulatedServer, seconds: float) -> None:
         self.clocks.append((self.loop.now, server, server.process.clock_ahead_s))
