@@ -1,6 +1,7 @@
 """Scenarios of replays: of views whose fold lags, of killed and frozen processes, and rollbacks."""
 
 from functools import partial
+from typing import Any
 
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.views.generations.generations import ProjectionName
@@ -156,7 +157,7 @@ async def upgrade(s: Stage) -> None:
         s.world.deployment.brokers.partitions[topic.name, s.catalogue].unfetched_until = s.now + rng.uniform(
             2.0, 9.0
         )
-    change = rng.choice(
+    change: dict[str, Any] = rng.choice(
         [{"free": {"max_participant": 5, "max_contest": 5}}, {"end": moment(s.now + rng.uniform(0.1, 2.0))}]
     )
     s.patch(None, 40, **change)
