@@ -1,10 +1,12 @@
 """The services' processes of a stack, with their ports and their own environment variables."""
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import ports
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.stack_json import base_url
@@ -51,6 +53,20 @@ class ServicePlan:
     def gateway_urls(self) -> Sequence[str]:
         """An address of each gateway."""
         return self.operations_urls if len(self.operations_urls) > 1 else [self.base_url]
+
+
+def service_environment(addresses: DeploymentAddresses, data_dir: Path) -> dict[str, str]:
+    """Return the settings with which a service uses these servers and this data directory."""
+    return {
+        "TALLY_KAFKA_BOOTSTRAP_SERVERS": addresses.kafka,
+        "TALLY_VALKEY_URL": addresses.valkey,
+        "TALLY_NAMESPACE": addresses.namespace,
+        "TALLY_PARTITIONS": str(addresses.partitions),
+        "TALLY_STORAGE_URL": addresses.storage_url,
+        "TALLY_DATA_DIR": str(data_dir),
+        "TALLY_COMMAND_OPTIONS": f"--data-dir {shlex.quote(str(data_dir.absolute()))}",
+        **{f"TALLY_{name.upper()}": str(value) for name, value in addresses.description["kafka_settings"].items()},
+    }
 
 
 def plan_services(

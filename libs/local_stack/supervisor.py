@@ -17,7 +17,7 @@ from libs.local_stack.kafka_cluster import client_settings
 from libs.local_stack.liveness import PROBE_S, watch_liveness
 from libs.local_stack.server_interface import Server
 from libs.local_stack.servers import Addresses, Servers
-from libs.local_stack.service_process import PARTS, ServiceProcess, plan_services
+from libs.local_stack.service_process import PARTS, ServiceProcess, plan_services, service_environment
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 from libs.storage.private_files import own_directory
@@ -42,7 +42,8 @@ class Supervisor:
     """Starts all processes in order, restarts those that end, maintains `stack.json`, and stops all in reverse.
 
     Services that do not answer `/livez` are restarted, too. Used by `tally up`, `tally demo` and tests. `parts`
-    are the services to run.
+    are the services to run. `waits`: services that are not ready in time stay, with `stack.json`, so that an
+    operator can find the reason and remove it.
     """
 
     def __init__(
@@ -55,9 +56,11 @@ class Supervisor:
         fresh: bool = False,
         parts: Sequence[ServiceProcess] = PARTS,
         report: Report | None = None,
+        waits: bool = False,
         probe_s: float = PROBE_S,
     ) -> None:
         self._settings = settings
+        self._waits = waits
         self._probe_s = probe_s
         self._preparation = preparation
         self._wished_port, self._any_port = port, any_port
@@ -65,6 +68,7 @@ class Supervisor:
         self._report = report or Report()
         self._servers = Servers(settings, fresh=fresh, report=self._report)
         self._services: list[str] = []
+        self._is_announced = False
         self._watched: dict[str, Watched] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._held: set[str] = set()
@@ -133,7 +137,8 @@ class Supervisor:
     async def start(self) -> dict[str, Any]:
         """Start all, wait for `/readyz` and the development credentials, and return `stack`.
 
-        Raises `StackError`; after any error, also a cancellation, nothing is left running.
+        Raises `StackError`, unless it `waits` also after `READY_S`; after any error, also a cancellation, nothing
+        is left running.
         """
         try:
             await self._start()
@@ -190,7 +195,8 @@ class Supervisor:
         self.base_url, self.metrics_urls = plan.base_url, plan.metrics_urls
         self.public_url = self._public_url(port)
         self.operations_url = plan.operations_urls[0]
-        environment, reaper = self._environment(), self._servers.reaper
+        environment, reaper = service_environment(self._place, self.data_dir), self._servers.reaper
+        environment |= {"TALLY_DRAIN_DELAY_S": "0", "PYTHONUNBUFFERED": "1"}
         self._watched = dict(self._servers.running)
         for part, own in plan.processes:
             running = self._watched[part.name] = Process(
@@ -211,7 +217,8 @@ class Supervisor:
             self._watches.append(asyncio.create_task(self._watch_liveness(name, metrics_url)))
         await asyncio.gather(*map(self._until_ready, plan.gateway_urls))
         self.credentials = await self._preparation.development_credentials(self._place)
-        stack_json.write(self.data_dir, self.stack)
+        self._is_announced = True
+        self._announce()
 
     def _choose_port(self) -> int:
         port = self._wished_port
@@ -235,21 +242,6 @@ class Supervisor:
         with own_directory(objects):
             return objects.as_uri()
 
-    def _environment(self) -> dict[str, str]:
-        place = self._place
-        return {
-            "TALLY_KAFKA_BOOTSTRAP_SERVERS": place.kafka,
-            "TALLY_VALKEY_URL": place.valkey,
-            "TALLY_NAMESPACE": place.namespace,
-            "TALLY_PARTITIONS": str(place.partitions),
-            "TALLY_STORAGE_URL": place.storage_url,
-            "TALLY_DRAIN_DELAY_S": "0",
-            "TALLY_DATA_DIR": str(self.data_dir),
-            "TALLY_COMMAND_OPTIONS": f"--data-dir {shlex.quote(str(self.data_dir.absolute()))}",
-            "PYTHONUNBUFFERED": "1",
-            **{f"TALLY_{name.upper()}": str(value) for name, value in place.description["kafka_settings"].items()},
-        }
-
     async def _until_ready(self, base_url: str) -> None:
         deadline = time.monotonic() + READY_S
         async with httpx.AsyncClient(
@@ -259,12 +251,26 @@ class Supervisor:
                 with suppress(httpx.HTTPError):
                     if (await client.get("/readyz")).status_code == httpx.codes.OK:
                         return
-                for name, ends in self._ends.items():
-                    if ends >= ENDS_BEFORE_READY:
-                        raise errors.start_failed(name, self.data_dir / "logs" / f"{name}.log", "it ends at once")
-                if time.monotonic() > deadline:
-                    raise errors.start_failed("tally", self.data_dir / "logs", f"/readyz not 200 in {READY_S:g} s")
+                ending = next((name for name, ends in self._ends.items() if ends >= ENDS_BEFORE_READY), None)
+                if ending is not None or time.monotonic() > deadline:
+                    self._not_ready(ending)
                 await asyncio.sleep(WATCH_S)
+
+    def _not_ready(self, ending: str | None) -> None:
+        """Raise `StackError`, or show an operator where to look; `ending`: a service that ends at once."""
+        name, log, reason = "tally", self.data_dir / "logs", f"/readyz not 200 in {READY_S:g} s"
+        if ending is not None:
+            name, log, reason = ending, log / f"{ending}.log", "it ends at once"
+        if not self._waits:
+            raise errors.start_failed(name, log, reason)
+        if not self._is_announced:
+            options = f"--data-dir {shlex.quote(str(self.data_dir.absolute()))}"
+            self._report.line(
+                f"{name} is not ready ({reason}): `tally doctor {options}` says why; see also {log}. "
+                "Ctrl-C stops it."
+            )
+            self._is_announced = True
+            self._announce()
 
     async def _watch(self, name: str) -> None:
         """Restart the process whenever it ends: at once, unless that was within seconds of its start."""
@@ -309,5 +315,5 @@ class Supervisor:
 
     def _announce(self) -> None:
         """Update `stack.json`, once the start has written it."""
-        if self.credentials:
+        if self._is_announced:
             stack_json.write(self.data_dir, self.stack)

@@ -140,10 +140,12 @@ class StatusCollector:
         return rows
 
     async def _stored(self, projection: ProjectionName, partition: int) -> "_Stored":
-        """Read a partition of the views."""
+        """Read a partition of the views; of another layout only its generations can be read."""
         views = self._projections[projection]
         generations = await views.read(partition)
         ledger, todo = dict[str, Any](), None
+        if generations.live.schema != generations.schema:
+            return _Stored(generations, ledger, todo, (0, 0))
         if projection is ProjectionName.VOTES:
             asked = time.time()
             state = await self._deployment.vote_views.state(partition)

@@ -103,15 +103,22 @@ def as_json(status: Status) -> dict[str, Any]:
 
 
 def notes_of(status: Status) -> list[str]:
-    """Return notes on generations kept for a rollback, which cost memory and time but are no problem."""
-    return [_kept(one) for one in status.beside if one.state is State.KEPT]
+    """Return notes on generations that cost memory and time but are no problem."""
+    return [note for one in status.beside if (note := _note(one))]
 
 
-def _kept(one: GenerationStatus) -> str:
+def _note(one: GenerationStatus) -> str:
+    drop = f"`tally replay drop --projection {one.projection} --generation {one.generation} --execute` drops it"
+    if one.state is State.OTHER_LAYOUT:
+        return (
+            f"{one.projection}: generation {one.generation} has another version's layout: it is built for an "
+            f"upgrade, or was read before one; {drop} once that version is not needed"
+        )
+    if one.state is not State.KEPT:
+        return ""
     return (
         f"{one.projection}: generation {one.generation}, read before, is kept for a day since "
-        f"{moment(one.kept_since)}; "
-        f"each batch is processed twice; `tally replay drop --projection {one.projection} --execute` drops it"
+        f"{moment(one.kept_since)}; each batch is processed twice; {drop}"
     )
 
 
@@ -148,7 +155,8 @@ def _projections(status: Status) -> Iterator[HealthProblem]:
 
 def _stalled(rows: Sequence[PartitionStatus]) -> str:
     since = moment(min(row.stalled_since or 0 for row in rows))
-    return f"stalled since {since}, {sum(row.lag for row in rows):,} records behind"
+    behind = sum(row.lag for row in rows)
+    return f"stalled since {since}, {behind:,} {'record' if behind == 1 else 'records'} behind"
 
 
 def _pending_too_long(row: PartitionStatus) -> bool:
@@ -195,13 +203,13 @@ CHECKS: Final = (
         "log",
         lambda row: row.position > row.end,
         lambda _: "the view's position is past the log's end: the log was replaced or truncated",
-        "restore the log, or rebuild the views from this one with `tally replay run --execute`",
+        "restore the log; if this one is all there is, empty Valkey, as the runbook's part `log` says",
     ),
     _Check(
         "layout",
         lambda row: row.schema != row.code_schema,
-        lambda rows: f"written in layout {rows[0].schema}, while this code reads {rows[0].code_schema}",
-        "`tally replay run --outdated --execute` rebuilds them",
+        lambda rows: f"written in layout {rows[0].schema}, while this version reads {rows[0].code_schema}",
+        "the version that wrote it serves; `tally replay run --outdated` of the version to keep rebuilds it",
     ),
     _Check(
         "stalled",
@@ -225,7 +233,7 @@ CHECKS: Final = (
         "purchase",
         _purchase_waits,
         _open_purchases,
-        "the projector's log names the reason; other purchases continue",
+        "the projector's log names the reason, and it is tried again; other purchases continue",
     ),
     _Check(
         "clock",
@@ -237,7 +245,7 @@ CHECKS: Final = (
         "overruled",
         lambda row: bool(row.overruled),
         lambda rows: f"accepted votes that do not count: {sum(row.overruled or 0 for row in rows):,}",
-        "this must never happen: `tally log` lists them",
+        "this must never happen: `tally verify` names the contests, `tally log CONTEST` the votes; report both",
     ),
     _Check(
         "quarantine",
@@ -248,7 +256,7 @@ CHECKS: Final = (
     _Check(
         "generation",
         lambda row: bool(_broken(row)),
-        lambda rows: f"generation {rows and _broken(rows[0])[0]} is broken: it cannot process further records",
-        "unless an upgrade builds it, `tally replay drop --execute` deletes it, and `run` builds another",
+        lambda rows: f"generation {_broken(rows[0])[0]} is broken: it cannot process further records",
+        "readers do not use it: `tally replay drop` deletes it, `tally replay run` builds another",
     ),
 )

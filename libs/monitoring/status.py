@@ -18,7 +18,7 @@ SUMMED: Final = (
     "position", "end", "lag", "quarantined", "dropped", "processed_per_s",
     "pending", "fenced", "duplicates", "overruled",
 )  # fmt: skip
-FURTHEST_LAST: Final = (State.BROKEN, State.BUILDING, State.FOLLOWING, State.KEPT)
+FURTHEST_LAST: Final = (State.BROKEN, State.OTHER_LAYOUT, State.BUILDING, State.FOLLOWING, State.KEPT)
 DOCUMENTED: Final = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
 
@@ -234,12 +234,13 @@ class Status:
             values = [value for row in rows if (value := getattr(row, name)) is not None]
             return sum(values) if values else None
 
+        gates = [row.open for row in rows if row.open is not None]
         return ProjectionTotals(
             **{name: total(name) for name in SUMMED},
             lag_s=max(row.lag_s for row in rows),
             last_event=max((row.last_event for row in rows if row.last_event is not None), default=None),
             stalled=sum(row.stalled_since is not None for row in rows),
-            shut=sum(not row.open for row in rows) if projection is ProjectionName.VOTES else None,
+            shut=sum(not is_open for is_open in gates) if gates else None,
             oldest_pending_s=max(row.oldest_pending_s or 0 for row in rows) or None,
         )
 

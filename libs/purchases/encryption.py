@@ -73,7 +73,7 @@ class AccountCipher:
 
 
 class AccountCiphers:
-    """Caches the cipher of each account, so that each secret is loaded once."""
+    """Caches the cipher of each account, so that each secret is loaded once, until `forget`."""
 
     def __init__(self, load_secret: Callable[[str], Awaitable[bytes]]) -> None:
         """`load_secret` returns an account's secret and creates it if there is none."""
@@ -86,3 +86,7 @@ class AccountCiphers:
         if cipher is None:
             cipher = self._ciphers[account] = AccountCipher(account, await self._load_secret(account))
         return cipher
+
+    def forget(self, account: str) -> None:
+        """Load the account's secret again when it is next needed: it may have been put back into the store."""
+        self._ciphers.pop(account, None)

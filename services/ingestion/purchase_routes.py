@@ -177,6 +177,7 @@ async def show_to(caller: ApiKey, register: PurchaseService, purchase: Purchase)
     try:
         return show(purchase, cipher, whole_token="purchases:write" in caller.permissions)
     except SecretLost as error:
+        register.ciphers.forget(caller.account)
         report(Unreadable(purchase.account, purchase.key, str(error)))
         raise PurchaseUnreadable(purchase.key) from None
 

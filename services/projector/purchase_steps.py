@@ -13,7 +13,7 @@ from libs.contracts.purchase_events import (
     PurchaseStatus,
     PurchaseTakenBack,
 )
-from libs.purchases.encryption import AccountCiphers
+from libs.purchases.encryption import AccountCiphers, SecretLost
 from libs.purchases.fold import paid_vote
 from libs.tally.errors import RECOVERING, NotFound, SecretErased, TallyError, ViewsUnavailable
 from libs.tally.vote_commands import CastVote
@@ -67,6 +67,8 @@ class Steps:
                 return PurchaseRefused(**_of(purchase), code=error.code, reason=error.message)
             if gone:
                 return PurchaseTakenBack(**_of(purchase))
+            if isinstance(error, SecretLost):
+                self.ciphers.forget(purchase.account)
             raise
 
     async def _cast(self, purchase: Purchase) -> PurchaseEvent:

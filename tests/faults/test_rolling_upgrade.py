@@ -3,7 +3,6 @@ each 503."""
 
 import asyncio
 import random
-import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,7 +26,13 @@ from tests.support.http_clients import http_client
 from tests.support.own_stack import open_own_stack
 from tests.support.retried import final_answer
 from tests.support.run_profile import by_profile
-from tests.support.versions import changed_copy, functions_of_another_version
+from tests.support.versions import (
+    LAYOUT,
+    OTHER_CATALOGUE,
+    OTHER_LAYOUT,
+    changed_copy,
+    functions_of_another_version,
+)
 from tests.support.voting import Api, hours_from_now
 
 pytestmark = pytest.mark.slow
@@ -37,13 +42,6 @@ PARTITIONS = 4
 VOTERS = 8
 LIMIT = 20
 RESTARTS = by_profile(short={"gateway": 2, "projector": 4}, long={"gateway": 15, "projector": 35})
-SCHEMA = re.compile(r"local SCHEMA = (\d+)")
-LAYOUT, CATALOGUE_LAYOUT = (
-    int(SCHEMA.findall((function_libraries.SOURCES / folder / "01_records.lua").read_text())[0])
-    for folder in ("votes", "catalogue")
-)
-OTHER_LAYOUT = [(f"local SCHEMA = {LAYOUT} ", "local SCHEMA = 99 ")]
-OTHER_CATALOGUE = [(f"local SCHEMA = {CATALOGUE_LAYOUT} ", "local SCHEMA = 98 ")]
 
 Restart = Callable[[bool], Awaitable[None]]
 """Stops a process, by SIGKILL if the argument is true, and starts it again."""

@@ -38,6 +38,12 @@ while True:
 
 GATEWAY = ServiceProcess("gateway", (sys.executable, "-c", _GATEWAY))
 """Answers every GET with 200 and its own environment as JSON."""
+_IS_READY = 'os.path.exists(os.environ["TALLY_DATA_DIR"] + "/ready")'
+LATE = ServiceProcess(
+    "gateway",
+    (sys.executable, "-c", _GATEWAY.replace("send_response(200)", f"send_response(200 if {_IS_READY} else 503)")),
+)
+"""Answers 503 until there is a file `ready` in the data directory."""
 PROJECTOR = ServiceProcess("projector", (sys.executable, "-c", _PROJECTOR))
 BROKEN = ServiceProcess("projector", (sys.executable, "-c", "raise SystemExit('cannot go on')"))
 STUBBORN = ServiceProcess(

@@ -1,5 +1,6 @@
 """Another version's Valkey functions: the same code and a comment, so that all names differ."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,14 @@ CACHED = (
     function_libraries.version,
     function_libraries.versioned,
 )
+SCHEMA = re.compile(r"local SCHEMA = (\d+)")
+LAYOUT, CATALOGUE_LAYOUT = (
+    int(SCHEMA.findall((function_libraries.SOURCES / folder / "01_records.lua").read_text())[0])
+    for folder in ("votes", "catalogue")
+)
+OTHER_LAYOUT = [(f"local SCHEMA = {LAYOUT} ", "local SCHEMA = 99 ")]
+"""Changes for a version with another layout of the votes' views; `OTHER_CATALOGUE`: of the catalogue's."""
+OTHER_CATALOGUE = [(f"local SCHEMA = {CATALOGUE_LAYOUT} ", "local SCHEMA = 98 ")]
 
 
 @contextmanager

@@ -31,7 +31,9 @@ class State(StrEnum):
     KEPT = "kept"
     """Folded like a following one: the previous live one after a swap, to be swapped back. At most one exists."""
     BROKEN = "broken"
-    """Cannot be folded any further, or only by another version of the code."""
+    """Cannot be folded any further."""
+    OTHER_LAYOUT = "other_layout"
+    """Folded only by another version of the code, during an upgrade or a way back."""
 
 
 class GenerationGone(TallyError):
@@ -138,7 +140,7 @@ class Generations:
     async def read(self, partition: int) -> PartitionGenerations:
         reply = await read_function(self._valkey, f"{self.prefix}_generations", self.base(partition))
         _, swaps, last, schema, *flat = unpack(reply)
-        live, *others = _rows(flat)
+        live, *others = _rows(flat, schema)
         return PartitionGenerations(swaps, last, schema, live, {one.number: one for one in others})
 
     async def read_all(self) -> dict[int, PartitionGenerations]:
@@ -257,11 +259,13 @@ async def _fold(valkey: Valkey, function: str, base: str, *args: Any) -> list[An
     return reply
 
 
-def _rows(flat: Sequence[Any]) -> Iterator[Generation]:
+def _rows(flat: Sequence[Any], code_schema: int) -> Iterator[Generation]:
     for at in range(0, len(flat), WIDTH):
-        number, state, schema, since, log, offset = flat[at : at + WIDTH]
-        position = Position(log.decode(), offset) if log else None
-        yield Generation(number, State(state.decode()), schema, position, since or None)
+        number, stored, schema, since, log, offset = flat[at : at + WIDTH]
+        position, state = Position(log.decode(), offset) if log else None, State(stored.decode())
+        if state is State.BROKEN and schema != code_schema:
+            state = State.OTHER_LAYOUT
+        yield Generation(number, state, schema, position, since or None)
 
 
 class ProjectionName(StrEnum):

@@ -7,17 +7,23 @@ import signal
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic_settings import BaseSettings
 from typer import Argument, BadParameter, Exit, Option
 
+from libs.local_stack import stack_json
 from libs.local_stack.child_process import Process, Reaper, keep_running
-from libs.local_stack.service_process import service_command
+from libs.local_stack.errors import StackError
+from libs.local_stack.service_process import service_command, service_environment
 from libs.telemetry.logs import configure_logs
 from libs.web.settings import HttpSettings
+from services.cli.command_decorator import DataDir
+from services.cli.deployment_discovery import DATA_DIR, addresses_in
 from services.cli.exit_codes import check_environment
 
+SERVERS: Final = frozenset({"kafka_bootstrap_servers", "valkey_url"})
 DRAIN_S: Final = 3600.0
 """Seconds that a worker may take to drain: whoever sends the signal decides when it has taken too long."""
 
@@ -44,11 +50,14 @@ def serve(
             help="Processes that share the port. Worker n (from 0) has its metrics on TALLY_OPERATIONS_PORT + n.",
         ),
     ] = 1,
+    data_dir: DataDir = DATA_DIR,
 ) -> None:
-    """Run one service in the foreground, with the servers given in the settings."""
+    """Run one service in the foreground, with the servers of the settings or of the running stack."""
     command = service_command(service)
     service_settings: type[BaseSettings] = import_module(f"services.{service}.settings").Settings
     check_environment(service_settings)
+    if SERVERS.isdisjoint(service_settings().model_fields_set):
+        os.environ.update(stack_environment(data_dir))
     if workers == 1:
         os.execv(command[0], command)  # noqa: S606
     if service is Service.PROJECTOR:
@@ -59,6 +68,15 @@ def serve(
         raise BadParameter("workers share one port: TALLY_PORT cannot be 0.", param_hint="--workers")
     configure_logs(settings)
     raise Exit(asyncio.run(run_workers(command, environments(settings, workers))))
+
+
+def stack_environment(data_dir: Path) -> dict[str, str]:
+    """Return the settings of the stack that runs on this directory; {} if there is none."""
+    try:
+        stack = stack_json.read(data_dir)
+    except StackError as error:
+        raise BadParameter(error.message, param_hint="--data-dir") from None
+    return {} if stack is None else service_environment(addresses_in(stack), data_dir)
 
 
 def environments(settings: HttpSettings, workers: int) -> list[dict[str, str]]:

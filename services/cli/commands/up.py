@@ -94,7 +94,7 @@ async def up(
         preparation, exported = bootstrap.Restoration(restore), _manifest(restore)
         settings = settings.model_copy(update={"partitions": exported.partitions, "namespace": exported.namespace})
     supervisor = Supervisor(
-        settings, preparation, port=options.port, any_port=any_port, fresh=options.fresh, report=report
+        settings, preparation, port=options.port, any_port=any_port, fresh=options.fresh, report=report, waits=True
     )
     async with AsyncExitStack() as opened:
 

@@ -1,29 +1,33 @@
 """The supervisor: order of start and stop, restarts, and an accurate `stack.json`."""
 
+import asyncio
 import json
 import socket
 import stat
 import time
 from collections.abc import AsyncIterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from rich.console import Console
 
 from libs.deployment.settings import DeploymentAddresses
+from libs.local_stack import supervisor as supervisors
 from libs.local_stack.child_process import LONGEST_DELAY_S
 from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.liveness import UNANSWERED
 from libs.local_stack.reaper import start_time
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
-from libs.local_stack.startup_report import Silence
+from libs.local_stack.startup_report import Report, Silence
 from libs.local_stack.supervisor import Supervisor
 from tests.support.eventually import eventually
 from tests.support.frozen_process import stopped
 from tests.support.http_clients import http_client
-from tests.support.stand_in_services import BROKEN, GATEWAY, PROJECTOR, STUBBORN, RecordingPreparation
+from tests.support.stand_in_services import BROKEN, GATEWAY, LATE, PROJECTOR, STUBBORN, RecordingPreparation
 
 
 def supervisor(servers: Servers, data_dir: Path, namespace: str, **options: Any) -> Supervisor:
@@ -154,6 +158,27 @@ async def test_a_part_that_cannot_start_ends_it_all_with_its_log(
     assert refused.value.exit_code == Exit.SERVER_AWAY
     assert broken.pids == {}
     assert "cannot go on" in (tmp_path / "logs" / "projector.log").read_text()
+
+
+async def test_a_service_that_is_not_ready_stays_for_operators_to_see_and_mend(
+    servers: Servers, tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "READY_S", 0.2)
+    refused = supervisor(servers, tmp_path, namespace, parts=(LATE,))
+    with pytest.raises(StackError, match=r"not 200 in 0\.2 s"):
+        await refused.start()
+    assert refused.pids == {}
+    said = StringIO()
+    report = Report(Console(file=said, width=500))
+    waiting = supervisor(servers, tmp_path, namespace, parts=(LATE,), report=report, waits=True)
+    start = asyncio.create_task(waiting.start())
+    await eventually((tmp_path / "stack.json").exists)
+    assert f"`tally doctor --data-dir {tmp_path}` says why" in said.getvalue()
+    assert stack_file(waiting)["kafka"] == servers.addresses.kafka
+    assert "api_key" not in stack_file(waiting)
+    (tmp_path / "ready").touch()
+    assert (await start)["api_key"] == stack_file(waiting)["api_key"]
+    await waiting.stop()
 
 
 async def test_a_port_in_use_is_named_with_the_way_out(servers: Servers, tmp_path: Path, namespace: str) -> None:

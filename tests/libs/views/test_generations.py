@@ -226,5 +226,5 @@ async def test_views_of_another_layout_are_neither_read_nor_folded_until_a_repla
     assert (await votes.views.state(0)).position == Position("log", 31)
     assert not differing(await votes.seen(2), described(folded(list(votes.log))))
     found = await votes.generations.read(0)
-    assert found.others[1].state is State.BROKEN
+    assert found.others[1].state is State.OTHER_LAYOUT
     assert await votes.generations.swap(0, 1) == Swap(False, "broken")

@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
-from libs.monitoring.health_problems import problems_of
+from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.status import PartitionStatus, Status
 from libs.views.generations.generations import ProjectionName, State, projections_of
+from libs.views.valkey.function_loading import load_functions
 from services.cli.__main__ import app
 from services.cli.commands.status import parts_of, readings, status_text
 from services.cli.render import Block, show
@@ -28,6 +29,7 @@ from tests.support.deployments import read_status
 from tests.support.eventually import eventually
 from tests.support.folded_log import FoldedLog, folded_log
 from tests.support.projector_metrics import projector_metrics
+from tests.support.versions import OTHER_LAYOUT, functions_of_another_version
 
 ROOT = Path(__file__).parents[3]
 
@@ -183,6 +185,24 @@ async def test_a_task_of_the_projector_that_stopped_is_a_problem(log: FoldedLog)
         up.labels("purchases").set(1)
         assert ("part", "projector") not in problems(await read_status(stack))
     assert ("part", "projector") not in problems(await read_status(stack))
+
+
+async def test_votes_of_another_layout_are_its_one_problem_and_its_generation_is_not_broken(
+    log: FoldedLog, tmp_path: Path
+) -> None:
+    await log.append([a_cast()])
+    await log.fold()
+    await log.fold(1)
+    with functions_of_another_version(tmp_path / "newer", OTHER_LAYOUT):
+        await load_functions(log.valkey)
+        generations = projections_of(log.valkey, log.stack.namespace, log.stack.partitions)[ProjectionName.VOTES]
+        assert await generations.open(0, 2)
+        status = await read_status(log.stack)
+        assert problems(status) - {("part", "projector")} == {("layout", "votes all")}
+        assert status.totals(ProjectionName.VOTES).shut is None
+    [other] = votes(await read_status(log.stack))[0].generations
+    assert other.state is State.OTHER_LAYOUT
+    assert "another version's layout" in notes_of(await read_status(log.stack))[0]
 
 
 async def test_a_view_of_another_layout_is_a_problem(log: FoldedLog) -> None:

@@ -27,6 +27,7 @@ from libs.views.valkey.settings import ValkeySettings
 from libs.web.server.tls import public_authorities
 from services.cli.commands.status import parts_of
 from services.cli.present_servers import PresentServers, open_present
+from services.cli.render import plural
 
 MOST_SKEW_S: Final = 1.0
 PING_S: Final = 1.0
@@ -231,7 +232,7 @@ async def _views(servers: PresentServers) -> list[Finding]:
         else problem(one.kind, f"{one.where}: {one.detail}", one.remedy)
         for one in problems_of(found)
     ]
-    return wrong or [fine("views", f"{len(found.rows)} partitions, {found.lag:,} records behind")]
+    return wrong or [fine("views", f"{len(found.rows)} partitions, {plural(found.lag, 'record')} behind")]
 
 
 async def check_valkey_settings(shards: Sequence[Shard], silent: Sequence[Shard] = ()) -> list[Finding]:

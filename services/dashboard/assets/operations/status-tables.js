@@ -29,6 +29,8 @@ const STATES = {
       command: given(one),
     }),
   broken: (one) => t("cannot process further records: {command} drops it", { command: given(one) }),
+  other_layout: (one) =>
+    t("of another version: {command} drops it once that version is not needed", { command: given(one) }),
 };
 
 function chosen({ projection }) {
@@ -145,7 +147,7 @@ function showProjection(card, rows, total) {
   setText(rest, said.join(" · "));
   follow(strip, rows, (row) => row.partition, () => make("i"), (cell, row) => {
     cell.className = level(row);
-    cell.title = t("Partition {number}: {n} records behind", { number: row.partition, n: number(row.lag) });
+    cell.title = `${t("Partition")} ${row.partition}: ${plural(row.lag, RECORDS_BEHIND)}`;
   });
 }
 
@@ -154,7 +156,9 @@ const STATE_NAMES = {
   following: mark("following"),
   kept: mark("kept"),
   broken: mark("broken"),
+  other_layout: mark("other layout"),
 };
+const RECORDS_BEHIND = { one: mark("{n} record behind"), many: mark("{n} records behind") };
 const PARTITIONS = { one: mark("{n} partition"), many: mark("{n} partitions") };
 const LEVELS = ["bad", "warn", "good"];
 

@@ -1,0 +1,318 @@
+"""Each problem of the runbook that is rare, caused on real servers, and ended as its part of the runbook says."""
+
+import asyncio
+import os
+import sys
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from libs.contracts.codec import vote_codec
+from libs.deployment.deployment import Deployment
+from libs.kafka.reader import Extent
+from libs.local_stack import valkey
+from libs.local_stack.ports import free_ports
+from libs.local_stack.servers import Servers
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.supervisor import Supervisor
+from libs.monitoring import health_problems, lag
+from libs.tally.events import VoteCast
+from libs.views.generations.generations import ProjectionName
+from libs.views.valkey.client import Valkey
+from services.cli import bootstrap
+from services.cli.deployment_discovery import addresses_in
+from tests.support.commands import tally, tally_json
+from tests.support.deployments import FEW_PARTITIONS
+from tests.support.eventually import eventually
+from tests.support.frozen_process import stopped
+from tests.support.http_clients import http_client
+from tests.support.own_stack import open_own_stack
+from tests.support.programs import FAKETIME, Programs
+from tests.support.purchases_over_http import becomes, purchase, send
+from tests.support.retried import final_answer
+from tests.support.versions import OTHER_LAYOUT, functions_of_another_version
+from tests.support.voting import Api, Contest
+
+pytestmark = pytest.mark.slow
+
+VOTERS = [f"voter {number}" for number in range(8)]
+
+
+@pytest.fixture
+async def own_stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
+    async with open_own_stack(servers, tmp_path / "stack", FEW_PARTITIONS) as supervisor:
+        yield supervisor
+
+
+@asynccontextmanager
+async def api_of(stack: Supervisor) -> AsyncIterator[Api]:
+    headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
+    async with http_client(base_url=stack.base_url, headers=headers, timeout=30) as client:
+        yield Api(client)
+
+
+@pytest.fixture
+async def api(own_stack: Supervisor) -> AsyncIterator[Api]:
+    async with api_of(own_stack) as api:
+        yield api
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a status name at once what it names after seconds, or a minute."""
+    monkeypatch.setattr(lag, "STALLED_MS", 200)
+    monkeypatch.setattr(health_problems, "OLDEST_PENDING_S", 0.2)
+    monkeypatch.setattr(health_problems, "OPEN_PURCHASE_S", 0.2)
+
+
+async def problems(stack: Supervisor) -> dict[str, str]:
+    """Return the details of the problems that `tally status` names, by kind; its exit code says the same."""
+    done = await tally(stack, "status", "--json")
+    found = {problem["kind"]: problem["detail"] for problem in orjson.loads(done.stdout)["problems"]}
+    assert done.exit_code == (3 if "away" in found else 1 if found else 0), done.output
+    return found
+
+
+async def named(stack: Supervisor, *kinds: str) -> dict[str, str]:
+    """Wait until all of `kinds` are named, and return all problems."""
+
+    async def look() -> dict[str, str]:
+        found = await problems(stack)
+        assert found.keys() >= {*kinds}, found
+        return found
+
+    return await eventually(look)
+
+
+async def is_well(stack: Supervisor) -> None:
+    async def look() -> bool:
+        assert await problems(stack) == {}
+        return True
+
+    await eventually(look)
+
+
+async def votes(contest: Contest, when: str) -> list[httpx.Response]:
+    """Cast a vote of each of `VOTERS`, who are others at another time."""
+    answers = [await final_answer(lambda: contest.vote(0, f"{voter} {when}")) for voter in VOTERS]  # noqa: B023
+    assert {answer.status_code for answer in answers} == {201}
+    return answers
+
+
+async def counted(contest: Contest) -> int:
+    return sum(participant["count"] for participant in (await contest.counts())["participants"].values())
+
+
+@asynccontextmanager
+async def served(*words: str | Path) -> AsyncIterator[None]:
+    """Run `tally serve` as an operator pastes it, without a setting that names a server."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_")}
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "services.cli", "serve", *words, env=own)
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def keys_of(valkey: Valkey, stack: Supervisor, part: str = "") -> list[bytes]:
+    """Return the deployment's keys whose names contain `part`."""
+    cursor, found = b"0", list[bytes]()
+    while True:
+        pattern = f"{stack.stack['namespace']}*{part}*"
+        cursor, page = await valkey.call("SCAN", cursor, "MATCH", pattern, "COUNT", 500)
+        found += page
+        if cursor == b"0":
+            return found
+
+
+async def test_log_lost_records_end_with_an_emptied_valkey_and_not_with_a_replay(
+    servers: Servers, own_stack: Supervisor, api: Api
+) -> None:
+    contest = await api.contest()
+    await contest.counts_with(*await votes(contest, "before"))
+    description = own_stack.stack
+    async with Deployment(addresses_in(description)) as deployment:
+        generations = deployment.projections[ProjectionName.VOTES]
+        for partition in generations.topic.numbers:
+            await deployment.valkey.call("HINCRBY", f"{generations.base(partition)}:g1:position", "offset", 1000)
+        found = await named(own_stack, "log", "part")
+        assert "past the log's end" in found["log"]
+        refused = await tally(own_stack, "replay", "run", "--projection", "votes", "--execute")
+        assert (refused.exit_code, "is not the log of this view" in refused.output) == (1, True), refused.output
+        assert (await tally(own_stack, "verify")).exit_code == 1
+        await own_stack.stop()
+        for key in await keys_of(deployment.valkey, own_stack):
+            await deployment.valkey.call("UNLINK", key)
+    settings = StackSettings(
+        kafka_bootstrap_servers=servers.addresses.kafka,
+        valkey_url=servers.addresses.valkey,
+        namespace=description["namespace"],
+        partitions=FEW_PARTITIONS,
+        data_dir=own_stack.data_dir,
+    )
+    async with Supervisor(settings, bootstrap, port=0, any_port=True) as again:
+        await is_well(again)
+        assert (await tally(again, "verify")).exit_code == 0
+        async with api_of(again) as api_again:
+            assert await counted(replace(contest, client=api_again.client)) == len(VOTERS)
+
+
+async def test_layout_of_another_version_is_named_and_ends_with_a_rebuilding_by_the_version_to_keep(
+    own_stack: Supervisor, api: Api, tmp_path: Path
+) -> None:
+    contest = await api.contest()
+    await contest.counts_with(*await votes(contest, "before"))
+    with functions_of_another_version(tmp_path / "newer", OTHER_LAYOUT):
+        found = await named(own_stack, "layout")
+        assert found.keys() == {"layout"}
+        assert found["layout"].endswith("while this version reads 99")
+        assert "layout: votes all" in (await tally(own_stack, "doctor")).stdout
+        assert (await tally(own_stack, "replay", "run", "--outdated", "--execute")).exit_code == 0
+        assert (await named(own_stack, "gate")).keys() == {"gate"}, "it runs no projector"
+    assert (await named(own_stack, "layout"))["layout"].startswith("written in layout 99, ")
+    assert (await tally(own_stack, "replay", "run", "--outdated", "--execute")).exit_code == 0
+    await is_well(own_stack)
+    [note] = (await tally_json(own_stack, "status"))["notes"]
+    assert "another version's layout" in note
+    assert (await tally(own_stack, "replay", "drop", "--execute")).exit_code == 0
+    await eventually(lambda: votes(contest, "after"))
+    assert (await tally_json(own_stack, "status"))["notes"] == []
+
+
+async def test_stalled_and_pending_votes_are_settled_by_one_more_projector(
+    own_stack: Supervisor, api: Api
+) -> None:
+    """The projector hangs; what `tally serve projector` needs to know, it finds by the data directory."""
+    contest = await api.contest()
+    with stopped(own_stack.pids["projector"]):
+        await votes(contest, "waiting")
+        found = await named(own_stack, "stalled", "pending")
+        assert "a vote is pending for" in found["pending"]
+        async with served("projector", "--data-dir", own_stack.data_dir):
+            await is_well(own_stack)
+            assert await counted(contest) == len(VOTERS)
+    await is_well(own_stack)
+
+
+async def test_purchase_under_a_lost_secret_is_cast_once_the_secret_is_back(
+    own_stack: Supervisor, api: Api
+) -> None:
+    contest = await api.contest()
+    await becomes(api.client, await send(api.client, purchase(contest, 2)), "cast")
+    exported = own_stack.data_dir / "export"
+    assert (await tally(own_stack, "export", "--to", exported)).exit_code == 0
+    secret = own_stack.data_dir / "objects" / "secrets" / "accounts" / own_stack.stack["account"]
+    await own_stack.kill("projector", restart=False)
+    secret.unlink()
+    lost = purchase(contest, 3)
+    assert (await api.client.post("/operations/purchases", json=lost)).status_code == 503
+    await own_stack.restart("projector")
+    assert "neither cast nor refused" in (await named(own_stack, "purchase"))["purchase"]
+    assert "recorded under another secret" in (own_stack.data_dir / "logs" / "projector.log").read_text()
+    backup = orjson.loads((exported / "secrets.json").read_bytes())
+    secret.write_bytes(b64decode(backup[f"secrets/accounts/{secret.name}"]))
+    await is_well(own_stack)
+    assert (await becomes(api.client, await send(api.client, lost), "cast"))["vote"]["count"] == 3
+
+
+async def test_overruled_votes_are_named_by_the_commands_of_the_report(own_stack: Supervisor, api: Api) -> None:
+    contest = await api.contest()
+    await contest.counts_with(await contest.vote(0, "greedy"))
+    async with Deployment(addresses_in(own_stack.stack)) as deployment:
+        await deployment.find_topics()
+        await deployment.start_writer()
+        [topic] = deployment.votes.topics
+        ends = await deployment.reader.end_offsets(topic.name, topic.numbers)
+        ranges = {partition: Extent(0, end) for partition, end in ends.items()}
+        async with aclosing(deployment.reader.records(topic.name, ranges)) as batches:
+            [(partition, cast)] = [
+                (partition, event)
+                async for partition, records in batches
+                for event in vote_codec.decode_many([record.value for record in records])
+                if isinstance(event, VoteCast)
+            ]
+        event = replace(cast, vote_id="beyond the limit")
+        await deployment.writer.append(topic.name, partition, vote_codec.encode(event), b"")
+    assert (await named(own_stack, "overruled"))["overruled"] == "accepted votes that do not count: 1"
+    verified = await tally(own_stack, "verify")
+    assert verified.exit_code == 0
+    assert "2 vote ids = 1 counted + 1 overruled" in verified.stdout
+    assert contest.key in verified.stdout
+    logged = (await tally(own_stack, "log", contest.key)).stdout
+    assert "overruled" in next(line for line in logged.splitlines() if "beyond the limit" in line)
+
+
+async def test_a_broken_generation_is_dropped_while_another_one_serves(own_stack: Supervisor, api: Api) -> None:
+    contest = await api.contest()
+    await contest.counts_with(*await votes(contest, "before"))
+    assert (await tally(own_stack, "replay", "run", "--projection", "votes", "--execute")).exit_code == 0
+    async with Deployment(addresses_in(own_stack.stack)) as deployment:
+        for key in await keys_of(deployment.valkey, own_stack, ":g1:voters:"):
+            await deployment.valkey.call("SET", key, "damaged")
+    await contest.counts_with(*await votes(contest, "after"))
+    found = await named(own_stack, "generation")
+    assert found == {"generation": "generation 1 is broken: it cannot process further records"}
+    assert (await tally(own_stack, "verify")).exit_code == 0
+    assert (await tally(own_stack, "replay", "drop", "--generation", "1", "--execute")).exit_code == 0
+    await is_well(own_stack)
+    assert await counted(contest) == 2 * len(VOTERS)
+
+
+async def test_clock_of_valkey_that_stepped_is_named_and_ends_when_it_is_corrected(
+    servers: Servers, programs: Programs, namespace: str, tmp_path: Path
+) -> None:
+    faketime, offset = programs.path(FAKETIME), tmp_path / "offset"
+    offset.write_text("+0")
+    async with valkey_with_clock(faketime, offset, tmp_path / "valkey") as address:
+        settings = StackSettings(
+            kafka_bootstrap_servers=servers.addresses.kafka,
+            valkey_url=address,
+            namespace=namespace,
+            partitions=FEW_PARTITIONS,
+            data_dir=tmp_path / "stack",
+        )
+        async with Supervisor(settings, bootstrap, port=0, any_port=True) as stack, api_of(stack) as api:
+            contest = await api.contest()
+            await is_well(stack)
+            offset.write_text("+60")
+            answers = await votes(contest, "meanwhile")
+            found = await named(stack, "clock")
+            assert "s ahead of this machine's" in found["clock"]
+            assert "problem  clock: Valkey's is off by +" in (await tally(stack, "doctor")).stdout
+            offset.write_text("+0")
+            await is_well(stack)
+            assert "ok       clock" in (await tally(stack, "doctor")).stdout
+            await contest.counts_with(*answers, *await votes(contest, "after"))
+            assert await counted(contest) == 2 * len(VOTERS)
+            assert (await tally(stack, "verify")).exit_code == 0
+
+
+@asynccontextmanager
+async def valkey_with_clock(faketime: str, offset: Path, directory: Path) -> AsyncIterator[str]:
+    """Run a Valkey whose clock is off by what the file `offset` holds, and yield its address."""
+    shown = await asyncio.create_subprocess_exec(
+        faketime, "-f", "+0", "printenv", "LD_PRELOAD", stdout=asyncio.subprocess.PIPE
+    )
+    library, _ = await shown.communicate()
+    faked = {"FAKETIME_TIMESTAMP_FILE": str(offset), "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1"}
+    await asyncio.to_thread(directory.mkdir)
+    [port] = free_ports(1)
+    process = await asyncio.create_subprocess_exec(
+        str(valkey.find()), "--bind", "127.0.0.1", "--port", str(port), "--dir", str(directory), "--save", "",
+        "--appendonly", "yes", "--maxmemory-policy", "noeviction", stdout=asyncio.subprocess.DEVNULL,
+        env=os.environ | faked | {"LD_PRELOAD": library.decode().strip()},
+    )  # fmt: skip
+    address = f"redis://127.0.0.1:{port}/0"
+    try:
+        await eventually(lambda: valkey.answers(address))
+        yield address
+    finally:
+        process.kill()
+        await process.wait()
