@@ -49,7 +49,7 @@ async def compare_in_parallel(
     workers = processes or (min(MOST, os.cpu_count() or 1) if events > ALONE else 1)
     if workers == 1:
         return await compare(deployment, contest, generation=generation, partitions=numbers)
-    report = VerificationReport()
+    report, parts = VerificationReport(), list[VerificationReport]()
     deployment.progress.begin("Comparing with the log", events)
     compare_one = partial(_compare, deployment.addresses, deployment.votes.later, contest, generation)
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
@@ -57,7 +57,7 @@ async def compare_in_parallel(
         loop = asyncio.get_running_loop()
         for part in asyncio.as_completed([loop.run_in_executor(pool, compare_one, number) for number in numbers]):
             found = await part
-            report.include(found)
+            parts.append(found)
             deployment.progress.advance(found.events)
     except BrokenProcessPool as killed:
         raise ProcessKilled(
@@ -69,7 +69,8 @@ async def compare_in_parallel(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-    report.positions = dict(sorted(report.positions.items()))
+    for found in sorted(parts, key=lambda one: min(one.positions)):
+        report.include(found)
     report.seconds = time.monotonic() - began
     return report
 
