@@ -87,9 +87,8 @@ async def lose_a_replay(s: Stage) -> None:
     await s.warm(s.first, s.second)
     name = rng.choice([ProjectionName.VOTES, ProjectionName.CATALOGUE])
     rebuild = s.rebuild(name)
-    before, after = rng.choice(
-        [("fold", "fold"), ("open", "fold"), ("fold", "generations"), ("fold", "compare"), ("fold", "swap")]
-    )
+    steps = [("open", "fold"), ("fold", "fold"), ("fold", "generations"), ("fold", "compare"), ("fold", "swap")]
+    before, after = rng.choice(steps)
     await s.when(f"{name}_{before}", rebuild, lambda: None)
     data = s.server.backend.snapshot()
     for number in range(2):

@@ -75,10 +75,6 @@ class World:
         self.rebuilds: list[Rebuild] = []
         self.gateways = [Gateway(self.deployment, f"gateway{n}") for n in range(gateways)]
         self.projectors = [ProjectorProcess(self.deployment, f"projector{n}") for n in range(projectors)]
-        if self.scenario is not None and self.scenario.is_upgrade:
-            newer = streams["newer version"].choice(NEWER)
-            self.gateways.append(Gateway(self.deployment, "newer gateway", newer))
-            self.projectors.append(ProjectorProcess(self.deployment, "newer projector", newer))
         self.operator = loop.process("operator")
         self.kinds: dict[str, str] = {}
         """The type of each contest."""
@@ -127,6 +123,10 @@ class World:
         if not self.loop.run_until(task.done, 30.0):
             raise Violation(f"the contests could not be created: {self.deployment.crashes}")
         task.result()
+        if self.scenario is not None and self.scenario.is_upgrade:
+            newer = self.streams["newer version"].choice(NEWER)
+            self.gateways.append(Gateway(self.deployment, "newer gateway", newer))
+            self.projectors.append(ProjectorProcess(self.deployment, "newer projector", newer))
         self.began_at = self.loop.now
         self.note("---- begins")
         for item in self.plan:
@@ -165,9 +165,8 @@ class World:
                 return await at.records.put(row, ACCOUNT, key, document, parent=parent)
             return await at.records.create(CONTEST_ROW, ACCOUNT, document, WriteRequest.once(), key=key)
 
-        able = [gateway for gateway in self.gateways if not gateway.newer]
         while True:
-            result = await self.ask(self.operator, self.streams["operator"].choice(able), work)
+            result = await self.ask(self.operator, self.streams["operator"].choice(self.gateways), work)
             if isinstance(result, Exception) and not isinstance(result, TallyError):
                 raise result
             if result is not None and getattr(result, "code", "version_conflict") == "version_conflict":
