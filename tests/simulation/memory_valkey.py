@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import hiredis
-from lupa import lua51
+
+try:
+    from lupa import luajit21 as lua
+except ImportError:  # where lupa was built without it
+    from lupa import lua51 as lua
 
 from libs.views.valkey.function_libraries import SCHEMA, libraries, version
 
@@ -89,7 +93,8 @@ class MemoryValkey:
     host: Host
 
     def __init__(self, changes: tuple[Change, ...] = ()) -> None:
-        self._lua = lua51.LuaRuntime(encoding=None, register_eval=False, register_builtins=False)
+        self._lua = lua.LuaRuntime(encoding=None, register_eval=False, register_builtins=False)
+        self._lua.execute("if jit then jit.off() end")  # compiling costs more than the short functions
         self._compile = self._lua.globals()[b"loadstring"]
         self._server = self._compile(SOURCE, b"@memory_valkey.lua")(
             self._lua.table_from(

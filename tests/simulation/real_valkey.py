@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 
 import hiredis
 
+from libs.local_stack.child_process import Reaper
+from libs.local_stack.ports import free_ports
+from libs.local_stack.valkey import NativeValkey
 from libs.views.valkey.function_libraries import libraries, version
 from tests.simulation.memory_valkey import FUNCTION_MISSING, NEWER, Change, Host, function_sources
-from tests.support.own_valkey import own_valkey
 
 CALL: Final = "local function call(...) return redis.call(...) end"
 SIMULATED: Final = """
@@ -42,10 +44,17 @@ end
 
 @asynccontextmanager
 async def a_valkey() -> AsyncIterator[str]:
-    """Start a server; yield its URL."""
-    with TemporaryDirectory() as folder:
-        async with own_valkey(Path(folder)) as server:
-            yield server.address
+    """Start a server that writes no file; yield the URL of its Unix socket."""
+    with TemporaryDirectory() as name:
+        folder, reaper, (port,) = Path(name), Reaper(), free_ports(1)
+        options = {"appendonly": "no", "unixsocket": folder / "socket"}
+        server = NativeValkey(port, folder, folder / "log", reaper, further=options)
+        await server.start()
+        try:
+            yield f"unix://default:{urlsplit(server.address).password}@{folder}/socket"
+        finally:
+            await server.kill()
+            reaper.close()
 
 
 class RealValkey:
@@ -55,8 +64,8 @@ class RealValkey:
 
     def __init__(self, url: str, database: int, changes: tuple[Change, ...] = ()) -> None:
         parts = urlsplit(url)
-        self._socket = socket.create_connection((parts.hostname or "", parts.port or 0))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(parts.path)
         self._reader = hiredis.Reader()
         self._suffix = f"_db{database}"
         self._calls = 0

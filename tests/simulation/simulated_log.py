@@ -49,6 +49,8 @@ class Brokers:
         self.loop = loop
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.groups: dict[str, Group] = {}
+        self.appended = 0
+        """Number of records."""
         self.clock_ahead_s = 0.0
         self._delays = streams["log: replication"]
         self._note = note
@@ -64,6 +66,7 @@ class Brokers:
         """Append a record; it can be read after a moment. Return its offset."""
         partition = self.partitions[place]
         offset = len(partition.records)
+        self.appended += 1
         at_ms = int((BEGIN_S + self.loop.now + self.clock_ahead_s) * 1000)
         partition.records.append(LogRecord(offset, at_ms, value, key))
         with self.loop.acting(self.loop.network):

@@ -36,6 +36,8 @@ class SimulatedServer:
         self.run = self.replication = ""
         self.life = 0
         """Number of this run of the server: connections of earlier ones are lost."""
+        self.changes = 0
+        """Number of calls and restarts that may have changed what the server replies."""
         self.fold_pace = 0.0
         self.is_up = True
         self.backend: Backend
@@ -56,6 +58,7 @@ class SimulatedServer:
     def _new_run(self, *, is_other: bool) -> None:
         """Begin another run: of another server, or of the same one."""
         self.life += 1
+        self.changes += 1
         self.run = f"{self._rng.getrandbits(40):010x}"
         if is_other:
             self.replication = f"{self._rng.getrandbits(40):010x}"
@@ -63,6 +66,7 @@ class SimulatedServer:
 
     def execute(self, command: tuple[Any, ...]) -> Any:
         """Return the reply, or the error as a value."""
+        self.changes += command[0] != "FCALL_RO"
         # sometimes a fold takes so long that it ends early
         self.fold_pace = self._folds.choice((0.0, 0.0, 0.0004, 0.002))
         try:

@@ -170,12 +170,13 @@ class Stage:
         await asyncio.sleep(self.rng.uniform(least, least if most is None else most))
 
     async def until(self, holds: Callable[[], Coroutine[Any, Any, bool]], timeout_s: float = 6.0) -> bool:
-        """Wait until it holds; False after the timeout."""
-        deadline = self.now + timeout_s
+        """Wait until it holds, by the servers' data and the log; False after the timeout."""
+        deadline, seen = self.now + timeout_s, -1
         while self.now <= deadline:
-            with suppress(hiredis.ReplyError):  # a server that was emptied
-                if await holds():
-                    return True
+            if seen != (seen := self.world.deployment.changes):
+                with suppress(hiredis.ReplyError):  # a server that was emptied
+                    if await holds():
+                        return True
             await asyncio.sleep(0.005)
         return False
 
