@@ -59,8 +59,8 @@ class Answer:
     began_at: float
     result: Any = None
     ended_at: float = 0.0
-    was_voided: bool = False
-    """True if the vote was voided when its removal was asked for, and no other removal was pending."""
+    voided_at: int | None = None
+    """The view's offset if the vote was voided when its removal was asked for, and none was pending."""
 
     @property
     def name(self) -> Name:

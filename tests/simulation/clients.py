@@ -108,7 +108,7 @@ async def _request(
     for _ in range(tries or rng.choice([1, 2, 4])):
         answer = Answer(command, refund, world.loop.now)
         if isinstance(command, RemoveVote) and world.is_alone:
-            answer.was_voided = await _is_voided(world, command)
+            answer.voided_at = await _voided_at(world, command)
         world.answers.append(answer)
         gateway = chosen or rng.choice(world.gateways)
         world.note(f"{what} {command.vote_id} of {command.voter} in {command.contest} at {gateway.name}")
@@ -121,12 +121,13 @@ async def _request(
     return answer and answer.result
 
 
-async def _is_voided(world: "World", command: RemoveVote) -> bool:
+async def _voided_at(world: "World", command: RemoveVote) -> int | None:
     views = VoteViews(Observer(world), NAMESPACE, world.partitions)
     partition = votes_topic(NAMESPACE, world.partitions).partition_of(command.voter)
     name = VoteName(command.contest, command.voter, command.vote_id)
     _, [state] = await views.lookups(partition, [name])
-    return state.status is VoteStatus.VOIDED and not (await views.state(partition)).pending
+    view = await views.state(partition)
+    return view.position.offset if state.status is VoteStatus.VOIDED and not view.pending else None
 
 
 def probe(world: "World") -> None:

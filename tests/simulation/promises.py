@@ -22,6 +22,7 @@ from libs.tally.events import (
     SourceReported,
     VoteCast,
     VoteRemoved,
+    VoteRestored,
 )
 from libs.tally.fold import ContestTally, PartitionTally
 from libs.tally.time_conversion import microseconds, parse_timestamp
@@ -234,9 +235,10 @@ def _check_answers(world: World, partitions: list[Partition]) -> None:
     for answer in world.answers:
         if isinstance(answer.result, Exception) and not isinstance(answer.result, TallyError):
             raise Violation(f"{answer.name} was answered with a defect: {answer.result!r}") from answer.result
-        count = partitions[topic.partition_of(answer.command.voter)].counts[answer.command.contest]
+        partition = partitions[topic.partition_of(answer.command.voter)]
+        count = partition.counts[answer.command.contest]
         if answer.is_removed:
-            _check_removed(answer, count)
+            _check_removed(answer, count, partition.events)
         if answer.is_cast:
             attempts[answer.name].append(answer)
     for name, answers in attempts.items():
@@ -286,9 +288,12 @@ def _check_reads(world: World, partitions: list[Partition]) -> None:
             raise Violation(f"a read of {read.name} ended with a defect: {read.result!r}") from read.result
 
 
-def _check_removed(answer: Answer, count: PlainCount) -> None:
+def _check_removed(answer: Answer, count: PlainCount, events: list[Event]) -> None:
     """A vote that was removed does not count and will not come; a refund may wait for a reopening."""
-    demand(not answer.was_voided or answer.is_refund, f"{answer.name} was voided, and then removed by its voter")
+    if answer.voided_at is not None and not answer.is_refund:
+        later = (event for event in events[answer.voided_at :] if isinstance(event, VoteRestored))
+        restored = answer.name in [(event.contest, event.voter, event.vote_id) for event in later]
+        demand(restored, f"{answer.name} was voided, and then removed by its voter")
     _, *name = answer.name
     vote = count.votes.get((name[0], name[1]))
     waiting = {(late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRemoved)}
