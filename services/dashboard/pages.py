@@ -36,6 +36,8 @@ HEADERS: Final = {
 }
 PAGES: Final = {
     "/dashboard": ("contests", "Contests"),
+    "/dashboard/new": ("studio", "Studio"),
+    "/dashboard/contests/{contest_key}/edit": ("studio", "Studio"),
     "/dashboard/contests/{contest_key}": ("contest", "Contest"),
     "/dashboard/keys": ("keys", "API keys"),
     "/dashboard/operations": ("operations", "Operations"),

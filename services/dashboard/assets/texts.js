@@ -1,8 +1,9 @@
 // Texts in the chosen language. Pages and modules are written in English; `german.js` has the German texts.
 
 import { GERMAN } from "./german.js";
+import { GERMAN_STUDIO } from "./german-studio.js";
 
-const TEXTS = { en: {}, de: GERMAN };
+const TEXTS = { en: {}, de: { ...GERMAN, ...GERMAN_STUDIO } };
 export const LANGUAGES = { en: "English", de: "Deutsch" };
 
 const ATTRIBUTES = ["aria-label", "placeholder", "title"];

@@ -72,7 +72,11 @@ function add(contest) {
   const marks = part("span", "marks");
   marks.append(mark, phase);
   const [when, votes] = [part("span", "soft", `${t(TYPES[contest.contest_type] ?? contest.contest_type)} · ${times(contest.contest_config)}`), part("span", "votes", "…")];
-  item.append(link, marks, when, votes);
+  const edit = part("a", "edit", t("Edit"));
+  edit.href = `/dashboard/contests/${encodeURIComponent(contest.key)}/edit`;
+  edit.ariaLabel = t("Edit {name}", { name: contest.title || contest.key });
+  edit.hidden = !who.permissions.includes("content:write");
+  item.append(link, marks, when, votes, edit);
   element("contests").append(item);
   known.set(contest.key, { contest, item, votes, mark, state: "" });
   count(contest.key);

@@ -1,0 +1,143 @@
+// Opening, closing, reopening, releasing and deleting a contest. What cannot be undone asks first, and says what it does.
+
+import { make } from "../keyed-elements.js";
+import { element } from "../page-elements.js";
+import { mark, t } from "../texts.js";
+import * as words from "../formatting.js";
+import { read, said, serviceTime, write } from "./requests.js";
+import { moment } from "./rules.js";
+
+const SENTENCES = {
+  setup: mark("The contest is in setup: the public does not see it yet."),
+  announced: mark("The public sees the contest. Voting has not begun."),
+  running: mark("Voting is open."),
+  finished: mark("Voting is over."),
+};
+
+export class Control {
+  /** `permissions` are the session's; `changed` gets the contest after each change. */
+  constructor(key, permissions, { changed, report }) {
+    Object.assign(this, { permissions, changed, report, path: `/contests/${encodeURIComponent(key)}`, key });
+    element("reopening").addEventListener("submit", (event) => (event.preventDefault(), this.reopen(event.target)));
+    this.askDeletion();
+  }
+
+  /** Shows what can be done with the contest as it is. */
+  async show(contest) {
+    this.contest = contest;
+    const { phase, contest_config: config } = contest;
+    element("phase").hidden = false;
+    element("phase").textContent = t(words.PHASES[phase]);
+    element("phase").className = phase === "running" ? "chip good" : "chip";
+    const until = phase === "running" && config.end ? ` ${t("It closes {time}.", { time: words.date(Date.parse(config.end)) })}` : "";
+    element("state").textContent = `${t(SENTENCES[phase])}${until}`;
+    const buttons = [];
+    if (phase === "setup") buttons.push(this.button(t("Announce to the public"), () => this.change({ publish: this.now() })));
+    if (phase === "setup" || phase === "announced") buttons.push(this.asking(t("Open now"), t("People can vote at once."), t("Open voting"), () => this.openNow(), "primary"));
+    if (phase === "running") buttons.push(this.asking(t("Close now"), t("Later votes do not count."), t("Close voting"), () => this.change({ contest_config: { end: this.now() } }), "danger"));
+    if (phase === "finished" && config.result_release === "by_hand") buttons.push(...(await this.releasing()));
+    element("control").replaceChildren(...buttons);
+    element("reopening").hidden = phase !== "finished" || !this.permissions.includes("operations");
+  }
+
+  /** The service's time, in whole seconds and never ahead of it. */
+  now() {
+    return new Date(Math.floor(serviceTime() / 1000) * 1000 - 1000).toISOString();
+  }
+
+  openNow() {
+    const { start, end } = this.contest.contest_config;
+    const now = this.now();
+    const config = { start: start && start < now ? start : now };
+    if (end && end <= now) config.end = null;
+    return this.change({ ...(this.contest.publish && this.contest.publish < now ? {} : { publish: now }), contest_config: config });
+  }
+
+  async change(body) {
+    await this.attempt(async () => this.changed(await write("PATCH", this.path, body)));
+  }
+
+  async reopen(form) {
+    await this.attempt(async () =>
+      this.changed(await write("POST", `/operations${this.path}/reopen`, { end: moment(form.elements.end.value) })),
+    );
+  }
+
+  /** The button that releases the result, or that it is released. */
+  async releasing() {
+    if (!this.permissions.includes("show:control")) return [make("p", {}, t("Releasing the result needs the permission {name}.", { name: "show:control" }))];
+    try {
+      const { body, etag } = await read(`${this.path}/show`);
+      if (body.is_released) return [make("p", { className: "chip good" }, t("The result is released."))];
+      const { contest_key: _, updated: __, held_at: ___, released_at: ____, ...show } = body;
+      const release = () => this.attempt(async () => (await write("PUT", `${this.path}/show`, { ...show, is_released: true }, { "If-Match": etag }), this.show(this.contest)));
+      return [this.asking(t("Release the result"), t("The public sees it at once."), t("Release"), release, "primary")];
+    } catch (error) {
+      return [make("p", { className: "error" }, said(error))];
+    }
+  }
+
+  async attempt(act) {
+    this.report("");
+    try {
+      await act();
+    } catch (error) {
+      this.report(said(error));
+    }
+  }
+
+  button(text, press, className = "") {
+    const button = make("button", { type: "button", className }, text);
+    button.addEventListener("click", press);
+    return button;
+  }
+
+  /** A button that asks before it acts. */
+  asking(text, effect, sure, act, className) {
+    const place = make("span", { className: "buttons" });
+    const ask = this.button(text, () => {
+      const no = this.button(t("Cancel"), () => (place.replaceChildren(ask), ask.focus()));
+      place.replaceChildren(make("span", { role: "status" }, effect), this.button(sure, act, className), no);
+      no.focus();
+    });
+    place.append(ask);
+    return place;
+  }
+
+  /** Asks once for a contest without votes, twice for one with votes, which it names. */
+  askDeletion() {
+    const place = element("deletion");
+    const ask = this.button(t("Delete the contest"), async () => {
+      const votes = await this.votes();
+      const cancel = () => {
+        const no = this.button(t("Keep it"), () => (place.replaceChildren(ask), ask.focus()));
+        setTimeout(() => no.focus());
+        return no;
+      };
+      const last = this.button(t("Delete for good"), () => this.remove(), "danger");
+      if (votes === "") return place.replaceChildren(t("Nobody has voted in it."), last, cancel());
+      const first = this.button(t("Delete it with its votes"), () => place.replaceChildren(make("strong", { role: "status" }, t("Really delete “{title}”, {votes}? An operator can restore it.", { title: this.contest.title || this.key, votes })), last, cancel()), "danger");
+      return place.replaceChildren(make("span", { role: "status" }, t("{votes} were cast in this contest.", { votes })), first, cancel());
+    });
+    place.replaceChildren(ask);
+  }
+
+  /** Returns the number of votes as a text, empty without any. */
+  async votes() {
+    try {
+      const { body } = await read(`${this.path}/vote_updates`);
+      return body.count ? words.plural(body.count, words.units(body.contest_type)) : "";
+    } catch (error) {
+      said(error);
+      return t("an unknown number of votes");
+    }
+  }
+
+  async remove() {
+    await this.attempt(async () => {
+      await write("DELETE", this.path);
+      location.assign("/dashboard");
+    });
+    this.askDeletion();
+  }
+}

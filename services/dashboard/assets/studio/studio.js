@@ -1,0 +1,120 @@
+// The studio: creates a contest, or changes one, by the public API alone.
+
+import { element } from "../page-elements.js";
+import { make } from "../keyed-elements.js";
+import { start } from "../shell.js";
+import { t } from "../texts.js";
+import * as words from "../formatting.js";
+import { Acts } from "./acts.js";
+import { Control } from "./control.js";
+import { read, said, write } from "./requests.js";
+import { bodyOf, fill, follow } from "./rules.js";
+
+const WRITE = "content:write";
+const MOST_ON_WALL = 12;
+const form = element("contest");
+const key = location.pathname.endsWith("/edit") ? decodeURIComponent(location.pathname.split("/")[3]) : "";
+let contest = null;
+let acts = null;
+let control = null;
+
+const who = await start();
+if (who.permissions.includes(WRITE)) await openStudio();
+else {
+  element("missing").textContent = t("This page needs an API key with the permission {name}.", { name: WRITE });
+  element("missing").hidden = false;
+}
+
+async function openStudio() {
+  element("zone").textContent = t("Times are those of this device ({zone}).", { zone: words.zone() });
+  form.addEventListener("input", () => (follow(form), preview()));
+  form.addEventListener("submit", save);
+  if (key) {
+    try {
+      contest = (await read(`/contests/${encodeURIComponent(key)}`)).body;
+    } catch (error) {
+      report(said(error));
+      return;
+    }
+  }
+  fill(form, contest);
+  element("studio").hidden = false;
+  if (contest) await edit();
+}
+
+/** Shows what belongs to a contest that exists. */
+async function edit() {
+  element("beside").hidden = false;
+  element("links").hidden = false;
+  element("show-page").href = `/dashboard/contests/${encodeURIComponent(key)}`;
+  element("save").textContent = t("Save the contest");
+  control = new Control(key, who.permissions, { report, changed: shown });
+  acts = new Acts(key, { report, changed: preview, isOver: () => contest.phase === "finished" });
+  await shown(contest);
+  try {
+    await acts.load();
+  } catch (error) {
+    report(said(error));
+  }
+}
+
+async function shown(changed) {
+  contest = changed;
+  element("heading").textContent = contest.title || key;
+  document.title = `${contest.title || key} · Tallykeeper`;
+  fill(form, contest);
+  await control.show(contest);
+  preview();
+}
+
+async function save(event) {
+  event.preventDefault();
+  report("");
+  element("save").disabled = true;
+  try {
+    if (!contest) {
+      const made = await write("POST", "/contests", bodyOf(form));
+      location.assign(`/dashboard/contests/${encodeURIComponent(made.key)}/edit`);
+      return;
+    }
+    const body = bodyOf(form);
+    if (contest.phase === "finished") delete body.contest_config.start, delete body.contest_config.end;
+    await shown(await write("PATCH", `/contests/${encodeURIComponent(key)}`, body));
+    tell(t("Saved."));
+  } catch (error) {
+    report(said(error));
+  } finally {
+    element("save").disabled = false;
+  }
+}
+
+function shownActs() {
+  return (acts?.items ?? []).filter((item) => item.record?.status !== "rejected");
+}
+
+/** Draws the voting page and a wall with what the forms hold. */
+function preview() {
+  const type = form.elements.contest_type.value;
+  const button = { rating: t("Rate"), ordering: "" }[type] ?? t("Vote");
+  const rows = shownActs().map((item) => {
+    const picture = item.picture ? make("img", { src: item.picture, alt: "" }) : "";
+    return make("div", { className: "phone-act" }, picture, make("strong", {}, item.title || "…"), button ? make("span", { className: "phone-button" }, button) : "");
+  });
+  const title = () => make("strong", { className: "phone-title" }, form.elements.title.value || "…");
+  const about = form.elements.description.value;
+  element("preview").replaceChildren(title(), ...(about ? [make("p", {}, about)] : []), ...rows);
+  const faces = shownActs().map((item) => make("div", { className: "phone-act" }, item.picture ? make("img", { src: item.picture, alt: "" }) : "", make("strong", {}, item.title || "…")));
+  element("wall-preview").replaceChildren(title(), make("div", { className: "screen-acts" }, ...faces.slice(0, MOST_ON_WALL)));
+}
+
+function report(text) {
+  element("trouble").textContent = text;
+  element("trouble").hidden = !text;
+  tell("");
+  if (text) element("trouble").scrollIntoView({ block: "nearest" });
+}
+
+function tell(text) {
+  element("done").textContent = text;
+  element("done").hidden = !text;
+}

@@ -1,0 +1,256 @@
+"""The studio: a contest from nothing to its released result, by the pages alone."""
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import Page, expect
+
+from libs.local_stack.supervisor import Supervisor
+from tests.support.browser_types import Issue, Visit
+from tests.support.eventually import eventually
+from tests.support.pictures import picture
+from tests.support.soundness import SIZES, is_sound
+from tests.support.voting import Api, Contest, hours_from_now, running
+
+pytestmark = pytest.mark.slow
+NEW = "/dashboard/new"
+
+
+async def created(page: Page, title: str) -> str:
+    """Create a contest with what the form proposes; return its key."""
+    await page.get_by_label("Title", exact=True).fill(title)
+    await page.get_by_role("button", name="Create the contest").click()
+    await expect(page.locator("#beside")).to_be_visible()
+    return page.url.split("/")[-2]
+
+
+async def record(api: Api, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await api.client.get(path)).json()
+    return found
+
+
+async def acts_of(api: Api, key: str) -> list[dict[str, Any]]:
+    query = {"order": "running_number", "limit": 100}
+    found: list[dict[str, Any]] = (await api.client.get(f"/contests/{key}/participants", params=query)).json()[
+        "data"
+    ]
+    return found
+
+
+def file(name: str) -> dict[str, Any]:
+    return {"name": name, "mimeType": "image/png", "buffer": picture("png", 60, 40)}
+
+
+async def test_a_new_contest_has_no_address_limit_and_says_its_rules_in_words(api: Api, visit: Visit) -> None:
+    page = await visit(NEW)
+    await expect(page.locator("#words")).to_contain_text("A voter has 1 vote for each participant.")
+    await expect(page.locator("#words")).to_contain_text("One address has no limit: a hall can vote.")
+    await page.get_by_label("Votes of one voter in the whole contest").fill("3")
+    await expect(page.locator("#words")).to_contain_text("A voter has 3 votes in the whole contest.")
+    key = await created(page, "Song <b>")
+    contest = await record(api, f"/contests/{key}")
+    config = contest["contest_config"]
+    assert (contest["title"], contest["phase"]) == ("Song <b>", "setup")
+    assert config["ip_restriction_per_participant"] == -1
+    assert config["free"] == {"is_mobile_only": False, "max_contest": 3, "max_participant": 1}
+    await page.get_by_label("Votes for one participant from one address").fill("20")
+    await page.get_by_role("button", name="Save the contest").click()
+    await expect(page.locator("#done")).to_have_text("Saved.")
+    assert (await record(api, f"/contests/{key}"))["contest_config"]["ip_restriction_per_participant"] == 20
+
+
+@pytest.mark.parametrize("kind", ["rating", "ordering"])
+async def test_ratings_and_ballots_have_rules_of_their_own(api: Api, visit: Visit, kind: str) -> None:
+    page = await visit(NEW)
+    await page.get_by_label("Kind of vote").select_option(kind)
+    if kind == "rating":
+        await page.get_by_label("Highest rating").fill("7")
+    else:
+        await page.get_by_label("Points of the places").fill("3, 1")
+    config = (await record(api, f"/contests/{await created(page, kind)}"))["contest_config"]
+    if kind == "rating":
+        assert (config["rating"]["max_rating"], config["rating"]["max_per_participant"]) == (7, 1)
+    else:
+        assert [position["votes"] for position in config["ordering"]["positions"]] == [3, 1]
+
+
+async def test_acts_come_from_pictures_and_a_table_in_the_order_of_the_hand(api: Api, visit: Visit) -> None:
+    page = await visit(NEW)
+    key = await created(page, "Acts")
+    await page.locator("#files").set_input_files([file("Nine_Rivers.png"), file("Żubry.png")])
+    await expect(page.locator("#acts img")).to_have_count(2)
+    await page.get_by_label("Paste acts").fill("Åse\tNorway\nAda")
+    await page.get_by_label("Paste acts").blur()
+    await expect(page.locator("#acts li")).to_have_count(4)
+    await page.get_by_role("button", name="Move up").nth(2).click()
+    await expect(page.get_by_label("Name of act 2")).to_have_value("Åse")
+    await page.get_by_role("button", name="Remove").nth(3).click()
+    await page.get_by_role("button", name="Save the acts").click()
+    await expect(page.locator("#unsaved")).to_have_text("")
+    await expect(page.get_by_role("button", name="Disqualify")).to_have_count(3)
+    acts = await acts_of(api, key)
+    assert [act["title"] for act in acts] == ["Nine Rivers", "Åse", "Żubry"]
+    assert [bool(act["image_key"]) for act in acts] == [True, False, True]
+    assert acts[1]["story"] == "Norway"
+    await page.get_by_label("Name of act 2").fill("Åse Lind")
+    await page.get_by_role("button", name="Save the acts").click()
+    await expect(page.locator("#unsaved")).to_have_text("")
+    assert [act["title"] for act in await acts_of(api, key)] == ["Nine Rivers", "Åse Lind", "Żubry"]
+    await page.reload()
+    await expect(page.locator("#acts img")).to_have_count(2)
+    await expect(page.locator("#preview")).to_contain_text("Åse Lind")
+
+
+async def test_pictures_can_be_dropped(visit: Visit) -> None:
+    page = await visit(NEW)
+    await created(page, "Drop")
+    await page.evaluate(
+        """async () => {
+          const given = new DataTransfer();
+          const picture = await (await fetch("/dashboard/assets/icon.svg")).blob();
+          for (const name of ["One.png", "Two.png"])
+            given.items.add(new File([picture], name, { type: "image/png" }));
+          const event = new DragEvent("drop", { dataTransfer: given, bubbles: true, cancelable: true });
+          document.getElementById("drop").dispatchEvent(event);
+        }"""
+    )
+    await expect(page.get_by_label("Name of act 2")).to_have_value("Two")
+
+
+async def test_a_contest_is_opened_closed_released_and_reopened(api: Api, visit: Visit) -> None:
+    page = await visit(NEW)
+    await page.get_by_label("The result is released").select_option("by_hand")
+    key = await created(page, "Show")
+    await page.get_by_role("button", name="Add an act").click()
+    await page.get_by_label("Name of act 1").fill("Ada")
+    await page.get_by_role("button", name="Save the acts").click()
+    await expect(page.get_by_role("button", name="Disqualify")).to_be_visible()
+    await page.get_by_role("button", name="Open now").click()
+    await page.get_by_role("button", name="Open voting").click()
+    await expect(page.locator("#phase")).to_have_text("Running")
+    [act] = await acts_of(api, key)
+    contest = Contest(api.client, key, [act["key"]])
+    assert (await contest.vote()).status_code == 201
+    await page.get_by_role("button", name="Close now").click()
+    await page.get_by_role("button", name="Close voting").click()
+    await expect(page.locator("#phase")).to_have_text("Finished")
+    assert (await contest.vote(voter="late")).json()["code"] == "contest_not_running"
+    await contest.becomes_final()
+    public = f"/public/contests/{key}/results"
+    assert (await record(api, public))["count"] is None
+    await page.get_by_role("button", name="Release the result").click()
+    await page.get_by_role("button", name="Release", exact=True).click()
+    await expect(page.locator("#control")).to_have_text("The result is released.")
+
+    async def is_public() -> bool:
+        return bool((await record(api, public))["count"] == 1)
+
+    await eventually(is_public)
+    await page.get_by_label("New end").fill("2036-05-02T20:00:00")
+    await page.get_by_role("button", name="Reopen", exact=True).click()
+    await expect(page.locator("#phase")).to_have_text("Running")
+    assert (await contest.vote(voter="again")).status_code == 201
+
+
+async def test_a_disqualification_says_what_it_changes_before_it_does(api: Api, visit: Visit) -> None:
+    contest = await api.contest(2)
+    votes = [await contest.vote(at, f"voter {voter}") for voter, at in enumerate((0, 0, 1))]
+    await contest.counts_with(*votes)
+    page = await visit(f"/dashboard{contest.path}/edit")
+    first = page.locator("#acts li").first
+    await first.get_by_role("button", name="Disqualify").click()
+    await expect(first).to_contain_text("2 votes no longer count: the total becomes 1 vote.")
+    await first.get_by_role("button", name="Cancel").click()
+    assert (await acts_of(api, contest.key))[0]["status"] == "approved"
+    await first.get_by_role("button", name="Disqualify").click()
+    await first.get_by_role("button", name="Disqualify ").click()
+    await expect(first.locator(".chip")).to_have_text("Disqualified")
+    assert (await acts_of(api, contest.key))[0]["status"] == "rejected"
+    await contest.end()
+    await page.reload()
+    await page.locator("#acts li").nth(1).get_by_role("button", name="Disqualify").click()
+    await expect(page.locator("#acts li").nth(1)).to_contain_text("it takes effect with a reopening")
+    await page.locator("#acts li").nth(1).get_by_role("button", name="Disqualify ").click()
+    await expect(page.locator("#acts li").nth(1).locator(".chip")).to_contain_text("waits for a reopening")
+
+
+async def test_deleting_a_contest_with_votes_asks_twice_and_names_them(api: Api, visit: Visit) -> None:
+    contest = await api.contest(1, running() | {"title": "Final"})
+    await contest.counts_with(await contest.vote(), await contest.vote(voter="v2"))
+    page = await visit(f"/dashboard{contest.path}/edit")
+    place = page.locator("#deletion")
+    await place.get_by_role("button", name="Delete the contest").click()
+    await expect(place).to_contain_text("2 votes were cast")
+    await place.get_by_role("button", name="Delete it with its votes").click()
+    await expect(place).to_contain_text("Really delete “Final”, 2 votes?")
+    await place.get_by_role("button", name="Keep it").click()
+    assert (await api.client.get(contest.path)).status_code == 200
+    for name in ("Delete the contest", "Delete it with its votes", "Delete for good"):
+        await place.get_by_role("button", name=name).click()
+    await expect(page).to_have_url(re.compile("/dashboard$"))
+    assert (await api.client.get(contest.path)).status_code == 404
+
+
+async def test_the_lines_that_it_shows_do_what_it_does(api: Api, visit: Visit) -> None:
+    page = await visit(NEW)
+    await created(page, "It's <one>")
+    await page.get_by_label("Title", exact=True).fill("It's another")
+    await page.get_by_role("button", name="Save the contest").click()
+    await expect(page.locator("#done")).to_have_text("Saved.")
+    line = await page.locator("#sent").text_content()
+    assert line is not None
+    assert line.startswith("curl -X PATCH 'http")
+    assert '-H "Authorization: Bearer $TALLY_API_KEY"' in line
+    body = line.partition(" -d '")[2].removesuffix("'").replace("'\\''", "'")
+    assert json.loads(body)["title"] == "It's another"
+
+
+async def test_a_refusal_is_shown_and_what_was_filled_in_stays(visit: Visit) -> None:
+    page = await visit(NEW)
+    await page.get_by_label("Start").fill("2036-05-02T20:00:00")
+    await page.get_by_label("End", exact=True).fill("2035-05-02T20:00:00")
+    await page.get_by_label("Title", exact=True).fill("Backwards")
+    await page.get_by_role("button", name="Create the contest").click()
+    await expect(page.locator("#trouble")).to_be_visible()
+    await expect(page.get_by_label("Title", exact=True)).to_have_value("Backwards")
+
+
+async def test_without_the_permission_there_is_nothing(stack: Supervisor, visit: Visit, issue: Issue) -> None:
+    reader = await issue("results:read", "content:read")
+    page = await visit(NEW, reader.api_key)
+    await expect(page.locator("#missing")).to_contain_text("content:write")
+    await expect(page.locator("#studio")).to_be_hidden()
+    async with httpx.AsyncClient(base_url=stack.stack["base_url"], trust_env=False) as client:
+        headers = {"authorization": f"Bearer {reader.api_key}"}
+        assert (await client.post("/contests", json={}, headers=headers)).status_code == 403
+    await page.goto("/dashboard")
+    await expect(page.get_by_role("link", name="New contest")).to_be_hidden()
+
+
+async def test_the_list_leads_to_it(api: Api, visit: Visit) -> None:
+    contest = await api.contest(0, {"title": "Listed", "publish": hours_from_now(-1)})
+    page = await visit("/dashboard")
+    await expect(page.get_by_role("link", name="New contest")).to_be_visible()
+    await page.locator(f'a[href="/dashboard{contest.path}/edit"]').click()
+    await expect(page.locator("#heading")).to_have_text("Listed")
+
+
+@pytest.mark.parametrize(("size", "language"), [("phone", "en"), ("phone", "de"), ("desk", "en"), ("desk", "de")])
+async def test_it_is_sound_at_every_size(api: Api, visit: Visit, size: str, language: str) -> None:
+    contest = await api.contest(0, running() | {"title": "Song of the Year, or any other title that is long"})
+    for title in ("Aurora Vale", "Ünïcødé " + "long " * 12, "Żubry"):
+        await api.participant(contest, title=title)
+    dimensions = (SIZES | {"desk": (1920, 1080)})[size]
+    page = await visit(f"/dashboard{contest.path}/edit?lang={language}", size=dimensions)
+    await expect(page.locator("#acts li")).to_have_count(3)
+    await page.locator("#files").set_input_files([file("Picture.png")])
+    await expect(page.locator("#acts img")).to_have_count(1)
+    await page.locator("summary").click()
+    for button in await page.locator("#deletion button, #control button").all():
+        await button.click()
+    await page.locator("#acts li").first.locator(".buttons button").click()
+    await expect(page.locator("#acts li").first.locator(".danger")).to_be_visible()
+    await is_sound(page, f"studio-{size}-{language}")
