@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.browser_types import Issue, Visit
@@ -128,9 +128,11 @@ async def test_a_contest_is_opened_closed_released_and_reopened(api: Api, visit:
     await page.get_by_label("Name of act 1").fill("Ada")
     await page.get_by_role("button", name="Save the acts").click()
     await expect(page.get_by_role("button", name="Disqualify")).to_be_visible()
+    await page.get_by_label("Text", exact=True).fill("Not saved yet")
     await page.get_by_role("button", name="Open now").click()
     await page.get_by_role("button", name="Open voting").click()
     await expect(page.locator("#phase")).to_have_text("Running")
+    await expect(page.get_by_label("Text", exact=True)).to_have_value("Not saved yet")
     [act] = await acts_of(api, key)
     contest = Contest(api.client, key, [act["key"]])
     assert (await contest.vote()).status_code == 201
@@ -206,6 +208,25 @@ async def test_the_lines_that_it_shows_do_what_it_does(api: Api, visit: Visit) -
     assert '-H "Authorization: Bearer $TALLY_API_KEY"' in line
     body = line.partition(" -d '")[2].removesuffix("'").replace("'\\''", "'")
     assert json.loads(body)["title"] == "It's another"
+
+
+async def test_an_act_whose_answer_is_lost_is_made_once(api: Api, visit: Visit) -> None:
+    page = await visit(NEW)
+    key = await created(page, "Lost")
+    await page.get_by_role("button", name="Add an act").click()
+    await page.get_by_label("Name of act 1").fill("Ada")
+
+    async def lose(route: Route) -> None:
+        await route.fetch()
+        await route.abort()
+
+    await page.route("**/participants", lose, times=1)
+    await page.get_by_role("button", name="Save the acts").click()
+    await expect(page.locator("#trouble")).to_have_text("The service cannot be reached. Try again.")
+    assert len(await acts_of(api, key)) == 1
+    await page.get_by_role("button", name="Save the acts").click()
+    await expect(page.locator("#unsaved")).to_have_text("")
+    assert [act["title"] for act in await acts_of(api, key)] == ["Ada"]
 
 
 async def test_a_refusal_is_shown_and_what_was_filled_in_stays(visit: Visit) -> None:

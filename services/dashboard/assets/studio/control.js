@@ -40,9 +40,9 @@ export class Control {
     element("reopening").hidden = phase !== "finished" || !this.permissions.includes("operations");
   }
 
-  /** The service's time, in whole seconds and never ahead of it. */
+  /** The service's time, never ahead of it: a contest that opens now is open when the answer comes. */
   now() {
-    return new Date(Math.floor(serviceTime() / 1000) * 1000 - 1000).toISOString();
+    return new Date(serviceTime()).toISOString();
   }
 
   openNow() {

@@ -47,6 +47,11 @@ export function fill(form, contest) {
   follow(form);
 }
 
+/** Shows the times of a contest that was opened or closed, and leaves what is being edited. */
+export function fillTimes(form, { contest_config: config }) {
+  for (const name of ["start", "end"]) form.elements[name].value = local(config[name]);
+}
+
 /** Returns the contest that the form describes, as the API's body. */
 export function bodyOf(form) {
   const { elements: fields } = form;

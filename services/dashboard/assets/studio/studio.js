@@ -8,7 +8,7 @@ import * as words from "../formatting.js";
 import { Acts } from "./acts.js";
 import { Control } from "./control.js";
 import { read, said, write } from "./requests.js";
-import { bodyOf, fill, follow } from "./rules.js";
+import { bodyOf, fill, fillTimes, follow } from "./rules.js";
 
 const WRITE = "content:write";
 const MOST_ON_WALL = 12;
@@ -27,7 +27,7 @@ else {
 
 async function openStudio() {
   element("zone").textContent = t("Times are those of this device ({zone}).", { zone: words.zone() });
-  form.addEventListener("input", () => (follow(form), preview()));
+  form.addEventListener("input", () => ((form.dataset.edited = "yes"), follow(form), preview()));
   form.addEventListener("submit", save);
   if (key) {
     try {
@@ -62,7 +62,8 @@ async function shown(changed) {
   contest = changed;
   element("heading").textContent = contest.title || key;
   document.title = `${contest.title || key} · Tallykeeper`;
-  fill(form, contest);
+  if (form.dataset.edited) fillTimes(form, contest);
+  else fill(form, contest);
   await control.show(contest);
   preview();
 }
@@ -79,7 +80,9 @@ async function save(event) {
     }
     const body = bodyOf(form);
     if (contest.phase === "finished") delete body.contest_config.start, delete body.contest_config.end;
-    await shown(await write("PATCH", `/contests/${encodeURIComponent(key)}`, body));
+    const saved = await write("PATCH", `/contests/${encodeURIComponent(key)}`, body);
+    delete form.dataset.edited;
+    await shown(saved);
     tell(t("Saved."));
   } catch (error) {
     report(said(error));
