@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import FilePayload, Page, Route, expect
 
 from libs.local_stack.supervisor import Supervisor
 from tests.support.browser_types import Issue, Visit
@@ -33,15 +33,15 @@ async def record(api: Api, path: str) -> dict[str, Any]:
 
 
 async def acts_of(api: Api, key: str) -> list[dict[str, Any]]:
-    query = {"order": "running_number", "limit": 100}
+    query: dict[str, str | int] = {"order": "running_number", "limit": 100}
     found: list[dict[str, Any]] = (await api.client.get(f"/contests/{key}/participants", params=query)).json()[
         "data"
     ]
     return found
 
 
-def file(name: str) -> dict[str, Any]:
-    return {"name": name, "mimeType": "image/png", "buffer": picture("png", 60, 40)}
+def file(name: str) -> FilePayload:
+    return FilePayload(name=name, mimeType="image/png", buffer=picture("png", 60, 40))
 
 
 async def test_a_new_contest_has_no_address_limit_and_says_its_rules_in_words(api: Api, visit: Visit) -> None:
