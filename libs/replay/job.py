@@ -86,7 +86,7 @@ class Job:
     async def _open(self) -> tuple[int, bool, list[int]]:
         """Return the number, whether an earlier run began it, and the partitions not swapped yet."""
         found = await self._generations.read_all()
-        known = unfinished(found.values())
+        known = unfinished(found, self._partitions)
         number = next_number(found) if known is None else known
         for partition in self._partitions:
             if not await self._generations.open(partition, number):

@@ -81,7 +81,7 @@ async def _part(deployment: Deployment, target: ReplayTarget) -> TargetPlan:
     found = await generations.read_all()
     ends = await deployment.reader.end_offsets(generations.topic.name, partitions)
     live = sorted({found[partition].live.number for partition in partitions})
-    resumes = unfinished(found.values())
+    resumes = unfinished(found, partitions)
     memory = sum([await generations.memory(number) for number in live])
     return TargetPlan(
         projection=target.projection,

@@ -79,12 +79,17 @@ class ReplayTarget:
                         await raise_config(versions)
 
 
-def unfinished(generations: Iterable[PartitionGenerations]) -> int | None:
-    """Return the latest unfinished generation, or None."""
-    others = [one for partition in generations for one in partition.others.values()]
+def unfinished(generations: Mapping[int, PartitionGenerations], partitions: Iterable[int]) -> int | None:
+    """Return the latest unfinished generation that a replay of `partitions` can resume, or None.
+
+    Where a partition has dropped it, after a rollback or a later replay of that partition alone, it cannot be.
+    """
+    others = [one for partition in generations.values() for one in partition.others.values()]
     broken = {one.number for one in others if one.state is State.BROKEN}
     begun = {one.number for one in others if one.state in (State.BUILDING, State.FOLLOWING)}
-    return max(begun - broken, default=None)
+    used = [generations[partition] for partition in partitions]
+    gone = {number for number in begun for one in used if one.last >= number and one.get(number) is None}
+    return max(begun - broken - gone, default=None)
 
 
 def next_number(generations: Mapping[int, PartitionGenerations]) -> int:
