@@ -5,7 +5,7 @@ equal to a real Valkey.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -37,6 +37,8 @@ class Host(Protocol):
     """Seconds of the processor's time between two looks at its clock in the current call."""
 
     def now_us(self) -> int: ...
+    def begin_call(self) -> None:
+        """Choose the `fold_pace` of a call."""
 
 
 class Backend(Protocol):
@@ -46,6 +48,17 @@ class Backend(Protocol):
 
     def execute(self, command: tuple[Any, ...]) -> Any:
         """Return the reply as hiredis would; raises `hiredis.ReplyError`."""
+
+    def execute_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the replies to calls of processes, errors as values."""
+        replies = []
+        for command in commands:
+            self.host.begin_call()
+            try:
+                replies.append(self.execute(command))
+            except hiredis.ReplyError as error:
+                replies.append(error)
+        return replies
 
     def load_functions(self) -> None:
         """Begin a server's run: load the functions, whose memory is empty."""
@@ -87,8 +100,8 @@ def of_version(command: tuple[Any, ...], newer: str) -> tuple[Any, ...]:
     return ("FUNCTION", "LOAD", newer) if newer and command[0] == "FUNCTION" else command
 
 
-class MemoryValkey:
-    """Implements `Backend`. Reading and writing are as in Valkey; nothing expires."""
+class MemoryValkey(Backend):
+    """Reading and writing are as in Valkey; nothing expires."""
 
     host: Host
 

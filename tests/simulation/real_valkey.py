@@ -5,7 +5,7 @@ the simulation. They are read from keys that each call sets before.
 """
 
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import free_ports
 from libs.local_stack.valkey import NativeValkey
 from libs.views.valkey.function_libraries import libraries, version
-from tests.simulation.memory_valkey import FUNCTION_MISSING, NEWER, Change, Host, function_sources
+from tests.simulation.memory_valkey import FUNCTION_MISSING, NEWER, Backend, Change, Host, function_sources
 
 CALL: Final = "local function call(...) return redis.call(...) end"
 SIMULATED: Final = """
@@ -57,8 +57,8 @@ async def a_valkey() -> AsyncIterator[str]:
             reaper.close()
 
 
-class RealValkey:
-    """Implements `Backend` by one database of a server."""
+class RealValkey(Backend):
+    """One database of a server."""
 
     host: Host
 
@@ -83,13 +83,29 @@ class RealValkey:
             return b"OK"
         if name not in ("FCALL", "FCALL_RO"):
             return self._ask(command)
-        last = rest[0].rpartition("_")[2]
-        if (last if last in NEWER else "") not in self._loaded:
+        if not self._has(rest[0]):
             raise hiredis.ReplyError(FUNCTION_MISSING)
+        return self._ask(*self._call(command))
+
+    def execute_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        if not all(name in ("FCALL", "FCALL_RO") and self._has(rest[0]) for name, *rest in commands):
+            return super().execute_all(commands)
+        sent: list[tuple[Any, ...]] = []
+        for command in commands:
+            self.host.begin_call()
+            sent += self._call(command)
+        return self._replies(sent)[1::2]
+
+    def _has(self, function: str) -> bool:
+        last = function.rpartition("_")[2]
+        return (last if last in NEWER else "") in self._loaded
+
+    def _call(self, command: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the commands that set what the function sees, and that call it."""
         self._calls += 1
         host = self.host
         state = "host:call", self._calls, "host:now", host.now_us(), "host:pace", host.fold_pace
-        return self._ask(("MSET", *state), (name, rest[0] + self._suffix, *rest[1:]))
+        return ("MSET", *state), (command[0], command[1] + self._suffix, *command[2:])
 
     def load_functions(self) -> None:
         for newer in ("", *sorted(self._loaded - {""})):
@@ -131,6 +147,13 @@ class RealValkey:
         return self._ask_all(list(commands))[-1]
 
     def _ask_all(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        replies = self._replies(commands)
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                raise reply
+        return replies
+
+    def _replies(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         if not commands:
             return []
         self._socket.sendall(b"".join(hiredis.pack_command(command) for command in commands))
@@ -141,14 +164,11 @@ class RealValkey:
                 self._reader.feed(self._socket.recv(1 << 20))
                 continue
             replies.append(reply)
-        for reply in replies:
-            if isinstance(reply, hiredis.ReplyError):
-                raise reply
         return replies
 
 
-class Both:
-    """Implements `Backend` by a model and a real server, which must reply alike."""
+class Both(Backend):
+    """A model and a real server, which must reply alike."""
 
     def __init__(self, model: Any, real: RealValkey) -> None:
         self._each = model, real

@@ -64,15 +64,14 @@ class SimulatedServer:
             self.replication = f"{self._rng.getrandbits(40):010x}"
         self.backend.load_functions()
 
-    def execute(self, command: tuple[Any, ...]) -> Any:
-        """Return the reply, or the error as a value."""
-        self.changes += command[0] != "FCALL_RO"
+    def begin_call(self) -> None:
         # sometimes a fold takes so long that it ends early
         self.fold_pace = self._folds.choice((0.0, 0.0, 0.0004, 0.002))
-        try:
-            return self.backend.execute(command)
-        except hiredis.ReplyError as error:
-            return error
+
+    def execute(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the replies, errors as values."""
+        self.changes += any(command[0] != "FCALL_RO" for command in commands)
+        return self.backend.execute_all(commands)
 
     # faults
 
@@ -235,7 +234,7 @@ class _Batch:
             client._loop.deliver(client._process, client._delay(), self.end, "connection lost")
             return
         newer = client._process.newer
-        replies = [server.execute(of_version(call.command, newer)) for call in self._calls]
+        replies = server.execute([of_version(call.command, newer) for call in self._calls])
         for call in self._calls:
             if call.command[0] in ("FCALL", "FCALL_RO"):
                 client.world.moment(plain_name(call.command[1]), client._process)
