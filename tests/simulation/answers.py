@@ -27,6 +27,7 @@ class Bought:
 
     token: str
     contest: str
+    participant: str
     key: str | None = None
     is_refunded: bool = False
 

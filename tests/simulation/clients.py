@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -11,7 +12,7 @@ from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import votes_topic
+from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.vote_states import VoteName
 from libs.projection.fencing import CLOCK_TOLERANCE_S
 from libs.purchases.requests import PurchaseForm, VotesForm
@@ -36,6 +37,10 @@ TRY_AGAIN: Final = frozenset({"log_unavailable", "views_unavailable", "ledger_ca
 """Codes of answers with status 503."""
 
 Work = Callable[[Gateway], Awaitable[Any]]
+
+
+class Deleted:
+    """The answer to a deletion."""
 
 
 def vote(world: "World", name: str, rng: Random) -> None:
@@ -265,6 +270,27 @@ def operate(
     return run(world, client, steps())
 
 
+def delete(world: "World", name: str, rng: Random, contest: str) -> "asyncio.Task[Any]":
+    """Delete a contest; from the answer on no vote is accepted."""
+
+    async def work(at: Gateway) -> Any:
+        with suppress(NotFound):  # by an earlier try
+            await at.records.delete(CONTEST_ROW, ACCOUNT, contest)
+        return Deleted
+
+    world.deleted.add(contest)
+
+    async def steps() -> None:
+        result = await operate(world, f"{name}: delete", rng, contest, work, None, 20)
+        if result is Deleted:
+            topic = catalogue_topic(NAMESPACE)
+            log = world.deployment.brokers.partitions[topic.name, topic.partition_of(ACCOUNT)]
+            [offset] = [each.offset for each in log.records if b'"RecordDeleted"' in each.value][:1]
+            world.changes.append((world.loop.now, contest, offset))
+
+    return run(world, world.loop.process(name), steps())
+
+
 def read(world: "World", name: str, rng: Random, contest: str, gateway: Gateway | None = None) -> None:
     """Read a contest's record."""
     client = world.loop.process(name)
@@ -320,7 +346,7 @@ def purchase(world: "World", name: str, rng: Random) -> None:
     client, contest = world.loop.process(name), world.some_contest(rng)
     if world.kinds[contest] != "voteonly":
         return
-    bought = Bought(name, contest)
+    bought = Bought(name, contest, participant_key(contest, rng.choice(PARTICIPANTS)))
     world.bought.append(bought)
     form = PurchaseForm(
         user_id=rng.choice(["dora", "emil"]),
@@ -328,7 +354,7 @@ def purchase(world: "World", name: str, rng: Random) -> None:
         type="vote",
         vote=VotesForm(
             contest_key=contest,
-            participant_key=participant_key(contest, rng.choice(PARTICIPANTS)),
+            participant_key=bought.participant,
             count=rng.choice([1, 1, 2]),
         ),
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from libs.contracts.topics import votes_topic
+from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.tally.events import ContestClosed, ContestReopened, Event
 from tests.simulation.contests import moment
 from tests.simulation.deployment import NAMESPACE
@@ -152,6 +152,36 @@ async def fence_in_a_change(s: Stage) -> None:
     for number in range(3):
         s.cast(s.vote(f"vote{number}"), s.first, 2)
         await s.pause(0.01, 0.2)
+
+
+async def delete_a_contest(s: Stage) -> None:
+    """A contest is deleted while votes come in, at gateways that know it; its records go in parts."""
+    rng = s.rng
+    await s.warm(s.first, s.second)
+    if rng.random() < 0.5:
+        s.freeze_at(rng.choice(["votes_raise", "catalogue_apply"]), s.manager, rng.uniform(0.1, 2.0))
+    deleted = s.delete()
+    for number in range(4):
+        s.cast(s.vote(f"vote{number}"), None, 2)
+        await s.pause(0.0, 0.2)
+    await deleted
+    await s.pause(0.001, 0.01)
+    for number in range(3):
+        s.cast(s.vote(f"after{number}"), s.first, 2)
+        await s.pause(0.0, 0.2)
+
+
+async def spoil_the_logs(s: Stage) -> None:
+    """Records that cannot be decoded come between others: they are set aside, and all else counts."""
+    rng = s.rng
+    votes, catalogue = votes_topic(NAMESPACE, s.world.partitions), catalogue_topic(NAMESPACE)
+    for number in range(6):
+        place = rng.choice([(votes, s.partition), (catalogue, s.catalogue), (purchases_topic(NAMESPACE, 1), 0)])
+        await s.spoil(*place)
+        s.cast(s.vote(f"vote{number}"), None, 3)
+        if rng.random() < 0.3:
+            await s.patch(free={"max_participant": number + 3, "max_contest": 9})
+        await s.pause(0.0, 0.2)
 
 
 async def raise_late(s: Stage) -> None:

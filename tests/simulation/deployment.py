@@ -118,6 +118,7 @@ class Service:
         self._lives += 1
         self.process = world.process(f"{self.name}.{self._lives}")
         self.process.newer = self.newer
+        self.process.is_former = world.has_newer_events and not self.newer
         with world.loop.acting(self.process):
             clients = Clients(world, self.process)
         world.loop.start(self.process, self.run(clients)).add_done_callback(self._ended)
@@ -257,6 +258,8 @@ class Deployment:
         self.faults = Faults(streams, is_mild)
         self.objects: dict[str, bytes] = {}
         self.crashes: list[BaseException] = []
+        self.has_newer_events = False
+        """True if processes of the former version do not know some events (`schedule.REPLACED`)."""
         self.live_version = ""
         """The newer version that all views have the layouts of, if any."""
         self._moments: list[_Moment] = []

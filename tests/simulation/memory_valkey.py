@@ -69,8 +69,11 @@ class Backend(Protocol):
     def clear(self) -> None: ...
 
 
-NEWER: Final = "c", "v", "cv"
+LAYOUTS: Final = "c", "v", "cv"
 """Newer versions, by the libraries whose layout they raise: the catalogue's, the votes' or both."""
+WITH_EVENTS: Final = "e"
+"""A newer version that has events which the former one does not know, in the same layouts."""
+NEWER: Final = (*LAYOUTS, WITH_EVENTS)
 
 
 @cache

@@ -8,8 +8,15 @@ from typing import Any
 import orjson
 
 from libs.catalogue.contests.closing_record import closing_of
+from libs.catalogue.contests.contest_mapper import load_contest
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
-from libs.contracts.catalogue_events import ContestClosing, RecordWritten, catalogue_codec, contests_of
+from libs.contracts.catalogue_events import (
+    ContestClosing,
+    RecordDeleted,
+    RecordWritten,
+    catalogue_codec,
+    contests_of,
+)
 from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.tally.counts import VoteSums
@@ -19,6 +26,7 @@ from libs.tally.events import (
     ContestReopened,
     Event,
     Fence,
+    LogCreated,
     SourceReported,
     VoteCast,
     VoteRemoved,
@@ -104,6 +112,20 @@ async def _unsettled_purchases(world: World, valkey: Any) -> str:
             return f"purchases/{number} has {end} records: {position}"
         if todo := await views.todo(number, -1, 10):
             return f"purchases are open: {todo}"
+    return await _miscounted(world, views)
+
+
+async def _miscounted(world: World, views: PurchaseViews) -> str:
+    """Return a purchase whose votes count although their choice is rejected or deleted, or the other way round."""
+    catalogue = CatalogueViews(Observer(world), NAMESPACE)
+    contests = {name: await load_contest(catalogue, ACCOUNT, name) for name in world.kinds}
+    for bought in world.bought:
+        purchase: Any = None if bought.key is None else await views.get(ACCOUNT, bought.key)
+        if purchase is not None and purchase.status in ("cast", "uncounted"):
+            contest = contests[bought.contest]
+            counts = contest is not None and contest.participants.get(bought.participant) == "approved"
+            if counts != (purchase.status == "cast"):
+                return f"{bought} is {purchase.status}, and its votes {'count' if counts else 'do not count'}"
     return ""
 
 
@@ -126,13 +148,18 @@ def read_partitions(world: World) -> list[Partition]:
     topic, found = votes_topic(NAMESPACE, world.partitions), []
     for number in range(world.partitions):
         records = _records(world, topic.name, number)
-        events: list[Any] = [vote_codec.decode(record.value) for record in records]
+        events: list[Any] = [_or_nothing(vote_codec.decode(record.value)) for record in records]
         times = [record.timestamp_ms for record in records]
         counts = {
             contest: plainly([event for event in events if _is_of(event, contest)]) for contest in world.kinds
         }
         found.append(Partition(number, events, times, folded(events, times), counts))
     return found
+
+
+def _or_nothing(event: Event | Undecodable) -> Event:
+    """Return an event, or one without effect in place of what is quarantined."""
+    return LogCreated("") if isinstance(event, Undecodable) else event
 
 
 def _is_of(event: Event, contest: str) -> bool:
@@ -281,7 +308,7 @@ def _check_reads(world: World, partitions: list[Partition]) -> None:
         vote = partitions[topic.partition_of(voter)].counts[contest].votes.get((voter, vote_id))
         if isinstance(read.result, VoteStatusAnswer):
             demand(vote is not None, f"{read.name} was said to be {read.result.status}, and is not in the log")
-        elif isinstance(read.result, NotFound):
+        elif isinstance(read.result, NotFound) and contest not in world.deleted:
             is_new = accepted.get(read.name, read.began_at) >= read.began_at
             demand(is_new, f"{read.name} was answered 201, and 404 when its voter asked for it")
         elif isinstance(read.result, Exception) and not isinstance(read.result, TallyError):
@@ -481,7 +508,10 @@ def _check_closings(world: World, partitions: list[Partition]) -> None:
     ends: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for record in _records(world, topic.name, topic.partition_of(ACCOUNT)):
         event = catalogue_codec.decode(record.value)
-        assert not isinstance(event, Undecodable)
+        if isinstance(event, Undecodable):
+            continue
+        if isinstance(event, RecordDeleted) and event.resource == CONTEST_ROW.name:
+            closed.pop(event.key, None)
         if isinstance(event, RecordWritten) and event.resource == CONTEST_ROW.name:
             closed.pop(event.key, None)
             ends[event.key].append((record.offset, _end_of(orjson.loads(event.record))))

@@ -5,6 +5,7 @@ from typing import Any
 
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.views.generations.generations import ProjectionName
+from tests.simulation import clients
 from tests.simulation.contests import moment
 from tests.simulation.deployment import NAMESPACE
 from tests.simulation.stage import Stage
@@ -88,12 +89,14 @@ async def lose_a_replay(s: Stage) -> None:
     name = rng.choice([ProjectionName.VOTES, ProjectionName.CATALOGUE])
     rebuild = s.rebuild(name)
     steps = [("open", "fold"), ("fold", "fold"), ("fold", "generations"), ("fold", "compare"), ("fold", "swap")]
+    steps.append(("open", "position"))
     before, after = rng.choice(steps)
     await s.when(f"{name}_{before}", rebuild, lambda: None)
     data = s.server.backend.snapshot()
     for number in range(2):
         s.cast(s.vote(f"vote{number}"), s.second, 3)
-    await s.freeze_at(f"{name}_{after}", rebuild, rng.uniform(0.0, 1.0))
+    number = 2 if after == "position" else 1  # as it was folded, and not as it was begun
+    await s.freeze_at(f"{name}_{after}", rebuild, rng.uniform(0.0, 1.0), number)
     n = (await s.state()).incarnation
     s.fail(data)
     for number in range(3):
@@ -185,3 +188,64 @@ async def upgrade(s: Stage) -> None:
         await s.rebuild(names[newer[0]], newer=newer).ended()
     for number in range(2):
         s.cast(s.vote(f"last{number}", rng.choice("ab")), None, 3)
+
+
+async def overtake_the_former_version(s: Stage) -> None:
+    """Only a rebuilt catalogue has folded a change, of one replay or of another one at the same time.
+
+    The former gateway, which knows the contest as it was, goes on; its projector reads nothing of the catalogue.
+    """
+    rng = s.rng
+    topic, newer = catalogue_topic(NAMESPACE), s.second.newer
+    log = s.world.deployment.brokers.partitions[topic.name, s.catalogue]
+    change = {"free": {"max_participant": 5, "max_contest": 5}}
+    await s.warm(s.first)
+    first = s.rebuild(ProjectionName.CATALOGUE, newer=newer)
+    if rng.random() < 0.5:
+        at = 4 * topic.partitions + s.catalogue + 1
+        await s.freeze_at("catalogue_generations", first, number=at)
+        log.unfetched_until = s.now + 9.0
+        s.patch(s.first, 1, **change)
+        await s.pause(0.05, 0.2)
+        second = s.rebuild(ProjectionName.CATALOGUE, newer=newer)
+        await s.freeze_at("votes_raise", second)
+        s.thaw(first)
+        await first.ended()
+        await s.patch(s.second, 20, **change)
+        await s.pause(0.001, 0.01)
+        s.cast(s.vote("by what was"), s.first, 2)
+        await s.pause(0.05, 0.3)
+        s.thaw(second)
+        await second.ended()
+    else:
+        log.unfetched_until = s.now + 9.0
+        s.patch(s.first, 1, **change)
+        await first.ended()
+        await s.patch(s.second, 20, **change)
+    for number in range(3):
+        s.cast(s.vote(f"vote{number}"), rng.choice([s.first, s.first, s.second]), 2)
+        await s.pause(0.01, 0.2)
+    if "v" in newer:
+        await s.rebuild(ProjectionName.VOTES, newer=newer).ended()
+    await s.pause(0.1, 0.5)
+    s.world.end_upgrade()
+    s.cast(s.vote("last"), None, 3)
+
+
+async def know_no_event(s: Stage) -> None:
+    """A newer version records events that the former one does not know: its projectors wait, and skip nothing."""
+    rng = s.rng
+    votes = [s.vote(f"vote{number}") for number in range(3)]
+    for vote in votes:
+        await s.cast(vote, None, 3)
+    await s.append(s.voiding(rng.choice(votes)))
+    for number in range(2):
+        s.cast(s.vote(f"then{number}"), None, 2)
+        await s.pause(0.0, 0.2)
+    status = clients.run(s.world, s.client, s.set_statuses("rejected"))
+    await s.pause(0.2, 1.5)
+    s.cast(s.vote("after"), None, 2)
+    s.world.end_upgrade()
+    await status
+    await s.set_statuses("approved")
+    s.cast(s.vote("last"), None, 2)

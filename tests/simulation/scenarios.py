@@ -17,6 +17,7 @@ from tests.simulation import (
     vote_scenarios,
 )
 from tests.simulation.faults import Streams
+from tests.simulation.memory_valkey import LAYOUTS, WITH_EVENTS
 from tests.simulation.stage import Stage
 
 NO_LIMITS: Final = {"max_participant": -1, "max_contest": -1}
@@ -36,8 +37,8 @@ class Scenario:
     has_purchases: bool = False
     has_replays: bool = False
     has_sources: bool = False
-    is_upgrade: bool = False
-    """True if a gateway and a projector of a newer version, with other layouts, run beside."""
+    newer: tuple[str, ...] = ()
+    """Versions of which one has a gateway and a projector beside the former ones (`memory_valkey.NEWER`)."""
 
     def document(self, rng: Random, its: Mapping[str, Any]) -> dict[str, Any]:
         """Return a contest's document with what the scenario needs."""
@@ -98,6 +99,10 @@ SCENARIOS: Final = {
     "reopen in parts": Scenario(contest_scenarios.reopen_in_parts),
     "forget a fence": Scenario(server_scenarios.forget_a_fence, projectors=2),
     "buy and refund": Scenario(vote_scenarios.buy_and_refund, projectors=2, has_purchases=True),
+    "reject what was bought": Scenario(vote_scenarios.reject_what_was_bought, projectors=2, has_purchases=True),
+    "lose a secret": Scenario(vote_scenarios.lose_a_secret, gateways=1, projectors=2, has_purchases=True),
+    "delete a contest": Scenario(contest_scenarios.delete_a_contest, partitions=2, projectors=2),
+    "spoil the logs": Scenario(contest_scenarios.spoil_the_logs, has_purchases=True),
     "refuse a purchase": Scenario(vote_scenarios.refuse_a_purchase, projectors=2, has_purchases=True),
     "correct a clock": Scenario(server_scenarios.correct_a_clock),
     "share an address": Scenario(vote_scenarios.share_an_address, lambda _: {"ip_restriction_per_participant": 3}),
@@ -115,7 +120,18 @@ SCENARIOS: Final = {
     "lose a replay": Scenario(replay_scenarios.lose_a_replay, once, projectors=2, has_replays=True),
     "roll back": Scenario(replay_scenarios.roll_back, partitions=2, servers=2, has_replays=True),
     "upgrade": Scenario(
-        replay_scenarios.upgrade, once, partitions=2, servers=2, gateways=1, has_replays=True, is_upgrade=True
+        replay_scenarios.upgrade, once, partitions=2, servers=2, gateways=1, has_replays=True, newer=LAYOUTS
+    ),
+    "overtake the former version": Scenario(
+        replay_scenarios.overtake_the_former_version,
+        partitions=2,
+        servers=2,
+        gateways=1,
+        has_replays=True,
+        newer=("c", "cv"),
+    ),
+    "know no event": Scenario(
+        replay_scenarios.know_no_event, partitions=2, gateways=1, projectors=2, newer=(WITH_EVENTS,)
     ),
     "two replays": Scenario(replay_scenarios.two_replays, projectors=2, has_replays=True),
     "vote in batches": Scenario(

@@ -3,26 +3,38 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 from libs.audit import comparison
 from libs.catalogue import commands
-from libs.projection import fencing, generation_expiry, projector, view_checks
+from libs.contracts.catalogue_events import RecordChanged
+from libs.contracts.codec import UnknownEvent
+from libs.contracts.log_records import LogRecord
+from libs.projection import (
+    fencing,
+    generation_expiry,
+    projector,
+    record_projections,
+    view_checks,
+    votes_projection,
+)
+from libs.projection.projection_interface import until_newer
 from libs.replay import job
 from libs.tally.errors import TallyError
 from libs.views.valkey.function_libraries import layouts
+from libs.views.votes.votes_apply_items import OFFSET, UNKNOWN, VOIDED, fold_items
 from services.ingestion import voter_reads
-from services.projector import closing_manager
+from services.projector import closing_manager, uncounted_purchases
 from tests.simulation.answers import Answer, Violation
 from tests.simulation.clients import probe
 from tests.simulation.faults import Streams
-from tests.simulation.memory_valkey import Backend, MemoryValkey
+from tests.simulation.memory_valkey import LAYOUTS, Backend, MemoryValkey
 from tests.simulation.mutate import Mutation, altered
 from tests.simulation.promises import check, unsettled_views
-from tests.simulation.virtual_loop import VirtualLoop, virtual_time
+from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop, virtual_time
 from tests.simulation.world import World
 
 MOST_SHARDS = 2
@@ -34,6 +46,7 @@ INTERVALS = (
     (view_checks, "CHECK_S", 3.0),
     (closing_manager, "POLL_S", 1.0),
     (closing_manager, "REOPENS_AT_ONCE", 2),
+    (uncounted_purchases, "REST", 1),
     (commands, "POLL_S", 0.05),
     (generation_expiry, "POLL_S", 0.5),
 )
@@ -46,16 +59,44 @@ async def _given(_: object, account: str, contest: str, voter: str, anonymous: N
     return voter
 
 
+def _current() -> SimulatedProcess:
+    loop: Any = asyncio.get_running_loop()
+    process: SimulatedProcess = loop.current
+    return process
+
+
 def _layouts() -> str:
     """Return the layouts of the running process's version."""
-    loop: Any = asyncio.get_running_loop()
-    return layouts() + loop.current.newer
+    newer = _current().newer
+    return layouts() + (newer if newer in LAYOUTS else "")
+
+
+def _fold_items(records: Sequence[LogRecord]) -> list[Any]:
+    """Convert records; a process of the former version knows no voids."""
+    items = fold_items(records)
+    if not _current().is_former:
+        return items
+    return [[UNKNOWN, item[OFFSET], "VoteVoided"] if item[0] == VOIDED else item for item in items]
+
+
+def _until_newer(topic: Any, partition: int, entries: Sequence[Any]) -> Any:
+    """Return entries before the first of a newer version: to the former one that is a change of a participant."""
+    if _current().is_former:
+        entries = [(record, _as_unknown(event)) for record, event in entries]
+    return until_newer(topic, partition, entries)
+
+
+def _as_unknown(event: Any) -> Any:
+    is_known = not (isinstance(event, RecordChanged) and event.resource == "participants")
+    return event if is_known else UnknownEvent("unknown", event.type)
 
 
 REPLACED: Final = (
     *INTERVALS,
     (voter_reads, "find_voter", _given),
     (projector, "layouts", _layouts),
+    (votes_projection, "fold_items", _fold_items),
+    (record_projections, "until_newer", _until_newer),
     (job, "without_gc", nullcontext),
     (comparison, "without_gc", nullcontext),
 )

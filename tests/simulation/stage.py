@@ -14,7 +14,7 @@ import hiredis
 from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
 from libs.catalogue.resource_table import PARTICIPANTS as PARTICIPANT_ROW
 from libs.contracts.codec import vote_codec
-from libs.contracts.topics import catalogue_topic, votes_topic
+from libs.contracts.topics import Topic, catalogue_topic, votes_topic
 from libs.tally.errors import LogUnavailable
 from libs.tally.events import Event, VoteRestored, VoteVoided
 from libs.tally.vote_commands import CastVote, RemoveVote
@@ -131,6 +131,9 @@ class Stage:
             work = partial(_patch_status, key, status)
             await clients.operate(self.world, self._name("status"), self.rng, CONTEST, work, tries=20)
 
+    def delete(self) -> "asyncio.Task[Any]":
+        return clients.delete(self.world, self._name("deletion"), self.rng, CONTEST)
+
     def reopen(self, seconds: float) -> "asyncio.Task[Any]":
         end = round((BEGIN_S + self.now + seconds) * MILLION)
         return clients.operate(
@@ -149,6 +152,13 @@ class Stage:
             self.world.note(f"appends {event}"[:200])
             with suppress(LogUnavailable):  # nothing here needs the record
                 await writer.append(topic.name, self.partition, vote_codec.encode(event), b"")
+
+    async def spoil(self, topic: Topic, partition: int) -> None:
+        """Append what cannot be decoded."""
+        writer = self.world.deployment.writer(self.client)
+        self.world.note(f"spoils {topic.name}/{partition}")
+        with suppress(LogUnavailable):
+            await writer.append(topic.name, partition, self.rng.choice([b"{", b"no JSON", b'{"type":7}']), b"")
 
     def voiding(self, vote: CastVote, operation: str = "void0") -> VoteVoided:
         self.world.voided.add((operation, CONTEST, vote.voter, vote.vote_id))

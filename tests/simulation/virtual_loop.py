@@ -32,6 +32,8 @@ class SimulatedProcess:
         self.ready: deque[_Handle] = deque()
         self.newer = ""
         """The newer version that it is of, if any (`memory_valkey.NEWER`)."""
+        self.is_former = False
+        """True if it does not know some events of the newer version."""
         self.is_frozen = False
         self.is_dead = False
         self.is_woken = False

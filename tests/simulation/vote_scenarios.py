@@ -3,9 +3,10 @@
 from random import Random
 
 from libs.contracts.topics import purchases_topic
+from libs.storage.secrets import account_secret_name
 from tests.simulation import clients
 from tests.simulation.contests import PARTICIPANTS, moment
-from tests.simulation.deployment import NAMESPACE
+from tests.simulation.deployment import ACCOUNT, NAMESPACE
 from tests.simulation.stage import Stage
 
 
@@ -206,6 +207,44 @@ async def buy_and_refund(s: Stage) -> None:
                 s.fail(None, 0.0, "restart")
         clients.purchase(s.world, f"bought {number}", Random(rng.random()))
         await s.pause(0.0, 0.8)
+
+
+async def reject_what_was_bought(s: Stage) -> None:
+    """What votes were bought for is rejected or deleted, and perhaps approved again, while projectors stumble."""
+    rng = s.rng
+    for number in range(3):
+        clients.purchase(s.world, f"bought {number}", Random(rng.random()))
+        await s.pause(0.2, 0.5)
+    if rng.random() < 0.5:
+        s.freeze_at("purchases_choices", rng.choice(s.world.projectors), rng.uniform(0.3, 3.0))
+    await s.set_statuses("rejected")
+    await s.pause(0.0, 2.5)
+    match rng.randrange(3):
+        case 0:
+            s.world.restart_later(rng.choice(s.world.projectors), rng.uniform(0.1, 1.0))
+            await s.set_statuses("approved")
+        case 1:
+            await s.delete()
+    s.cast(s.vote("after"), None, 2)
+
+
+async def lose_a_secret(s: Stage) -> None:
+    """The account's secret is away when a projector starts, which makes another one; then it is restored."""
+    rng, objects, name = s.rng, s.world.deployment.objects, account_secret_name(ACCOUNT)
+    clients.purchase(s.world, "first", Random(rng.random()))
+    await s.pause(0.3, 0.6)
+    if name not in objects or not s.world.is_alone:
+        return  # a gateway that is killed meanwhile would record by the other one
+    kept = objects.pop(name)
+    for projector in s.world.projectors:
+        s.world.restart_later(projector, 0.1)
+    clients.purchase(s.world, "second", Random(rng.random()))
+    await s.pause(1.0, 3.0)
+    objects[name] = kept
+    for projector in s.world.projectors:
+        s.world.restart_later(projector, 0.1)
+    await s.pause(0.5, 1.0)
+    clients.purchase(s.world, "third", Random(rng.random()))
 
 
 async def refuse_a_purchase(s: Stage) -> None:

@@ -16,7 +16,7 @@ from tests.simulation.answers import Answer, Bought, Name, Read, Reported, Viola
 from tests.simulation.contests import CONTESTS, PARTICIPANTS, participant_key, some_contest
 from tests.simulation.deployment import ACCOUNT, Deployment, Gateway, ProjectorProcess, Service
 from tests.simulation.faults import Streams
-from tests.simulation.memory_valkey import NEWER, Backend
+from tests.simulation.memory_valkey import WITH_EVENTS, Backend
 from tests.simulation.plan import ACTIVE_S, Item, plan
 from tests.simulation.replays import Rebuild
 from tests.simulation.scenarios import some_scenario
@@ -98,6 +98,8 @@ class World:
         self.has_reads = streams["reads"].random() < READS
         self.reads: list[Read] = []
         self.reports: list[Reported] = []
+        self.deleted: set[str] = set()
+        """Contests whose deletion was asked for."""
         self.open_requests = 0
         self.plan: list[Item] = [item for item in plan(self) if item.name not in without]
 
@@ -123,8 +125,11 @@ class World:
         if not self.loop.run_until(task.done, 30.0):
             raise Violation(f"the contests could not be created: {self.deployment.crashes}")
         task.result()
-        if self.scenario is not None and self.scenario.is_upgrade:
-            newer = self.streams["newer version"].choice(NEWER)
+        if self.scenario is not None and self.scenario.newer:
+            newer = self.streams["newer version"].choice(self.scenario.newer)
+            self.deployment.has_newer_events = newer == WITH_EVENTS
+            for former in [*self.gateways, *self.projectors]:
+                former.process.is_former = self.deployment.has_newer_events
             self.gateways.append(Gateway(self.deployment, "newer gateway", newer))
             self.projectors.append(ProjectorProcess(self.deployment, "newer projector", newer))
         self.began_at = self.loop.now
