@@ -21,6 +21,8 @@ from tests.campaign.trade import Trade
 
 HEAL_S: Final = 120.0
 """Time in which everything must work again, on any machine; the report has the real times."""
+SLOW_S: Final = 10.0
+"""Time to heal, over which the last reading before is printed."""
 FIRST_VOTES_S: Final = 5.0
 STATUS_EVERY_S: Final = 1.0
 
@@ -75,6 +77,8 @@ class Campaign:
         await self._heal(outcome)
         outcome.healed_at = time.monotonic()
         print(f"{episode}: healed after {outcome.heal_s:.1f} s; status: {sorted(outcome.alarms)}", flush=True)
+        if outcome.heal_s > SLOW_S:
+            print(f"    before it: {outcome.healed_last}", flush=True)
 
     async def _watch(self, outcome: Outcome, hits: list[str]) -> None:
         """Read the status until it names one of the members that are hit."""
@@ -90,11 +94,12 @@ class Campaign:
         deadline = outcome.ended_at + HEAL_S
         while time.monotonic() < deadline:
             done = sum(since > outcome.ended_at for seat, since in self.crowd.last_done.items() if seat >= 0)
-            if done == SEATS and not await self._problems():
+            problems = [str(one) for one in await self._problems()]
+            if done == SEATS and not problems:
                 return
+            outcome.healed_last = f"{done} of {SEATS} seats vote; {problems}"
             await asyncio.sleep(0.3)
-        problems = [str(one) for one in await self._problems()]
-        self.crowd.oracle.untrue(f"{outcome.episode}: not healed, {done} of {SEATS} seats vote; {problems}")
+        self.crowd.oracle.untrue(f"{outcome.episode}: not healed: {outcome.healed_last}")
 
     async def _problems(self) -> list[HealthProblem]:
         try:

@@ -28,6 +28,8 @@ class Outcome:
     began_at: float
     ended_at: float = 0.0
     healed_at: float = 0.0
+    healed_last: str = ""
+    """The last reading before all was well."""
     did_not_bite: str = ""
     looked: bool = False
     """True if the status was read while the fault lasted."""
