@@ -245,8 +245,7 @@ def faults_of(topology: str) -> dict[str, Fault]:
         found[f"freeze {one.name}"] = Fault(partial(frozen, one.choose), one.hits)
     for link in LINKS[topology]:
         for name, begin in DISTURBANCES.items():
-            hits = [link.partition("-")[2]]
-            found[f"{name} {link}"] = Fault(partial(disturbed, link, begin), hits)
+            found[f"{name} {link}"] = Fault(partial(disturbed, link, begin), link.split("-"))
     for name, (connections, request) in STORMS.items():
         found[name] = Fault(partial(stormed, connections, request), ["clients"])
     return found
