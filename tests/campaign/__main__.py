@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import tempfile
@@ -79,6 +80,7 @@ async def run(options: argparse.Namespace) -> int:
 if __name__ == "__main__":
     options = arguments()
     print(f"seed {options.seed}", flush=True)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what is away is away on purpose
     if options.mutation:
         others = [f"--{name}={value}" for name, value in vars(options).items() if value and name != "mutation"]
         sys.exit(run_mutated(options.mutation, others))
