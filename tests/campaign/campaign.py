@@ -49,6 +49,13 @@ class Campaign:
                 await self.play(next(episodes))
             self.crowd.stop.set()
         print("comparing", flush=True)
+        try:
+            await self._compare()
+        except AssertionError as error:
+            self.crowd.oracle.untrue(f"the comparison cannot be completed: {error}")
+
+    async def _compare(self) -> None:
+        """Raises `AssertionError` if something does not become readable in time."""
         await self.commands.finish()
         await self.operator.close()
         await compare(self.crowd, self.stage.stack.data_dir)
