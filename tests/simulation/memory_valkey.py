@@ -1,4 +1,4 @@
-"""A Valkey in this process: the shipped functions in Lua 5.1, over commands in memory (`memory_valkey.lua`).
+"""A Valkey in this process: the shipped functions in LuaJIT or Lua 5.1, above commands in `memory_valkey.lua`.
 
 So the model of the views is the shipped code: no second set of rules exists. `test_memory_valkey.py` holds it
 equal to a real Valkey.
