@@ -282,8 +282,8 @@ class Deployment:
 
     @property
     def changes(self) -> int:
-        """Return a number that grows with each change of the servers' data and of the log."""
-        return self.brokers.appended + sum(server.changes for server in self.servers)
+        """Return a number that grows with each change of the servers' data, the log and its groups."""
+        return self.brokers.changes + sum(server.changes for server in self.servers)
 
     def process(self, name: str) -> SimulatedProcess:
         return self.loop.process(name, self._some_clock(name))

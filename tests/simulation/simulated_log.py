@@ -49,8 +49,8 @@ class Brokers:
         self.loop = loop
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.groups: dict[str, Group] = {}
-        self.appended = 0
-        """Number of records."""
+        self.changes = 0
+        """Number of records that were appended, and of assignments that a group's member received."""
         self.clock_ahead_s = 0.0
         self._delays = streams["log: replication"]
         self._note = note
@@ -66,7 +66,7 @@ class Brokers:
         """Append a record; it can be read after a moment. Return its offset."""
         partition = self.partitions[place]
         offset = len(partition.records)
-        self.appended += 1
+        self.changes += 1
         at_ms = int((BEGIN_S + self.loop.now + self.clock_ahead_s) * 1000)
         partition.records.append(LogRecord(offset, at_ms, value, key))
         with self.loop.acting(self.loop.network):
@@ -456,6 +456,7 @@ class SimulatedConsumer:
         self._positions.clear()
         self.session.on_partitions_revoked(tps)
         self._positions = dict.fromkeys(partitions, 0)
+        self._brokers.changes += 1
         self._paused.clear()
         self.session.on_partitions_assigned({TopicPartition(self.topic.name, number) for number in partitions})
         self._news.set()

@@ -180,7 +180,7 @@ class Stage:
         await asyncio.sleep(self.rng.uniform(least, least if most is None else most))
 
     async def until(self, holds: Callable[[], Coroutine[Any, Any, bool]], timeout_s: float = 6.0) -> bool:
-        """Wait until it holds, by the servers' data and the log; False after the timeout."""
+        """Wait until it holds, by the servers' data, the log and its groups; False after the timeout."""
         deadline, seen = self.now + timeout_s, -1
         while self.now <= deadline:
             if seen != (seen := self.world.deployment.changes):
