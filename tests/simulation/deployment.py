@@ -115,6 +115,8 @@ class Service:
 
     def start(self) -> None:
         world = self.deployment
+        if world.live_version and not self.newer:
+            return  # its version is no longer used
         self._lives += 1
         self.process = world.process(f"{self.name}.{self._lives}")
         self.process.newer = self.newer

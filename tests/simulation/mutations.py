@@ -29,6 +29,12 @@ CATALOGUE: Final = "libs.projection.record_projections"
 WORKER: Final = "libs.projection.partition_worker"
 VOTES: Final = "libs.projection.votes_projection"
 READS: Final = "services.ingestion.voter_reads"
+REPLAY: Final = "libs.replay.generation_fold"
+TARGETS: Final = "libs.replay.targets"
+SWAP: Final = "libs.replay.swap"
+JOB: Final = "libs.replay.job"
+VERIFICATION: Final = "libs.replay.verification"
+REPORTING: Final = "libs.voting.source_reports"
 
 PROTOCOL: Final = {
     "no confirmation": _of(APPENDS, ("confirmed = yield Confirm(event.incarnation)", "confirmed = True")),
@@ -159,6 +165,30 @@ MANAGERS: Final = {
     ),
 }
 
+PAID: Final = "services.projector.uncounted_purchases"
+INTERFACE: Final = "libs.projection.projection_interface"
+
+CHANGES: Final = {
+    "a deleted contest takes votes": _of(
+        CATALOGUE,
+        ("if not isinstance(event, Undecodable)", "if not isinstance(event, Undecodable | RecordDeleted)"),
+    ),
+    "votes for whom nobody can vote stay paid": _of(
+        PAID, ("if refusal is not None and has_cast:", "if refusal is not None and False:")
+    ),
+    "votes that count again stay unpaid": _of(
+        PAID, ("if refusal is None and has_uncounted:", "if refusal is None and False:")
+    ),
+    "a purchase of a lost secret is refused": _of(
+        PURCHASES,
+        ("error.code not in UNDECIDED)", "error.code not in UNDECIDED or error.code == 'purchase_unreadable')"),
+    ),
+    "an event of a newer version is passed over": _of(
+        VOTES, ("return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[2])", "continue")
+    ),
+}
+"""Guards of deletions, of rejected participants and of two versions of the events."""
+
 ANSWERS: Final = {
     "a pending vote is said to be none": _of(
         READS, ("        if state.pending:\n            raise LedgerCatchingUp(UNDECIDED, retry_after_s=1)\n", "")
@@ -246,6 +276,76 @@ SERVERS: Final = {
     ),
 }
 
+GENERATIONS: Final = {
+    "a view that is ahead of the live one is swapped in": _lua(("(offset > live_offset and not relaid)", "false")),
+    "what was swapped out is not folded any more": _lua(
+        (
+            "if row.state == FOLLOWING or row.state == KEPT then\n        following",
+            "if row.state == FOLLOWING then\n        following",
+        )
+    ),
+    "what was swapped out is not kept": _lua(
+        ("keep(base, all.live, { state = KEPT, schema = all.schema or schema, since = seconds() })", "")
+    ),
+    "what was kept before stays at a swap": _lua(
+        ("if other == number or its.stored == KEPT then", "if other == number then")
+    ),
+    "a view follows before it has reached the live one": _lua(
+        ("(log == live_log or live_log == '') and offset >= live_offset then", "true then")
+    ),
+    "a view that is ahead folds again what it has": _lua(
+        ("local its = { from = offset,", "local its = { from = range.from,")
+    ),
+    "views expire before their time": _lua(("now - row.since >= tonumber(args[1])", "true")),
+    "a rollback does not renew what is kept": _of(
+        SWAP, ("if not await generations.renew(partition, kept):", "if False:")
+    ),
+    "only what has not expired is rolled back": _of(
+        SWAP,
+        (
+            "if (kept := former(one)) is None:",
+            "if (kept := former(one)) is None:\n                continue\n            if False:",
+        ),
+    ),
+    "a view that went back is waited for": _of(
+        REPLAY,
+        (
+            "            raise self._went_back(partition, behind) from None\n\n    async def _keep_up",
+            "            return False\n\n    async def _keep_up",
+        ),
+    ),
+    "what only a rebuilt catalogue has is not put in force": _of(
+        JOB, ("await self._target.before_overtaking(self._deployment, partition, passed)", "pass")
+    ),
+    "a rebuilt catalogue is swapped in wherever it is": _of(
+        JOB, ("accept=accept, at=position.offset)", "accept=accept)")
+    ),
+    "nobody folds what replaces another layout": _of(
+        JOB, ("if found[one].live.schema != found[one].schema]", "if False]")
+    ),
+    "a gate stays open while the layout changes": _lua(("if relaid or (gate.open", "if (gate.open")),
+}
+"""Guards of replays, swaps and rollbacks."""
+
+REPORTS: Final = {
+    "a report counts twice": _lua(("if c:has_report(field) then return false end", "")),
+    "a report after the close counts": _lua(
+        ("if closing_of(s, c.top.cells[ROW_REOPENED]) > 0 then\n    c:own", "if false then\n    c:own")
+    ),
+    "a report after the close is accepted": _of(REPORTING, ("        if state.late:\n", "        if False:\n")),
+    "another report under the id is accepted": _of(
+        REPORTING, ("if state.content != report.content:", "if False:")
+    ),
+    "a source is closed with its contest": _of(
+        CLOSING, ("until = closing.end + (0 if source.retired else grace_us)", "until = closing.end")
+    ),
+    "a source is closed by a late clock": _of(
+        CLOSING, ("            if state.now < until:", "            if _now() < until:")
+    ),
+    "a decrease counts at once": _lua(("elseif reported[1] < f[1] and not decreases then", "elseif false then")),
+}
+"""Guards of the reports of external sources."""
+
 RULES: Final = {
     "no limit of a participant": _lua(
         ("elseif form ~= BALLOT and exceeds(used_p + weight, max_p) then", "elseif false then")
@@ -305,88 +405,114 @@ RULES: Final = {
 }
 """Rules of the ledger and of the count."""
 
-MUTATIONS: Final = PROTOCOL | MANAGERS | ANSWERS | SERVERS | RULES
+MUTATIONS: Final = PROTOCOL | MANAGERS | CHANGES | ANSWERS | SERVERS | GENERATIONS | REPORTS | RULES
 SEEDS: Final = {
-    "no fence for overdue reservations": 928,
-    "no confirmation": 20,
+    "no confirmation": 313,
     "confirmed before the append": 161,
     "a lost confirmation confirms": 315,
     "a record in doubt is given up": 0,
     "what another request recorded under the id is one's own": 2401,
     "a vote that a fence ended is accepted": 3,
-    "accepted by the own grant where another record was folded": 269,
+    "accepted by the own grant where another record was folded": 9311,
     "a joiner records limits of its own": 2,
     "an inexact offset is trusted": 95,
     "votes of a request start together": 101,
     "what was loaded before the answer is put in force": 403,
     "a voided vote counts as removed": 9,
-    "a voided vote counts as removed once in doubt": 20,
-    "a removal that a fence ended is done": 20,
+    "a voided vote counts as removed once in doubt": 313,
+    "a removal that a fence ended is done": 313,
     "a pending vote needs no removal": 3,
     "no fence": 0,
-    "a clock that was wrong is kept": 348,
-    "a purchase that is undecided is refused": 52,
+    "no fence for overdue reservations": 928,
+    "a clock that was wrong is kept": 725,
+    "a purchase that is undecided is refused": 305,
     "settled before its markers are folded": 26,
     "fenced while the fold lags": 191,
     "a fence does not ask for the catalogue's ends": 627,
     "marked while votes are pending": 26,
-    "marked behind a shut gate": 41,
+    "marked behind a shut gate": 46,
     "closed before the end by a partition's clock": 14,
-    "closed with another end": 19,
+    "closed with another end": 82,
     "marked before a reopening is in force": 25,
     "a change is folded before it is in force": 8,
-    "a change is folded where a partition is away": 72,
-    "a gap is folded over": 1505,
+    "a change is folded where a partition is away": 167,
+    "a gap is folded over": 2801,
     "a view that went back is not noticed": 3,
+    "a deleted contest takes votes": 102,
+    "votes for whom nobody can vote stay paid": 269,
+    "votes that count again stay unpaid": 1327,
+    "a purchase of a lost secret is refused": 849,
+    "an event of a newer version is passed over": 34,
     "a pending vote is said to be none": 108,
-    "a vote behind a shut gate is said to be none": 93,
-    "no incarnation in the fold": 269,
-    "no run id": 89,
-    "pending outlives the fence": 868,
+    "a vote behind a shut gate is said to be none": 38,
+    "no incarnation in the fold": 315,
+    "no run id": 194,
+    "pending outlives the fence": 928,
     "no dedup": 0,
     "no compare-and-set": 3,
     "a joiner goes by its own limits": 2,
     "confirm whatever the gate": 3,
-    "released under any incarnation": 1321,
+    "released under any incarnation": 3202,
     "any configuration admits": 8,
     "a projector's old version comes into force": 536,
     "a worker's early word comes into force": 627,
     "a version below the floor comes into force": 59,
     "configurations outlive the fence": 70,
-    "a voter's clock stands still": 6,
-    "a shut gate admits": 89,
-    "fresh in any run": 137,
-    "fresh before the log's end": 137,
-    "a fence keeps the clock": 348,
+    "a voter's clock stands still": 13,
+    "a shut gate admits": 194,
+    "fresh in any run": 143,
+    "fresh before the log's end": 143,
+    "a fence keeps the clock": 725,
     "a fence of a forgotten past ends reservations": 275,
     "an attempt gives back what another one holds": 503,
     "an id uses no more of its address than at first": 1155,
-    "reopened before the mark": 396,
+    "reopened before the mark": 25,
     "removed from under its replacement": 16,
     "replaces what is being removed": 1,
-    "reservations of replacements weigh nothing": 445,
+    "reservations of replacements weigh nothing": 448,
+    "a view that is ahead of the live one is swapped in": 225,
+    "what was swapped out is not folded any more": 29,
+    "what was swapped out is not kept": 345,
+    "what was kept before stays at a swap": 321,
+    "a view follows before it has reached the live one": 1215,
+    "a view that is ahead folds again what it has": 909,
+    "views expire before their time": 345,
+    "a rollback does not renew what is kept": 321,
+    "only what has not expired is rolled back": 1622,
+    "a view that went back is waited for": 1586,
+    "what only a rebuilt catalogue has is not put in force": 98,
+    "a rebuilt catalogue is swapped in wherever it is": 98,
+    "nobody folds what replaces another layout": 1465,
+    "a gate stays open while the layout changes": 1317,
+    "a report counts twice": 41,
+    "a report after the close counts": 41,
+    "a report after the close is accepted": 41,
+    "another report under the id is accepted": 19,
+    "a source is closed with its contest": 41,
+    "a source is closed by a late clock": 294,
+    "a decrease counts at once": 37,
     "no limit of a participant": 4,
-    "no limit of a contest": 100,
+    "no limit of a contest": 194,
     "admitted after the end": 26,
-    "a refused purchase keeps its vote id": 123,
+    "a refused purchase keeps its vote id": 314,
     "a refunded purchase keeps its votes": 45,
     "a cast purchase is not refunded": 45,
-    "a refunded purchase is cast": 94,
+    "a refunded purchase is cast": 184,
     "a replaced vote leaves its figures": 5,
     "a voter's next plain vote counts the voter again": 2,
     "a removed vote keeps its slot": 0,
     "a replacement takes a period of its own": 16,
     "the sums of the former period are merged": 12,
-    "a period begins while a vote of the last but one is pending": 29,
-    "a late mark closes what is being reopened": 43,
+    "a period begins while a vote of the last but one is pending": 42,
+    "a late mark closes what is being reopened": 226,
     "closed while something is pending": 26,
     "reservations of replacements weigh as the others": 547,
     "voiding gives the allowance back": 3,
-    "an operation voids again and again": 279,
+    "an operation voids again and again": 559,
     "an operation restores what another one voided": 182,
     "what is not voided is restored": 3,
-    "voids at once after the close": 279,
-    "a voided vote cannot be removed": 58,
-    "a voter takes back what was voided": 681,
+    "voids at once after the close": 538,
+    "a voided vote cannot be removed": 607,
+    "a voter takes back what was voided": 938,
 }
 """A seed that notices each."""

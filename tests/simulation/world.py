@@ -65,8 +65,10 @@ class World:
             partitions, servers, gateways, projectors = its.partitions, its.servers, its.gateways, its.projectors
             has_purchases, has_replays = its.has_purchases, its.has_replays
             self.has_sources = its.has_sources
-        self.is_alone = self.scenario is not None and streams["scenario"].random() < ALONE
-        """True if nothing but the scenario happens."""
+        self.is_alone = self.scenario is not None and (
+            streams["scenario"].random() < ALONE or bool(self.scenario.newer)
+        )
+        """True if nothing but the scenario happens, as in an upgrade: data from before it needs another replay."""
         self.partitions = partitions
         used = backends[:servers]
         has = has_purchases, self.is_alone, has_replays
