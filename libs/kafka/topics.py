@@ -32,6 +32,8 @@ T = TypeVar("T")
 CREATION_TIMEOUT_S = 30.0
 MIN_IN_SYNC: Final = "min.insync.replicas"
 REPLICATION_FACTOR: Final = "replication factor"
+FENCED: Final = "brokers are currently fenced"
+"""Part of the message while Kafka starts; its code is that of a wrong replication factor."""
 GIVEN_TIMES: Final = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
 """Topic settings under which records keep any timestamp of their producer."""
 ANSWER_S = 5.0
@@ -297,9 +299,11 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
     async with open_admin(settings) as admin:
         answer = await admin.create_topics(wanted, timeout_ms=int(CREATION_TIMEOUT_S * 1000))
         for name, code, message in answer.topic_errors:
-            error = for_code(code)
+            error, reason = for_code(code), f"topic {name} cannot be created: {message or for_code(code).__name__}"
+            if error.retriable or FENCED in (message or ""):
+                raise LogUnavailable(reason, retry_after_s=1)
             if error not in (NoError, TopicAlreadyExistsError):
-                raise WrongTopic(f"topic {name} cannot be created: {message or error.__name__}", topic=name)
+                raise WrongTopic(reason, topic=name)
         names = [topic.name for topic in topics]
 
         async def are_known() -> bool:
@@ -307,7 +311,9 @@ async def _create(settings: KafkaSettings, topics: Sequence[Topic], changes: dic
             return len(await _described(admin, names)) == len(topics)
 
         if not await becomes_true(are_known, CREATION_TIMEOUT_S):
-            raise LogUnavailable(f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s")
+            raise LogUnavailable(
+                f"Kafka does not show its new topics after {CREATION_TIMEOUT_S:.0f} s", retry_after_s=1
+            )
 
 
 def _wrong(topic: str, setting: str, found: str, wanted: str) -> WrongTopic:

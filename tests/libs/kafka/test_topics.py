@@ -2,12 +2,14 @@
 
 import asyncio
 from contextlib import aclosing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from libs.concurrency.tasks import retried
 from libs.contracts.codec import vote_codec
 from libs.contracts.log_records import LogRecord
 from libs.contracts.topics import REQUIRED_SETTINGS, Topic, topics_of, votes_topic
@@ -27,6 +29,7 @@ from libs.kafka.topics import (
     take_append_times,
 )
 from libs.kafka.writer import LogWriter
+from libs.tally.errors import LogUnavailable
 from libs.tally.events import LogCreated
 from tests.support.topics import alter_topic
 
@@ -46,6 +49,42 @@ async def test_a_namespace_is_created_once_and_found_right_again(settings: Kafka
     async with LogReader(settings) as reader:
         for topic in created:
             assert set((await reader.end_offsets(topic.name, range(topic.partitions))).values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        (38, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.", LogUnavailable),
+        (7, None, LogUnavailable),
+        (
+            38,
+            "The target replication factor of 3 cannot be reached because only 1 broker(s) are registered.",
+            WrongTopic,
+        ),
+    ],
+)
+async def test_a_creation_that_kafka_refuses_while_it_starts_may_be_tried_again(
+    settings: KafkaSettings,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    message: str | None,
+    kind: type,
+) -> None:
+    refused, create = iter([True]), AIOKafkaAdminClient.create_topics
+
+    async def create_topics_later(admin: AIOKafkaAdminClient, wanted: list[NewTopic], **options: Any) -> Any:
+        if not next(refused, False):
+            return await create(admin, wanted, **options)
+        return SimpleNamespace(topic_errors=[(topic.name, code, message) for topic in wanted])
+
+    monkeypatch.setattr(AIOKafkaAdminClient, "create_topics", create_topics_later)
+    topic = votes_topic(namespace, 1)
+    if kind is WrongTopic:
+        with pytest.raises(WrongTopic, match="cannot be created"):
+            await retried(lambda: create_topics(settings, [topic]), 2)
+    await retried(lambda: create_topics(settings, [topic]), 2)
+    await check_topics(settings, [topic])
 
 
 async def test_creators_at_once_leave_one_log_id(
