@@ -44,6 +44,8 @@ OfPurchases = PurchaseRecorded | PurchaseUpdated | PurchaseRefunded
 Audited = CatalogueCommand | OperatorActed | VoteRemoved | SourceReported | OfPurchases
 ALL: Final = (b"",)
 ENTITLED: Final = frozenset({"contests", "participants"})
+OWN_ACTIONS: Final = frozenset({"seal", "secret_erased"})
+"""Server's members whose change is an operator's action that no event of its own records."""
 OF_VOTES: Final = (b'"VoteRemoved"', b'"SourceReported"')
 OF_PURCHASES: Final = (b'"PurchaseRecorded"', b'"PurchaseUpdated"', b'"PurchaseRefunded"')
 
@@ -147,7 +149,9 @@ class Audit:
                     del versions[earlier]
                 name = f"{write.resource}/{write.key}" if isinstance(event, RecordsWritten) else ""
                 owned = RESOURCES[write.resource].schema.owned if write.resource in RESOURCES else frozenset()
-                old, new = (dict(_members(orjson.loads(record), owned)) for record in (base, write.record))
+                old, new = (
+                    dict(_members(orjson.loads(record), owned - OWN_ACTIONS)) for record in (base, write.record)
+                )
                 for member in sorted(old.keys() | new.keys()):
                     if old.get(member) != new.get(member):
                         yield MemberChange(member, old.get(member), new.get(member), name)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from libs.local_stack.supervisor import Supervisor
-from tests.support.commands import command_tree, tally
+from tests.support.commands import command_tree, tally, tally_json
 from tests.support.http_clients import http_client
 from tests.support.purchases_over_http import PURCHASES, becomes, purchase
 from tests.support.sources import a_source
-from tests.support.voting import Api
+from tests.support.voting import Api, hours_from_now
 
 HOST = socket.gethostname()
 
@@ -29,6 +29,18 @@ async def a_key(stack: Supervisor, *options: str) -> dict[str, str]:
     assert made.exit_code == 0, made.output
     found: dict[str, str] = json.loads(made.stdout)
     return found
+
+
+async def test_sealing_says_with_which_certificate(api: Api, stack: Supervisor) -> None:
+    contest = await api.contest()
+    await contest.vote(0)
+    await contest.change(end=hours_from_now(0))
+    assert (await tally(stack, "seal", contest.key, "--execute")).exit_code == 0
+    sealed = await tally_json(stack, "unseal", contest.key, "--execute")
+    rows = await audit(stack, "--account", "dev")
+    changes = [row["changes"] for row in rows if row["subject"].get("key") == contest.key][-2:]
+    [old, new] = [{each["member"]: (each["old"], each["new"]) for each in found} for found in changes]
+    assert old["seal.sha256"] == new["seal.sha256"][::-1] == (None, sealed["sha256"])
 
 
 async def test_each_write_of_a_key_names_the_key_and_the_caller_and_no_secret(

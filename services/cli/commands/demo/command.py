@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 import signal
+import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -160,6 +161,7 @@ def _introduce(console: Console, stack: dict[str, Any], sample: Sample, data_dir
         "",
         "[dim]In another terminal, cast a vote and read the count:[/]",
         f"  export TALLY_API_KEY={escape(stack['api_key'])}",
+        f"  export PATH={escape(shlex.quote(str(Path(sys.executable).parent)))}:$PATH",
         f"  curl -X POST {contest}/votes \\",
         f"    {bearer} \\",
         "    -H 'Content-Type: application/json' \\",
