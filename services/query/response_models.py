@@ -81,6 +81,7 @@ class ParticipantCount(Counted):
 
     title: str | None = Field(None, description="Display name. " + DETAILED)
     image: ImageKey | None = Field(None, description="The participant's picture. " + DETAILED)
+    color: str | None = Field(None, description="The chosen colour. " + DETAILED)
     running_number: int | None = Field(None, description="Number in the contest, from 1. " + DETAILED)
     rating: RatingSums | None = RATING
     vote_sources: list[SourceCount] | None = Field(None, description="Only with `sources=true`.")

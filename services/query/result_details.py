@@ -62,7 +62,12 @@ def corrections_of(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 def _participant(stored: Stored) -> dict[str, Any]:
     record = Participant.model_validate(stored.document)
-    return {"title": record.title, "image": _image(record.image_key), "running_number": stored.number}
+    return {
+        "title": record.title,
+        "image": _image(record.image_key),
+        "color": record.color,
+        "running_number": stored.number,
+    }
 
 
 def _image(key: str | None) -> dict[str, str] | None:

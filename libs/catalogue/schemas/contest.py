@@ -25,6 +25,7 @@ from libs.catalogue.schemas.base import (
     require_order,
     require_unique,
 )
+from libs.catalogue.schemas.content import Colour
 
 VoteVisibility = Literal["shown", "hidden_until_vote", "hidden_until_end", "hidden"]
 ParticipantVisibility = Literal["shown", "owner_only"]
@@ -241,6 +242,7 @@ class Participant(Record):
     image_key: str | None = Field(None, description="Key of an image.")
     status: Status = Field("approved", description="Default: the contest's `participant_default_status`.")
     number_string: str | None = Field(None, description="The displayed number, such as a jersey's.")
+    color: Colour | None = Field(None, description="Colour of the participant on walls and in charts.")
     data: FreeForm = Field({}, description="Free-form.")
     user: User | None = Field(None, description="The user who entered the participant.")
 

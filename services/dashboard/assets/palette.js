@@ -1,6 +1,13 @@
-// Colours of participants: each has its own, by its number in the contest, independent of its rank.
+// Colours of participants: the chosen one, or one by the number in the contest, independent of the rank.
 
-export const COLOURS = 12;
+const COLOURS = 12;
+const CHOSEN = /^#?([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})$/i;
 
-/** Returns the name of the participant's colour in the style sheet. */
-export const colourOf = (person) => `--series-${Number.isFinite(person.order) ? ((person.order + COLOURS - 1) % COLOURS) + 1 : "none"}`;
+export const NO_COLOUR = "var(--series-none)";
+
+/** Returns the participant's colour as a style sheet has it. */
+export function colourOf({ color, order }) {
+  const [, chosen] = CHOSEN.exec(color ?? "") ?? [];
+  if (chosen) return `#${chosen}`;
+  return Number.isFinite(order) ? `var(--series-${((order + COLOURS - 1) % COLOURS) + 1})` : NO_COLOUR;
+}

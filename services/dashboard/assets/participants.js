@@ -17,14 +17,14 @@ export class Participants {
     this.seal = seal;
     this.corrections = corrections ?? [];
     this.#people = new Map(
-      Object.entries(participants).map(([key, { title: name, image: face, running_number: order }]) => [
+      Object.entries(participants).map(([key, { title: name, image: face, color, running_number: order }]) => [
         key,
-        { key, name: name || `No. ${order}`, image: picture(face), order },
+        { key, name: name || `No. ${order}`, image: picture(face), color, order },
       ]),
     );
   }
 
-  /** `{key, name, image, order}` of all, by number. */
+  /** `{key, name, image, color, order}` of all, by number. */
   get all() {
     return [...this.#people.values()].toSorted((a, b) => a.order - b.order);
   }

@@ -1,5 +1,6 @@
 // The ranking: an ordered list whose rows move to their new places.
 
+import { NO_COLOUR } from "./palette.js";
 import { t } from "./texts.js";
 import { initials, number } from "./formatting.js";
 
@@ -98,14 +99,14 @@ function fill(item, row) {
   const [button] = item.children;
   const [rank, face, who, votes] = button.children;
   const isCounted = row.count !== undefined;
-  write(rank.firstChild, isCounted || row.isCovered ? String(row.rank) : "");
+  write(rank.firstChild, (isCounted && row.rank !== null) || row.isCovered ? String(row.rank) : "");
   showMoved(rank.lastChild, row.moved ?? 0);
   write(who.firstChild, row.isCovered ? "?" : row.name);
   write(votes.firstChild, isCounted ? row.figure : "");
   write(votes.lastChild, isCounted ? row.note : "");
   showValues(who.lastChild, row.values);
   item.style.setProperty("--part", isCounted ? row.part : 0);
-  item.style.setProperty("--colour", `var(${row.colour ?? "--series-none"})`);
+  item.style.setProperty("--colour", row.colour ?? NO_COLOUR);
   item.classList.toggle("first", row.rank === 1 && row.count > 0);
   item.classList.toggle("winner", Boolean(row.isWinner));
   item.classList.toggle("hidden-count", !isCounted);
@@ -144,7 +145,7 @@ function showValues(place, values) {
 }
 
 /** Shows a picture; without one, or if it cannot be loaded, initials. */
-function showFace(face, { name, image }) {
+export function showFace(face, { name, image }) {
   if (face.dataset.image === image && face.dataset.name === name) return;
   face.dataset.image = image;
   face.dataset.name = name;

@@ -24,11 +24,19 @@ MOST_ENDS: Final = 600
 """Ends kept per partition; later ones then count as old as the last of them."""
 
 
+STOPPED_US: Final = 5 * MILLION
+"""The log counts as stopped if its ends could not be read for so long: no vote is accepted either."""
+
+
 class CountingLag(NamedTuple):
-    """Records of all contests that wait to be counted, and for how many whole seconds the oldest has waited."""
+    """Records of all contests that wait to be counted, and for how many whole seconds the oldest has waited.
+
+    `is_stopped`: the log does not respond, so nothing is accepted or counted.
+    """
 
     records: int
     seconds: int
+    is_stopped: bool = False
 
 
 NO_LAG: Final = CountingLag(0, 0)
@@ -46,7 +54,7 @@ class LagMeter:
 
     While no partition is behind, `READ_IN_TURN` of them are read in turn. A record's age counts from the first
     read that included it, so `seconds` is less than the truth by these turns (four of 256 partitions) and a
-    second at most. While Kafka is unavailable, the last ends stay.
+    second at most. While Kafka is unavailable, the last ends stay, and `lag` says that it is stopped.
     """
 
     def __init__(self, log: LogReader, topic: Log) -> None:
@@ -57,14 +65,19 @@ class LagMeter:
         self.behind: set[int] = set()
         """Partitions with records that are not counted: `lag` goes through these only."""
         self._turn = 0
+        self._waits_since: int | None = None
 
     async def watch(self, wanted: asyncio.Event) -> None:
         """Read the ends at intervals while `wanted` is set, for ever."""
         while True:
-            await wanted.wait()
+            if not wanted.is_set():
+                self._waits_since = None
+                await wanted.wait()
             try:
                 moment = now()
+                self._waits_since = self._waits_since or moment
                 self.observe(await self._log.end_offsets(self._topic.name, self.next_turn()), moment)
+                self._waits_since = None
             except LogUnavailable:
                 pass  # votes are not accepted either
             except Exception:
@@ -106,7 +119,9 @@ class LagMeter:
             records += known[-1].offset - self._positions[partition]
             since = min(since, known[0].at)
         late = moment - since
-        return CountingLag(records, late // MILLION) if late >= LATE_US else NO_LAG
+        is_stopped = self._waits_since is not None and moment - self._waits_since >= STOPPED_US
+        found = CountingLag(records, late // MILLION) if late >= LATE_US else NO_LAG
+        return found._replace(is_stopped=is_stopped)
 
     def _compare(self, partition: int) -> None:
         """Drop the ends that a view has reached, except the last, and note whether it is behind that."""

@@ -85,6 +85,7 @@ def _update(
         visibility=snapshot.visibility,
         hidden=hidden,
         is_public=not snapshot.hides_from_public(now, has_voted=False),
+        is_counting=not lag.is_stopped,
         show=snapshot.show.shown(),
         lag=None if hidden else lag,
     )

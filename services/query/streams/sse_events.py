@@ -30,13 +30,14 @@ class PhaseState(NamedTuple):
     visibility: str
     hidden: bool
     is_public: bool
+    is_counting: bool
     show: Mapping[str, Any]
     lag: CountingLag | None
 
 
 def phase(state: PhaseState, now: int) -> bytes:
     times = {"start": timestamp(state.start), "end": timestamp(state.end), "server_time": timestamp(now)}
-    lag = None if state.lag is None else state.lag._asdict()
+    lag = None if state.lag is None else {"records": state.lag.records, "seconds": state.lag.seconds}
     return _event("phase", state._asdict() | {"lag": lag} | times)
 
 

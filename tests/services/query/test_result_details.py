@@ -54,7 +54,7 @@ async def test_a_stream_names_those_whom_it_counts_and_keeps_what_is_hidden(
             "image": {"key": "poster"},
             "seal": None,
             "corrections": [],
-            "participants": {"a": {"title": "Ada", "image": {"key": "face"}, "running_number": 1}},
+            "participants": {"a": {"title": "Ada", "image": {"key": "face"}, "color": None, "running_number": 1}},
         }
         if visibility == "shown":
             assert "title" not in (await stream.next("counts")).data

@@ -129,7 +129,7 @@ export class Chart {
     const { left = -10, top = -10 } = this.#plot?.cursor ?? {};
     this.#plot?.destroy();
     const style = getComputedStyle(this.#place);
-    const [ink, line] = [colour(this.#place, "--ink-soft"), colour(this.#place, "--line")];
+    const [ink, line] = [colour(this.#place, "var(--ink-soft)"), colour(this.#place, "var(--line)")];
     const size = parseFloat(style.fontSize);
     const font = `${0.8 * size}px ${style.fontFamily}`;
     const axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
@@ -185,7 +185,7 @@ export class Chart {
     const ordered = this.#lines.toSorted((a, b) => (b.values[index] ?? 0) - (a.values[index] ?? 0));
     const rows = ordered.map((line) => {
       const item = document.createElement("li");
-      item.style.setProperty("--colour", `var(${line.colour})`);
+      item.style.setProperty("--colour", line.colour);
       const [name, value] = [document.createElement("span"), document.createElement("b")];
       name.textContent = line.name;
       value.textContent = number(line.values[index] ?? 0);
@@ -230,10 +230,10 @@ function clockTicks(_, ticks) {
   return labels.map((label, at) => (label === labels[at - 1] ? "" : label));
 }
 
-/** Returns the current value of a style sheet's colour. */
-function colour(place, name) {
+/** Returns the current value of a colour in a style sheet's words. */
+function colour(place, words) {
   const probe = document.createElement("span");
-  probe.style.color = `var(${name})`;
+  probe.style.color = words;
   place.append(probe);
   const found = getComputedStyle(probe).color;
   probe.remove();

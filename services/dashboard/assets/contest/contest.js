@@ -150,11 +150,13 @@ function rowsOf(found) {
   const counts = state.latest;
   if (!counts) return state.standing?.hidden ? people.all.map((person) => ({ ...person, colour: colourOf(person) })) : [];
   movement.update(found);
+  const hasVotes = found.some((place) => place.count > 0); // before the first vote nobody is first
   return found.map((place) => {
     const person = people.of(place.key);
     const isWinner = state.standing?.final && place.rank === 1 && place.count > 0;
     const moved = isWinner ? 0 : movement.of(place.key);
-    return { ...person, ...place, ...figures(place, found[0], counts), colour: colourOf(person), isWinner, moved, isPicked: panel.shows(place.key) };
+    const rank = hasVotes ? place.rank : null;
+    return { ...person, ...place, rank, ...figures(place, found[0], counts), colour: colourOf(person), isWinner, moved, isPicked: panel.shows(place.key) };
   });
 }
 

@@ -14,7 +14,7 @@ export function saveCsv(result) {
   const isRated = result.counts.contest_type === "rating";
   const head = ["rank", "participant", "key", "count", "share", "voters", ...(isRated ? ["average", "distribution"] : [])];
   const lines = result.rows.map((row) => [
-    row.rank,
+    row.rank ?? "",
     row.name,
     row.key,
     row.count,
@@ -39,13 +39,13 @@ export function savePng(result) {
   [canvas.width, canvas.height] = [WIDTH, HEAD + ROW * result.rows.length + 40];
   const context = canvas.getContext("2d");
   const style = getComputedStyle(document.body);
-  const colour = (name) => resolved(name);
+  const colour = resolved;
   const font = (size, weight = 400) => `${weight} ${size}px ${style.fontFamily}`;
   const text = (value, x, y, type, ink = "--ink", align = "left", most = undefined) => {
-    [context.font, context.fillStyle, context.textAlign] = [type, colour(ink), align];
+    [context.font, context.fillStyle, context.textAlign] = [type, colour(`var(${ink})`), align];
     context.fillText(value, x, y, most);
   };
-  context.fillStyle = colour("--panel");
+  context.fillStyle = colour("var(--panel)");
   context.fillRect(0, 0, canvas.width, canvas.height);
   text(result.title, 60, 90, font(52, 700), "--ink", "left", WIDTH - 120);
   const kind = result.isFinal ? t("Final") : t("Provisional");
@@ -53,9 +53,9 @@ export function savePng(result) {
   text(`${kind} · ${total} · ${words.date(result.time)}`, 60, 145, font(28), "--ink-soft");
   result.rows.forEach((row, at) => {
     const y = HEAD + at * ROW;
-    text(String(row.rank), 110, y + 45, font(34, 700), "--ink-soft", "right");
+    text(String(row.rank ?? ""), 110, y + 45, font(34, 700), "--ink-soft", "right");
     text(row.name, 140, y + 32, font(30, 600), "--ink", "left", WIDTH - 520);
-    context.fillStyle = colour("--raised");
+    context.fillStyle = colour("var(--raised)");
     context.fillRect(140, y + 46, WIDTH - 500, 18);
     context.fillStyle = colour(row.colour);
     context.fillRect(140, y + 46, (WIDTH - 500) * row.part, 18);
@@ -65,9 +65,9 @@ export function savePng(result) {
   canvas.toBlob((blob) => save(blob, `${fileName(result)}.png`), "image/png");
 }
 
-function resolved(name) {
+function resolved(words) {
   const probe = document.createElement("span");
-  probe.style.color = `var(${name})`;
+  probe.style.color = words;
   document.body.append(probe);
   const { color } = getComputedStyle(probe);
   probe.remove();

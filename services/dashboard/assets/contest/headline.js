@@ -48,7 +48,9 @@ export function showLink(state) {
   const { link, why, standing } = state;
   const [text, kind] = {
     connecting: [t("Connecting …"), ""],
-    live: isLate(state)
+    live: standing?.is_counting === false
+      ? [t("Counting stands still"), "bad"]
+      : isLate(state)
       ? [t(standing.lag.records === 1 ? "Counting is {n} vote behind" : "Counting is {n} votes behind", { n: words.number(standing.lag.records) }), "warn"]
       : [t("Live"), "good"],
     stale: [t("Paused"), "warn"],

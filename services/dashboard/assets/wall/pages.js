@@ -3,9 +3,11 @@
 import { t } from "../texts.js";
 
 const TURN_MS = 10_000;
-const ROW_EM = 4; // least height of a row
+const ROW_EM = 4.6; // least height of a row
 const COLUMN_EM = 34; // least width of a column
 const MOST_ROWS = 10;
+const LARGEST = 2; // of a row, compared with the page's letters
+const NATURAL_EM = { height: 5.2, width: 26 };
 
 /** The pages of a list element. */
 export class Pages {
@@ -30,9 +32,10 @@ export class Pages {
     list.style.setProperty("--columns", columns);
     const height = Math.max(1, Math.min(fit, Math.ceil(rows.length / columns)));
     list.style.setProperty("--rows", height);
+    list.style.setProperty("--scale", scale(list, columns, height));
     const whole = columns * height;
     this.#pages = Math.max(1, Math.ceil(rows.length / whole));
-    this.#at = Math.floor(performance.now() / TURN_MS) % this.#pages;
+    this.#at = page(this.#pages);
     return rows.slice(this.#at * whole, (this.#at + 1) * whole);
   }
 
@@ -40,6 +43,21 @@ export class Pages {
   get text() {
     return this.#pages > 1 ? t("{page} of {pages}", { page: this.#at + 1, pages: this.#pages }) : "";
   }
+}
+
+/** Returns the page of `rows` that is shown now, of `size` rows each. */
+export function turned(rows, size) {
+  const at = page(Math.max(1, Math.ceil(rows.length / size)));
+  return rows.slice(at * size, (at + 1) * size);
+}
+
+const page = (pages) => Math.floor(performance.now() / TURN_MS) % pages;
+
+/** Returns by how much rows are larger than usual, so that few of them fill the screen. */
+function scale(list, columns, rows) {
+  const size = parseFloat(getComputedStyle(list).fontSize);
+  const [height, width] = [list.clientHeight / rows / size, list.clientWidth / columns / size];
+  return Math.max(1, Math.min(LARGEST, height / NATURAL_EM.height, width / NATURAL_EM.width)).toFixed(2);
 }
 
 /** Returns how many rows fit into a column of the list, and how many columns; all rows where the page scrolls. */

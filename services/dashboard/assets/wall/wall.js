@@ -3,10 +3,11 @@
 // It asks nothing and explains nothing: while it does not know the show's state it shows the contest's title alone.
 
 import { showCall } from "./call-to-vote.js";
+import { LAYOUTS } from "./layouts.js";
 import { Pages } from "./pages.js";
 import * as words from "../formatting.js";
 import { showBrand } from "../brand.js";
-import { element, isCommand, write } from "../page-elements.js";
+import { element, isCommand, parameter, write } from "../page-elements.js";
 import { colourOf } from "../palette.js";
 import { ahead, figures, Movement } from "../participant-ranks.js";
 import { Participants } from "../participants.js";
@@ -19,6 +20,7 @@ import { t, translate } from "../texts.js";
 const KEY = decodeURIComponent(location.pathname.split("/")[3]);
 const PATH = `/contests/${encodeURIComponent(KEY)}`;
 const LINK = new URLSearchParams(location.hash.slice(1)).get("link");
+const LAYOUT = LAYOUTS[parameter("layout")];
 const RENDER_MS = 100;
 const AGAIN_MS = 5_000;
 
@@ -87,7 +89,7 @@ function show() {
   write("contest-title", people.title);
   document.title = people.title || "Tallykeeper";
   document.body.classList.toggle("unknown", standing === null);
-  if (standing === null) return;
+  if (standing === null) return document.body.classList.remove("last-minute");
   document.body.classList.toggle("counts-hidden", board === null);
   document.body.classList.toggle("reveal", board?.covered > 0);
   showImage();
@@ -95,11 +97,16 @@ function show() {
   showCall(standing.show.call_to_vote, fetched);
   write("message", standing.show.message ?? "");
   element("message").hidden = !standing.show.message;
+  showRows();
+  if (!LAYOUT) showFigures();
+}
+
+function showRows() {
   const rows = rowsOf();
+  if (LAYOUT) return LAYOUT(element("stage"), { rows, board: state.board, standing: state.standing, now: now() });
   ranking.show(pages.of(rows));
-  write("ranking-title", board ? t("Ranking") : t("Participants"));
+  write("ranking-title", state.board ? t("Ranking") : t("Participants"));
   write("page", pages.text);
-  showFigures();
 }
 
 function showImage() {
@@ -117,16 +124,17 @@ function showMarks() {
   const isFinal = board?.final ?? false;
   chip("finality", isFinal ? t("Final") : t("Provisional"), isFinal ? "good" : "warn");
   element("finality").hidden = !board || standing.phase === "announced";
-  element("held-mark").hidden = !board?.held_at;
-  if (board?.held_at) write("held-mark", t("Held at {time}", { time: words.time(Date.parse(board.held_at)) }));
+  const isHeld = board !== null && standing.show.state === "held";
+  element("held-mark").hidden = !isHeld;
+  if (isHeld) write("held-mark", t("Held at {time}", { time: words.time(Date.parse(board.held_at)) }));
   const late = standing.lag?.seconds > 0;
   const [text, kind] = {
-    live: late ? [t("Counting is behind"), "warn"] : [t("Live"), "good"],
+    live: !standing.is_counting ? [t("Counting stands still"), "bad"] : late ? [t("Counting is behind"), "warn"] : [t("Live"), "good"],
     stale: [t("Paused"), "warn"],
     lost: [t("Reconnecting …"), "bad"],
   }[link] ?? ["", ""];
   chip("live", text, kind);
-  element("live").hidden = link === "live" && Boolean(board?.held_at);
+  element("live").hidden = link === "live" && standing.is_counting && Boolean(board?.held_at);
   document.body.classList.toggle("lost", link === "lost" || link === "stale");
   showClock();
 }
@@ -154,13 +162,15 @@ function rowsOf() {
     average: rating ? (rating.average ?? -1) : 0,
   }));
   const isLive = board.held_at === null && board.covered === 0;
+  const hasVotes = places.some((place) => place.count > 0); // before the first vote nobody is first
   if (isLive) movement.update(places);
   const covered = Array.from({ length: board.covered }, (_, at) => ({ key: `covered ${at}`, rank: at + 1, isCovered: true }));
   const shown = places.map((place) => {
     const person = people.of(place.key);
     const isWinner = board.final && board.covered === 0 && place.rank === 1 && place.count > 0;
     const moved = isLive && !isWinner ? movement.of(place.key) : 0;
-    return { ...person, ...place, ...figures(place, places[0], board), colour: colourOf(person), isWinner, moved };
+    const rank = hasVotes || board.covered > 0 ? place.rank : null;
+    return { ...person, ...place, rank, ...figures(place, places[0], board), colour: colourOf(person), isWinner, moved };
   });
   return [...covered, ...shown];
 }
@@ -184,7 +194,7 @@ function showFigures() {
   write("count-unit", t(unit.name));
   write("rate-unit", t(unit.rate));
   write("unique-unit", board.contest_type === "ordering" ? t("Ballots") : t("Voters"));
-  const isCounting = link === "live" && board.held_at === null && !standing.lag?.seconds;
+  const isCounting = link === "live" && standing.is_counting && board.held_at === null && !standing.lag?.seconds;
   const [second_, minute] = isCounting ? [rate.perSecond, rate.perMinute] : [null, null];
   write("rate", second_ === null ? "–" : words.decimal(second_));
   write("per-minute", minute === null ? "" : t("{n} a minute", { n: words.number(Math.round(minute)) }));
@@ -214,10 +224,17 @@ addEventListener("keydown", (event) => {
 addEventListener("resize", render);
 setInterval(() => {
   if (state.board?.count != null) rate.add(state.board.count);
-  if (state.standing) showClock(), showFigures();
-}, 500);
+  if (state.standing === null) return;
+  showClock();
+  if (!LAYOUT) showFigures();
+  else if (element("stage").dataset.ticks !== undefined) showRows();
+}, 250);
 setInterval(render, 10_000); // pages turn, arrows go
 
+document.documentElement.dataset.layout = LAYOUT ? parameter("layout") : "ranking";
+document.documentElement.dataset.ground = parameter("ground");
+document.documentElement.dataset.hide = parameter("hide").replaceAll("-", " ");
+if (["countdown", "call"].includes(parameter("layout"))) element("stage").dataset.ticks = "";
 translate();
 showTitle();
 if (!LINK) showBrand({ permissions: ["results:read"] });

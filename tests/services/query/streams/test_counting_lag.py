@@ -1,5 +1,6 @@
 """Lag of the counting, as streams carry it."""
 
+import asyncio
 from collections.abc import Mapping
 from itertools import chain
 
@@ -11,10 +12,13 @@ from libs.kafka.reader import LogReader
 from libs.kafka.security import connection
 from libs.kafka.topics import create_unbegun
 from libs.tally.contest import MILLION
+from libs.tally.errors import LogUnavailable
+from services.query.snapshot_cache import now
 from services.query.streams import counting_lag
 from services.query.streams.counting_lag import NO_LAG, CountingLag, LagMeter
 from tests.services.query.query_environment import PARTITIONS, contest, open_environment
 from tests.services.query.streams.stream_clients import COUNTS, PUBLIC, served
+from tests.support.eventually import eventually
 
 LATE = 3 * MILLION
 
@@ -117,3 +121,31 @@ async def test_streams_tell_how_many_records_wait_until_they_are_counted(
                     pass
             with pytest.raises(TimeoutError):
                 await hidden.next(within_s=0.2)
+
+
+class AwayLog(NoLog):
+    """A log whose ends cannot be read until `is_back`."""
+
+    def __init__(self) -> None:
+        self.is_back = False
+
+    async def end_offsets(self, topic: str, partitions: object) -> dict[int, int]:
+        if not self.is_back:
+            raise LogUnavailable("away")
+        return {0: 0}
+
+
+async def test_counting_stands_still_while_the_log_does_not_respond(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting_lag, "READ_S", 0.01)
+    log = AwayLog()
+    meter, wanted = LagMeter(log, votes_topic("x", PARTITIONS)), asyncio.Event()
+    wanted.set()
+    watching = asyncio.create_task(meter.watch(wanted))
+    try:
+        later = now() + 2 * counting_lag.STOPPED_US
+        await eventually(lambda: meter.lag(later).is_stopped)
+        assert not meter.lag(now()).is_stopped
+        log.is_back = True
+        await eventually(lambda: not meter.lag(later).is_stopped)
+    finally:
+        watching.cancel()

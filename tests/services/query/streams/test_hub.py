@@ -75,6 +75,7 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
                 "show",
                 "hidden",
                 "is_public",
+                "is_counting",
                 "lag",
                 "server_time",
             }
