@@ -32,6 +32,7 @@ from libs.contracts.catalogue_events import (
     Stored,
     Write,
 )
+from libs.contracts.log_records import CURRENT
 from libs.contracts.validation import UNKNOWN_MEMBER, Problem, ValidationFailed, checked
 from libs.views.catalogue.catalogue_views import CatalogueViews
 
@@ -378,6 +379,9 @@ class RecordService:
         document = validated(row, body, [*others, *_blank_title(row, old, body)])
         document |= {name: old[name] for name in row.schema.owned if name in old} if old is not None else {}
         document |= owned or {}
+        if row.name in TITLED and old is not None and old.get("title") != document.get("title"):
+            actor = CURRENT.get()
+            document["titled"] = {"at": target.at, "by": "" if actor is None else f"{actor.kind} {actor.name}"}
         if old is None and row.parent is not None:
             if above is None:
                 raise no_such(self.table[row.parent], target.parent)

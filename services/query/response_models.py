@@ -106,8 +106,12 @@ class CorrectedTitle(BaseModel):
     """A title that was changed after the contest's end. The result keeps the title that people voted for."""
 
     participant_key: str | None = Field(description="The participant; null for the contest's own title.")
+    before: str | None = Field(description="The title as of the end.")
     title: str | None = Field(description="The corrected title.")
-    corrected: str = Field(description="Time of the last change.", json_schema_extra=TIME)
+    corrected: str = Field(description="Time of the correction.", json_schema_extra=TIME)
+    corrected_by: str | None = Field(
+        None, description="Who corrected it, such as `key 5f0c9a4e8b7d6c21`. Only with an API key."
+    )
 
 
 class TotalVoteSource(Counted):

@@ -15,6 +15,11 @@ def details_answer(snapshot: Snapshot) -> EncodedResponse:
     return encoded(details(snapshot), [], [])
 
 
+def screen_details_answer(snapshot: Snapshot) -> EncodedResponse:
+    """Build the same for an audience: it does not name who corrected titles."""
+    return encoded(details(snapshot) | {"corrections": corrections_of(snapshot)}, [], [])
+
+
 def details(snapshot: Snapshot) -> dict[str, Any]:
     """Build the details of the contest and of its approved participants."""
     seal = seal_of(snapshot.stored.document)
@@ -23,7 +28,7 @@ def details(snapshot: Snapshot) -> dict[str, Any]:
         "title": snapshot.record.title,
         "image": _image(snapshot.record.image.get("key")),
         "seal": sealed,
-        "corrections": corrections_of(snapshot),
+        "corrections": corrections_of(snapshot, names=True),
         "participants": {
             stored.key: _participant(stored)
             for stored in snapshot.named
@@ -52,10 +57,19 @@ def with_held(record: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
     return record
 
 
-def corrections_of(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Build the titles that were changed after the closing; the others are those of the closing."""
+def corrections_of(snapshot: Snapshot, *, names: bool = False) -> list[dict[str, Any]]:
+    """Build the titles that were changed after the closing; the others are those of the closing.
+
+    It `names` who changed them to readers with a key.
+    """
     return [
-        {"participant_key": each.participant, "title": each.title or None, "corrected": timestamp(each.at)}
+        {
+            "participant_key": each.participant,
+            "before": each.before or None,
+            "title": each.title or None,
+            "corrected": timestamp(each.at),
+            **({"corrected_by": each.by or None} if names else {}),
+        }
         for each in snapshot.corrections
     ]
 

@@ -127,6 +127,15 @@ async def titles_swapped_after_the_end(api: Api, tally: Tally, contest: Contest)
     assert (await api.client.patch(contest.path, json={"title": "Over"})).status_code == 200
     shown = (await api.client.get(f"{contest.path}/vote_updates/", params={"details": "true"})).json()
     assert [shown["participants"][key]["title"] for key in keys] == [first, second]
+    public = (await api.client.get(f"/public{contest.path}/results")).json()["corrections"]
+    own = {each.pop("corrected_by").partition(" ")[0] for each in shown["corrections"]}
+    assert (own, public) == ({"key"}, shown["corrections"])
+    befores = {each["participant_key"]: each["before"] for each in shown["corrections"]}
+    assert befores == {None: shown["title"], keys[0]: first, keys[1]: second}
+    # a later change of anything else is no correction of the title
+    assert (await api.client.patch(f"/participants/{keys[0]}", json={"story": "More"})).status_code == 200
+    later = (await api.client.get(f"/public{contest.path}/results")).json()["corrections"]
+    assert later == public
     corrected = {each["participant_key"]: each["title"] for each in shown["corrections"]}
     assert (shown["title"] != "Over", corrected) == (True, {None: "Over", keys[0]: "Second", keys[1]: "First"})
     output = (await tally("certificate", "show", contest.key)).output

@@ -1,6 +1,7 @@
 """Closing, seal and reopening in a contest's record. While it is closed, results derive from its closing.
 
-The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server.
+The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server. So does
+`titled`, of contests and of participants: when and by whom the present title was set.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -51,11 +52,17 @@ class Closing:
 
 
 class Correction(NamedTuple):
-    """A title that was changed after the closing, at `at` (us): of the contest if `participant` is None."""
+    """A title that was changed after the closing: of the contest if `participant` is None.
+
+    `before` is that of the closing. The present one was set at `at` (us), `by` an API key ("key <id>") or another
+    actor; "" if that is not known.
+    """
 
     participant: str | None
     title: str
     at: int
+    before: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +93,16 @@ def corrections(config: ContestRecords) -> list[Correction]:
     named: list[tuple[str | None, Stored, str | None]] = [(None, config.contest, closing.title)]
     named += [(stored.key, stored, then.get(stored.key)) for stored in config.participants]
     return [
-        Correction(key, title_of(stored), stored.updated)
+        _correction(key, stored, title)
         for key, stored, title in named
         if title is not None and title_of(stored) != title
     ]
+
+
+def _correction(key: str | None, stored: Stored, before: str) -> Correction:
+    """Return the correction of a title that was `before` at the closing."""
+    titled = stored.document.get("titled", {})
+    return Correction(key, title_of(stored), titled.get("at", stored.updated), before, titled.get("by", ""))
 
 
 def title_of(stored: Stored) -> str:

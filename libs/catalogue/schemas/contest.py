@@ -190,7 +190,9 @@ class ContestConfig(Members):
 class Contest(Record):
     """A contest collects votes for participants."""
 
-    owned: ClassVar[frozenset[str]] = frozenset({"closing", "reopened", "seal", "secret_erased", "votes_from"})
+    owned: ClassVar[frozenset[str]] = frozenset(
+        {"closing", "reopened", "seal", "secret_erased", "titled", "votes_from"}
+    )
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned | {"phase"}
 
     title: str | None = Field(None, description="The displayed title; a contest needs none.")
@@ -224,18 +226,23 @@ class User(Members):
 class Participant(Record):
     """A participant of a contest. Only approved participants receive votes and appear in results."""
 
-    ignored: ClassVar[frozenset[str]] = Record.ignored | {
-        "participant_key",
-        "contest_key",
-        "contest_id",
-        "running_number",
-        "participated",
-        "image",
-        "vote_count",
-        "rater_count",
-        "message_count",
-        "waits_for_reopening",
-    }
+    owned: ClassVar[frozenset[str]] = frozenset({"titled"})
+    ignored: ClassVar[frozenset[str]] = (
+        Record.ignored
+        | owned
+        | {
+            "participant_key",
+            "contest_key",
+            "contest_id",
+            "running_number",
+            "participated",
+            "image",
+            "vote_count",
+            "rater_count",
+            "message_count",
+            "waits_for_reopening",
+        }
+    )
 
     title: Title = None
     story: Description = None

@@ -115,7 +115,8 @@ def certificate_text(certificate: Certificate, corrections: Sequence[Correction]
     for each in corrections:
         whose = "the contest" if each.participant is None else f"participant {each.participant}"
         title = "without a title" if not each.title else f"called {each.title}"
-        yield f"Corrected on {timestamp(each.at)}, not in the certificate: {whose} is {title}."
+        by = f" by {each.by}" if each.by else ""
+        yield f"Corrected on {timestamp(each.at)}{by}, not in the certificate: {whose} is {title}."
 
 
 class ServedLog:

@@ -64,7 +64,8 @@ export const GERMAN = {
   "Copy it now: it is not shown again.": "Bitte jetzt kopieren: Er wird nicht noch einmal gezeigt.",
   "Copy link": "Link kopieren",
   "Copy the address from the browser": "Adresse bitte aus dem Browser kopieren",
-  "Corrected {time}: {name} is now called {title}": "Berichtigt {time}: {name} heißt jetzt {title}",
+  "Corrected on {time} by {by}: {name} is now called {title}":
+    "Korrigiert am {time} durch {by}: {name} heißt jetzt {title}",
   Countdown: "Countdown",
   "Counting is {n} vote behind": "{n} Stimme noch nicht gezählt",
   "Counting is {n} votes behind": "{n} Stimmen noch nicht gezählt",

@@ -9,7 +9,7 @@ from libs.catalogue.contests.closing_record import is_sealed
 from libs.tally.contest import Phase
 from services.query.counts_snapshot import EncodedResponse, Render, Snapshot
 from services.query.public_results import public_answer
-from services.query.result_details import details_answer
+from services.query.result_details import details_answer, screen_details_answer
 from services.query.show_board import board_answer
 from services.query.streams import sse_events as events
 from services.query.streams.counting_lag import CountingLag
@@ -63,7 +63,7 @@ class ScreenView:
     def __call__(self, snapshot: Snapshot, now: int, lag: CountingLag) -> Update:
         hidden = snapshot.hides_from_screens(now)
         board = None if hidden else snapshot.answer(board_answer)
-        return _update(snapshot, now, lag, hidden, "board", board, snapshot.record_answer(details_answer))
+        return _update(snapshot, now, lag, hidden, "board", board, snapshot.record_answer(screen_details_answer))
 
 
 def _update(

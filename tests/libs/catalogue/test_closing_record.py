@@ -39,9 +39,9 @@ def test_results_keep_the_titles_of_the_end() -> None:
     assert shown.contest is not None
     assert [title_of(each) for each in (shown.contest, *shown.participants)] == ["Final", "Ann", ""]
     assert corrections(renamed(config)) == [
-        Correction(None, "Over", 5),
-        Correction("a", "Bob", 7),
-        Correction("b", "Ann", 8),
+        Correction(None, "Over", 5, "Final"),
+        Correction("a", "Bob", 7, "Ann"),
+        Correction("b", "Ann", 8, ""),
     ]
 
 

@@ -109,10 +109,15 @@ function showSeal() {
 function showCorrections() {
   const list = element("corrections");
   list.hidden = !people.corrections.length;
-  const lines = people.corrections.map(({ participant_key: key, title, corrected }) => {
+  const lines = people.corrections.map(({ participant_key: key, before, title, corrected, corrected_by: by }) => {
     const line = document.createElement("li");
     const name = key === null ? people.title || KEY : people.of(key).name;
-    line.textContent = t("Corrected {time}: {name} is now called {title}", { time: words.date(Date.parse(corrected)), name, title: title ?? "–" });
+    line.textContent = t("Corrected on {time} by {by}: {name} is now called {title}", {
+      time: words.date(Date.parse(corrected)),
+      by: by ?? "–",
+      name: before ?? name,
+      title: title ?? "–",
+    });
     return line;
   });
   list.replaceChildren(...lines);
