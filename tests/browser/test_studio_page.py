@@ -251,11 +251,14 @@ async def test_without_the_permission_there_is_nothing(stack: Supervisor, visit:
     await expect(page.get_by_role("link", name="New contest")).to_be_hidden()
 
 
-async def test_the_list_leads_to_it(api: Api, visit: Visit) -> None:
+async def test_the_list_and_the_contest_s_page_lead_to_it(api: Api, visit: Visit) -> None:
     contest = await api.contest(0, {"title": "Listed", "publish": hours_from_now(-1)})
     page = await visit("/dashboard")
     await expect(page.get_by_role("link", name="New contest")).to_be_visible()
     await page.locator(f'a[href="/dashboard{contest.path}/edit"]').click()
+    await expect(page.locator("#heading")).to_have_text("Listed")
+    await page.get_by_role("link", name="The contest's page").click()
+    await page.get_by_role("link", name="Edit").click()
     await expect(page.locator("#heading")).to_have_text("Listed")
 
 

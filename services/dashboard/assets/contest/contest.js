@@ -232,6 +232,7 @@ async function copyLink({ target }) {
 
 showLayout(parameter("chart") !== "no");
 startLinks(PATH);
+element("edit").href = `/dashboard${PATH}/edit`;
 await start();
 past.start();
 try {
