@@ -318,9 +318,14 @@ def _check_reads(world: World, partitions: list[Partition]) -> None:
 def _check_removed(answer: Answer, count: PlainCount, events: list[Event]) -> None:
     """A vote that was removed does not count and will not come; a refund may wait for a reopening."""
     if answer.voided_at is not None and not answer.is_refund:
-        later = (event for event in events[answer.voided_at :] if isinstance(event, VoteRestored))
-        restored = answer.name in [(event.contest, event.voter, event.vote_id) for event in later]
-        demand(restored, f"{answer.name} was voided, and then removed by its voter")
+        later = [event for event in events[answer.voided_at :] if isinstance(event, VoteRestored | VoteRemoved)]
+        its = [event for event in later if (event.contest, event.voter, event.vote_id) == answer.name]
+        while its and isinstance(its[-1], VoteRestored):
+            its.pop()  # after the removal
+        demand(
+            any(isinstance(event, VoteRestored) for event in its),
+            f"{answer.name} was voided, and then removed by its voter",
+        )
     _, *name = answer.name
     vote = count.votes.get((name[0], name[1]))
     waiting = {(late.voter, late.vote_id) for late in count.waiting if isinstance(late, VoteRemoved)}

@@ -15,6 +15,8 @@ import pytest
 
 from tests.simulation import world
 from tests.simulation.faults import Streams
+from tests.simulation.mutations import CHANGES
+from tests.simulation.mutations import SEEDS as NOTICING
 from tests.simulation.scenarios import SCENARIOS, some_scenario
 from tests.simulation.schedule import Runner
 
@@ -121,7 +123,7 @@ def test_each_decision_is_driven(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = Runner()
     sys.setprofile(note)
     try:
-        for seed in (*SEEDS, *of_scenarios()):
+        for seed in (*SEEDS, *of_scenarios(), *(NOTICING[name] for name in CHANGES)):
             runner.run(seed)
         for share in ("PURCHASES", "REPLAYS", "SOURCES"):
             monkeypatch.setattr(world, share, 1.0)
