@@ -250,7 +250,8 @@ class StreamHub:
             except Exception:
                 logger.exception("a round of the streams failed")
             whole = max(SEND_INTERVAL_S if sent else READ_INTERVAL_S, 2 * (time.thread_time() - used))
-            await asyncio.sleep(max(0.0, began + whole - loop.time()))
+            since = loop.time() if sent else began  # after a slow round the next one would send at once
+            await asyncio.sleep(max(0.0, since + whole - loop.time()))
 
     async def _round(self) -> bool:
         """Read and send changes once; return whether anything was sent."""
