@@ -186,7 +186,7 @@ class PartitionWorker:
                     return
                 known = stored.offset - rest[0].offset
                 if stored == self.position:
-                    raise RuntimeError(f"refused at {stored}, its own position") from behind
+                    raise ViewsUnavailable(f"The view went back to {stored} between two calls.") from behind
                 if known < 0:
                     self._seek(stored)
                     return

@@ -124,7 +124,7 @@ class World:
     def begin(self) -> None:
         """Create the contests, and wait until votes are taken. Then the plan begins."""
         task = self.loop.start(self.operator, self._create())
-        if not self.loop.run_until(task.done, 30.0):
+        if not self.loop.run_until(task.done, 120.0):
             raise Violation(f"the contests could not be created: {self.deployment.crashes}")
         task.result()
         if self.scenario is not None and self.scenario.newer:

@@ -19,6 +19,8 @@ class Views:
         self.away = False
         self.broken: set[int] = set()
         """Partitions whose fold raises an unexpected error."""
+        self.goes_back: Position | None = None
+        """Where the view is put during the next fold, which is refused then."""
         self.refusals = 0
 
     def groups(self, partitions: Iterable[int]) -> list[Group]:
@@ -62,6 +64,9 @@ class MemoryProjection:
             raise ViewsUnavailable("away")
         if partition in views.broken:
             raise ZeroDivisionError("a bug")
+        if views.goes_back is not None:
+            stored, views.goes_back = views.goes_back, None
+            raise Behind(stored)
         end = Position(start.log_id, records[-1].offset + 1)
         stored = views.positions.get(partition, Position(start.log_id, 0))
         if stored.log_id == start.log_id and stored.offset >= end.offset:

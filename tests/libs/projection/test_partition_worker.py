@@ -108,6 +108,16 @@ async def test_a_view_behind_the_batch_is_gone_back_to(
     assert fold.idle
 
 
+async def test_a_view_that_goes_back_to_where_the_fold_began_is_no_defect(
+    fold: PartitionWorker, views: Views, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fold takes several calls: Valkey may lose what the first ones wrote before the last one arrives."""
+    views.goes_back = Position("log", 0)
+    fold.offer(records(0, 6))
+    await folded(views, 6)
+    assert [record.levelname for record in caplog.records if "t/0" in record.getMessage()] == ["WARNING"]
+
+
 async def test_a_view_that_has_not_begun_is_not_sought_again_while_its_first_records_are_fetched(
     views: Views, source: Steering
 ) -> None:
