@@ -33,7 +33,7 @@ async def test_a_user_who_is_not_logged_in_is_asked_for_a_key(
     listed = page.locator("#contests li").filter(has_text="Spring Final").first
     await expect(listed).to_contain_text("Running")
     await expect(listed).to_contain_text("1 vote")
-    await listed.get_by_role("link").click()
+    await listed.get_by_role("link", name="Spring Final", exact=True).click()
     await expect(page.locator("h1")).to_have_text("Spring Final")
     await expect(page.locator("#count")).to_have_text("1")
     await page.get_by_role("button", name="Log out").click()

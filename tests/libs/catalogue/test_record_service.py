@@ -82,6 +82,7 @@ async def test_a_patch_merges_objects_replaces_arrays_and_clears_by_null(
             "free": {"max_contest": 3, "max_participant": 2},
             "end": "2030-01-01T00:00:00.000000Z",
         },
+        "titled": {"at": changed.updated, "by": ""},
     }
     assert (changed.created, changed.key) == (stored.created, stored.key)
     assert changed.updated > stored.updated
