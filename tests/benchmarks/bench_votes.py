@@ -138,13 +138,12 @@ async def vote_script(api: Api, *, limited: bool = False) -> str:
 async def servers(supervisor: Supervisor, workers: int) -> AsyncIterator[dict[str, list[str]]]:
     """Tallykeeper and all peers with so many workers: their addresses."""
     stack = supervisor.stack
-    topic = Topic("peer-votes", stack["partitions"])
-    await create_topics(KafkaSettings(kafka_bootstrap_servers=stack["kafka"]), [topic])
+    topics = {name: Topic(f"peer-{app.partition(':')[2]}", stack["partitions"]) for name, app in PEERS.items()}
+    await create_topics(KafkaSettings(kafka_bootstrap_servers=stack["kafka"]), list(topics.values()))
     environment = {
         "PEER_VALKEY_URL": stack["valkey"],
         "PEER_KAFKA": stack["kafka"],
-        "PEER_TOPIC": topic.name,
-        "PEER_PARTITIONS": str(topic.partitions),
+        "PEER_PARTITIONS": str(stack["partitions"]),
     }
     async with AsyncExitStack() as running_servers:
         urls = {OURS: [stack["base_url"]]}
@@ -152,10 +151,11 @@ async def servers(supervisor: Supervisor, workers: int) -> AsyncIterator[dict[st
             urls[OURS].append((await running_servers.enter_async_context(further_gateway(supervisor)))[0])
         urls[LIMITED] = urls[OURS]
         for name, app in PEERS.items():
-            server = uvicorn(f"tests.benchmarks.peers.{app}", workers, **environment)
+            server = uvicorn(f"tests.benchmarks.peers.{app}", workers, **environment, PEER_TOPIC=topics[name].name)
             urls[name] = [(await running_servers.enter_async_context(server))[0]]
         consumer = [sys.executable, "-m", "tests.benchmarks.peers.equal_work"]
-        await running_servers.enter_async_context(process(consumer, environment))
+        its_topic = {"PEER_TOPIC": topics[EQUAL].name}
+        await running_servers.enter_async_context(process(consumer, environment | its_topic))
         yield urls
 
 

@@ -113,7 +113,8 @@ async def count_votes() -> None:
 
 
 async def fold(partition: int, records: Any) -> None:
-    votes = [orjson.loads(record.value) for record in records]
+    events = [orjson.loads(record.value) for record in records]
+    votes = [event for event in events if "vote_id" in event]  # the first record of a topic of ours is none
     async with redis.pipeline(transaction=True) as pipeline:
         for vote in votes:
             pipeline.hincrby(f"peer:{vote['contest']}:counts", vote["participant_key"], vote["count"])
