@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from libs.audit import comparison
@@ -143,8 +144,7 @@ class Runner:
         changes = () if mutation is None else mutation.lua
         make: Callable[[], Any] = new_backend or (lambda: MemoryValkey(changes))
         self._backends = [make() for _ in range(MOST_SHARDS)]
-        gc.collect()
-        gc.freeze()  # the collector looks at what schedules leave behind, not again and again at all modules
+        _freeze_modules()
 
     def run(self, seed: int, without: Collection[str] = ()) -> Result:
         """Run the schedule of a seed, but for the items of its plan named in `without`."""
@@ -182,6 +182,16 @@ class Runner:
                 logging.disable(logging.CRITICAL)
                 loop.close()
         return Result(seed, violation, world.history, world.answers, [item.name for item in world.plan])
+
+
+@cache
+def _freeze_modules() -> None:
+    """Have the collector look at what schedules leave behind, not again and again at all modules.
+
+    Once in a process: what a former `Runner` has left would never be collected.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager
