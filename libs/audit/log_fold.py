@@ -94,9 +94,11 @@ class TimelineFold:
     def before(self, event: Event, time_ms: int) -> None:
         name = getattr(event, "contest", "")
         contest = self._tally.contests.get(name)
-        if contest is None or contest.last_offset < 0:
-            pass  # nothing has changed yet
-        elif time_ms // MINUTE_MS > contest.last_time_ms // MINUTE_MS:
+        if (
+            contest is not None
+            and contest.last_offset >= 0
+            and time_ms // MINUTE_MS > contest.last_time_ms // MINUTE_MS
+        ):
             self._note(name, contest)
         self._releases = isinstance(event, SourceReported) and event.allow_decrease and _holds(contest, event)
 
