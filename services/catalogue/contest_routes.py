@@ -114,13 +114,13 @@ class Reopening(Members):
 
 
 def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestKeyStore) -> APIRouter:
-    """Build the route; it needs the permission operations."""
+    """Build the route; whoever may end a contest may reopen it."""
     router = APIRouter(tags=["contests"], route_class=TypedRoute)
-    Caller = Annotated[ApiKey, Depends(Permitted(auth, "operations"))]
+    Caller = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
     Form = Annotated[Sent[Reopening], Depends(JsonBody(Reopening))]
 
     @router.post(
-        "/operations/contests/{contest_key}/reopen",
+        "/contests/{contest_key}/reopen",
         response_class=Response,
         responses={
             200: record_answer(CONTESTS, "The contest is running again."),

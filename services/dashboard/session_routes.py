@@ -25,7 +25,7 @@ from libs.web.door.typed_routes import JsonBody, Sent, TypedRoute
 from libs.web.errors import Forbidden, Unauthorized
 from libs.web.responses import NO_STORE, json_response
 
-NEEDED: Final = ("results:read", "operations", "keys:manage")
+NEEDED: Final = ("results:read", "content:write", "operations", "keys:manage")
 """Permissions with a page; any of them allows a session."""
 PATH: Final = "/dashboard/session"
 
@@ -41,7 +41,9 @@ class LogIn(BaseModel):
         },
     )
 
-    api_key: str = Field("", description="An API key with `results:read`, `operations` or `keys:manage`.")
+    api_key: str = Field(
+        "", description="An API key with `results:read`, `content:write`, `operations` or `keys:manage`."
+    )
     ticket: str = Field("", description="A ticket from `POST /dashboard/tickets`; valid once.")
 
     @model_validator(mode="after")
@@ -147,9 +149,9 @@ def session_router(auth: Authenticator, keys: KeyFinder, sessions: Sessions, use
     async def make_ticket(request: Request) -> Response:
         """Create a ticket that opens one session of this key within a minute.
 
-        The permissions `operations` and `keys:manage` suffice, too. A session cannot create one: sessions
-        would never end. A browser opened at `/dashboard#ticket=<ticket>` logs in with it; browsers send no server
-        the part after `#`.
+        The permissions `content:write`, `operations` and `keys:manage` suffice, too. A session cannot create one:
+        sessions would never end. A browser opened at `/dashboard#ticket=<ticket>` logs in with it; browsers send
+        no server the part after `#`.
         """
         if bearer_token(headers_of(request.scope)) is None:
             raise Unauthorized("Send the API key as the header Authorization: Bearer <key>.")

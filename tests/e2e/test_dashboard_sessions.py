@@ -106,6 +106,15 @@ async def test_a_key_without_a_page_and_an_unknown_one_open_none(browser: httpx.
     assert not browser.cookies
 
 
+async def test_who_may_only_edit_contests_logs_in_to_the_studio(
+    api: Api, browser: httpx.AsyncClient, issue: Issue
+) -> None:
+    contest = await api.contest()
+    assert (await log_in(browser, await issue("content:read", "content:write"))).status_code == 200
+    assert (await browser.get(contest.path)).status_code == 200
+    assert (await browser.get(f"{contest.path}/vote_updates")).status_code == 403
+
+
 async def test_writing_wants_the_origin_of_the_page(
     api: Api, browser: httpx.AsyncClient, issue: Issue, stack: Supervisor
 ) -> None:

@@ -101,7 +101,7 @@ async def test_an_erased_contest_is_never_reopened(api: Api, stack: Supervisor) 
     assert (await contest.status(vote))["status"] == "counted"
     await amend(stack, contest, partial(erased, now=1))
     end = hours_from_now(1)
-    answer = await api.client.post(f"/operations/contests/{contest.key}/reopen", json={"end": end})
+    answer = await api.client.post(f"/contests/{contest.key}/reopen", json={"end": end})
     assert code(answer) == (409, "contest_final")
     command = await tally(stack, "reopen", contest.key, "--end", end, "--execute")
     assert (command.exit_code, "can never be reopened" in command.stderr) == (1, True)

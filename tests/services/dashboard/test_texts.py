@@ -11,7 +11,9 @@ HERE: Final = Path(services.dashboard.__file__).parent
 USED: Final = re.compile(r'\b(?:t|mark)\(\s*"((?:[^"\\]|\\.)*)"')
 CHOSEN: Final = re.compile(r'\bt\([^"()]*\? "([^"]+)" : "([^"]+)"')
 KEY: Final = re.compile(r'^  (?:"((?:[^"\\]|\\.)*)"|([A-Za-z]\w*)):', re.MULTILINE)
-SAME: Final = {"Tallykeeper", "CSV", "PNG", "kbd", "results:read", "JavaScript", "Top 10", "Top 25", "Top 100"}
+SAME: Final = {"Tallykeeper", "CSV", "PNG", "kbd", "results:read", "content:write", "JavaScript"} | {
+    f"Top {number}" for number in (10, 25, 100)
+}
 
 
 class Texts(HTMLParser):

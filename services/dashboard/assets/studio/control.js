@@ -37,7 +37,7 @@ export class Control {
     if (phase === "running") buttons.push(this.asking(t("Close now"), t("Later votes do not count."), t("Close voting"), () => this.change({ contest_config: { end: this.now() } }), "danger"));
     if (phase === "finished" && config.result_release === "by_hand") buttons.push(...(await this.releasing()));
     element("control").replaceChildren(...buttons);
-    element("reopening").hidden = phase !== "finished" || !this.permissions.includes("operations");
+    element("reopening").hidden = phase !== "finished";
   }
 
   /** The service's time, never ahead of it: a contest that opens now is open when the answer comes. */
@@ -59,7 +59,7 @@ export class Control {
 
   async reopen(form) {
     await this.attempt(async () =>
-      this.changed(await write("POST", `/operations${this.path}/reopen`, { end: moment(form.elements.end.value) })),
+      this.changed(await write("POST", `${this.path}/reopen`, { end: moment(form.elements.end.value) })),
     );
   }
 

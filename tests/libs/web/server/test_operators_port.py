@@ -18,8 +18,8 @@ from libs.web.settings import HttpSettings
 from tests.support.http_clients import http_client
 from tests.support.serving import served
 
-HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/contests/c/reopen")
-SHOWN = ("/operations/purchases", "/livez", "/readyz", "/contests")
+HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/other")
+SHOWN = ("/contests/c/reopen", "/operations/purchases", "/livez", "/readyz", "/contests")
 
 
 def an_app() -> FastAPI:
@@ -30,7 +30,7 @@ def an_app() -> FastAPI:
     async def answer(_: Request) -> Response:
         return Response(b"here")
 
-    for path in (*HIDDEN[2:], "/operations/purchases", "/contests"):
+    for path in (*HIDDEN[2:], "/contests/c/reopen", "/operations/purchases", "/contests"):
         app.router.add_route(path, answer)
     return app
 
