@@ -379,9 +379,15 @@ class RecordService:
         document = validated(row, body, [*others, *_blank_title(row, old, body)])
         document |= {name: old[name] for name in row.schema.owned if name in old} if old is not None else {}
         document |= owned or {}
-        if row.name in TITLED and old is not None and old.get("title") != document.get("title"):
+        if old is not None:
             actor = CURRENT.get()
-            document["titled"] = {"at": target.at, "by": "" if actor is None else f"{actor.kind} {actor.name}"}
+            change = {"at": target.at, "by": "" if actor is None else f"{actor.kind} {actor.name}"}
+            signed = {"titled": "title", "judged": "status"}.items()
+            document |= {
+                name: change
+                for name, member in signed
+                if name in row.schema.owned and old.get(member) != document.get(member)
+            }
         if old is None and row.parent is not None:
             if above is None:
                 raise no_such(self.table[row.parent], target.parent)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from libs.catalogue.contests.contest_mapper import status_of
+from libs.catalogue.contests.closing_record import status_of
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import no_token
 from libs.contracts.vote_states import VoteState

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from libs.web.documents.openapi import Schema
 
 DETAILED = "Only with `details=true`."
-CORRECTIONS = "Titles that were changed after the end. All other titles are those of the end. "
+CORRECTIONS = "Titles and statuses that were changed after the end. The results have those of the end. "
 HIDDEN = "Null while hidden."
 SOURCE = "Free votes are `c-free`, paid ones `c-paid`; external sources have names of their own."
 CONTEST = "Key of the contest."
@@ -102,13 +102,19 @@ class SealRecord(BaseModel):
     sealed_at: str = Field(description="Time of sealing.", json_schema_extra=TIME)
 
 
-class CorrectedTitle(BaseModel):
-    """A title that was changed after the contest's end. The result keeps the title that people voted for."""
+class CorrectionRecord(BaseModel):
+    """A title or a status that was changed after the contest's end.
+
+    The result keeps those of the end; a changed status, which is listed if it is or was `approved`, waits for the
+    contest's reopening.
+    """
 
     participant_key: str | None = Field(description="The participant; null for the contest's own title.")
-    before: str | None = Field(description="The title as of the end.")
-    title: str | None = Field(description="The corrected title.")
+    member: Literal["title", "status"] = Field(description="What was changed.")
+    before: str | None = Field(description="Its value as of the end.")
+    after: str | None = Field(description="The corrected value.")
     corrected: str = Field(description="Time of the correction.", json_schema_extra=TIME)
+    title: str | None = Field(None, description="The participant's title as of the end. Only with an API key.")
     corrected_by: str | None = Field(
         None, description="Who corrected it, such as `key 5f0c9a4e8b7d6c21`. Only with an API key."
     )
@@ -139,7 +145,7 @@ class VoteCount(Counted):
     title: str | None = Field(None, description="Title of the contest. " + DETAILED)
     image: ImageKey | None = Field(None, description="Picture of the contest. " + DETAILED)
     seal: SealRecord | None = Field(None, description="The seal, null before it. " + DETAILED)
-    corrections: list[CorrectedTitle] | None = Field(None, description=CORRECTIONS + DETAILED)
+    corrections: list[CorrectionRecord] | None = Field(None, description=CORRECTIONS + DETAILED)
     created: str = Field(description="Time of the contest's creation.", json_schema_extra=TIME)
     updated: str = Field(
         description="Time of the last counted event; before the first one, of the contest's creation.",
@@ -157,12 +163,20 @@ class TimelineOfSource(BaseModel):
     count: list[int] = Field(description=CHANGES)
 
 
+class TimelineOfRatings(BaseModel):
+    """Changes of a participant's ratings; the average at a time is the sum up to it by the number up to it."""
+
+    count: list[int] = Field(description="Ratings. " + CHANGES)
+    sum: list[float] = Field(description="Sum of their values. " + CHANGES)
+
+
 class TimelineOfParticipant(BaseModel):
     """Changes of one participant's votes."""
 
     participant_key: str = Field(description="Key of the participant.")
     count: list[int] = Field(description="Votes of all sources in the total. " + CHANGES)
     sources: list[TimelineOfSource] = Field(description="Changes per source.")
+    rating: TimelineOfRatings | None = Field(None, description="In rating contests only.")
 
 
 class TimelineTotals(BaseModel):
@@ -224,7 +238,7 @@ class PublicResultsRecord(BaseModel):
     contest_key: str = Field(description=CONTEST)
     phase: str = Field(description="The contest's current phase.", examples=["announced", "running", "finished"])
     final: bool = Field(description="True if only a reopening can still change the counts.")
-    corrections: list[CorrectedTitle] = Field(description=CORRECTIONS.strip())
+    corrections: list[CorrectionRecord] = Field(description=CORRECTIONS.strip())
     participants: list[PublicParticipant] = Field(description="Participants in order.")
     count: int | None = Field(description="Votes of all participants, listed or not. " + HIDDEN)
     updated: str = Field(

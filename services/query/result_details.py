@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from libs.catalogue.contests.closing_record import seal_of
+from libs.catalogue.contests.closing_record import seal_of, title_of
 from libs.catalogue.contests.vote_sources import external_counts
 from libs.catalogue.schemas.contest import Participant
 from libs.contracts.catalogue_events import Stored
@@ -16,7 +16,7 @@ def details_answer(snapshot: Snapshot) -> EncodedResponse:
 
 
 def screen_details_answer(snapshot: Snapshot) -> EncodedResponse:
-    """Build the same for an audience: it does not name who corrected titles."""
+    """Build the same for an audience: it does not name who made corrections."""
     return encoded(details(snapshot) | {"corrections": corrections_of(snapshot)}, [], [])
 
 
@@ -58,17 +58,19 @@ def with_held(record: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
 
 
 def corrections_of(snapshot: Snapshot, *, names: bool = False) -> list[dict[str, Any]]:
-    """Build the titles that were changed after the closing; the others are those of the closing.
+    """Build what was changed after the closing; results have the titles and statuses of the closing.
 
-    It `names` who changed them to readers with a key.
+    It `names` who changed it, and participants that are in no result, to readers with a key.
     """
+    titles = {stored.key: title_of(stored) for stored in snapshot.named}
     return [
         {
             "participant_key": each.participant,
+            "member": each.member,
             "before": each.before or None,
-            "title": each.title or None,
+            "after": each.after or None,
             "corrected": timestamp(each.at),
-            **({"corrected_by": each.by or None} if names else {}),
+            **({"title": titles.get(each.participant or ""), "corrected_by": each.by or None} if names else {}),
         }
         for each in snapshot.corrections
     ]

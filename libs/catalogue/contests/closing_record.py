@@ -1,12 +1,13 @@
 """Closing, seal and reopening in a contest's record. While it is closed, results derive from its closing.
 
 The members `closing`, `reopened`, `seal` and `secret_erased` of the stored document belong to the server. So does
-`titled`, of contests and of participants: when and by whom the present title was set.
+`titled`, of contests and of participants, and `judged`, of participants: when and by whom the present title and
+status were set.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -52,16 +53,18 @@ class Closing:
 
 
 class Correction(NamedTuple):
-    """A title that was changed after the closing: of the contest if `participant` is None.
+    """A title, or a status that decides on approval, which was changed after the closing: of the contest if
+    `participant` is None.
 
-    `before` is that of the closing. The present one was set at `at` (us), `by` an API key ("key <id>") or another
-    actor; "" if that is not known.
+    `before` is that of the closing, `after` the present one, which was set at `at` (us), `by` an API key
+    ("key <id>") or another actor; "" if that is not known. A changed status waits for the reopening.
     """
 
     participant: str | None
-    title: str
+    member: Literal["title", "status"]
+    before: str
+    after: str
     at: int
-    before: str = ""
     by: str = ""
 
 
@@ -85,24 +88,29 @@ def closing_of(document: Document) -> Closing | None:
 
 
 def corrections(config: ContestRecords) -> list[Correction]:
-    """Return the titles that differ from those of the closing in force."""
+    """Return the titles, and the statuses of approval, that differ from those of the closing in force."""
     closing = None if config.contest is None else closing_of(config.contest.document)
     if closing is None or config.contest is None:
         return []
-    then = {each.key: each.title for each in closing.participants}
-    named: list[tuple[str | None, Stored, str | None]] = [(None, config.contest, closing.title)]
-    named += [(stored.key, stored, then.get(stored.key)) for stored in config.participants]
-    return [
-        _correction(key, stored, title)
-        for key, stored, title in named
-        if title is not None and title_of(stored) != title
-    ]
+    then = {each.key: each for each in closing.participants}
+    found = [_correction(None, config.contest, "title", closing.title, title_of(config.contest))]
+    for stored in config.participants:
+        if (closed := then.get(stored.key)) is not None:
+            status = status_of(stored)
+            found.append(_correction(stored.key, stored, "title", closed.title, title_of(stored)))
+            if "approved" in (closed.status, status):
+                found.append(_correction(stored.key, stored, "status", closed.status, status))
+    return [each for each in found if each is not None]
 
 
-def _correction(key: str | None, stored: Stored, before: str) -> Correction:
-    """Return the correction of a title that was `before` at the closing."""
-    titled = stored.document.get("titled", {})
-    return Correction(key, title_of(stored), titled.get("at", stored.updated), before, titled.get("by", ""))
+def _correction(
+    key: str | None, stored: Stored, member: Literal["title", "status"], before: str | None, after: str
+) -> Correction | None:
+    """Return the correction of a member that was `before` at the closing; None if it is the same, or unknown."""
+    if before is None or before == after:
+        return None
+    change = stored.document.get("titled" if member == "title" else "judged", {})
+    return Correction(key, member, before, after, change.get("at", stored.updated), change.get("by", ""))
 
 
 def title_of(stored: Stored) -> str:
@@ -110,9 +118,15 @@ def title_of(stored: Stored) -> str:
     return stored.document.get("title") or ""
 
 
+def status_of(participant: Stored) -> ParticipantStatus:
+    """Return the status in a participant's record."""
+    status: ParticipantStatus = participant.document.get("status", "approved")
+    return status
+
+
 def as_closed(config: ContestRecords) -> ContestRecords:
     """Return the records with the titles of the closing in force: a result names what was voted for."""
-    corrected = corrections(config)
+    corrected = [each for each in corrections(config) if each.member == "title"]
     if not corrected or config.contest is None:
         return config
     closing = closing_of(config.contest.document)

@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from libs.catalogue.contests.closing_record import Closing, closing_of, is_erased, reopened_of, votes_from
+from libs.catalogue.contests.closing_record import (
+    Closing,
+    closing_of,
+    is_erased,
+    reopened_of,
+    status_of,
+    votes_from,
+)
 from libs.catalogue.contests.vote_sources import SourceConfig, source_name, source_of
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.contest import Contest as ContestRecord
@@ -53,12 +60,6 @@ def contest_of(account: str, config: ContestRecords) -> Contest | None:
         is_erased=is_erased(document),
         as_of=config.as_of,
     )
-
-
-def status_of(participant: Stored) -> ParticipantStatus:
-    """Return the status in a participant's record."""
-    status: ParticipantStatus = participant.document.get("status", "approved")
-    return status
 
 
 def _statuses(participants: Sequence[Stored], closing: Closing | None) -> dict[str, ParticipantStatus]:

@@ -114,9 +114,10 @@ def certificate_text(certificate: Certificate, corrections: Sequence[Correction]
     yield f"sha256 {certificate.sha256}"
     for each in corrections:
         whose = "the contest" if each.participant is None else f"participant {each.participant}"
-        title = "without a title" if not each.title else f"called {each.title}"
+        title = f"called {each.after}" if each.after else "without a title"
+        now = title if each.member == "title" else f"{each.after} (before: {each.before})"
         by = f" by {each.by}" if each.by else ""
-        yield f"Corrected on {timestamp(each.at)}{by}, not in the certificate: {whose} is {title}."
+        yield f"Corrected on {timestamp(each.at)}{by}, not in the certificate: {whose} is {now}."
 
 
 class ServedLog:

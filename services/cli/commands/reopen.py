@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from typer import BadParameter, Option
 
 from libs.audit.recount import read_ballots
-from libs.catalogue.contests.closing_record import closing_of, reopened
-from libs.catalogue.contests.contest_mapper import sources_of, status_of
+from libs.catalogue.contests.closing_record import closing_of, reopened, status_of
+from libs.catalogue.contests.contest_mapper import sources_of
 from libs.catalogue.contests.reopening import Reopener
 from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed

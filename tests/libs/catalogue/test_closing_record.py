@@ -39,9 +39,9 @@ def test_results_keep_the_titles_of_the_end() -> None:
     assert shown.contest is not None
     assert [title_of(each) for each in (shown.contest, *shown.participants)] == ["Final", "Ann", ""]
     assert corrections(renamed(config)) == [
-        Correction(None, "Over", 5, "Final"),
-        Correction("a", "Bob", 7, "Ann"),
-        Correction("b", "Ann", 8, ""),
+        Correction(None, "title", "Final", "Over", 5),
+        Correction("a", "title", "Ann", "Bob", 7),
+        Correction("b", "title", "", "Ann", 8),
     ]
 
 
@@ -52,3 +52,12 @@ def test_titles_that_were_not_recorded_are_the_current_ones(is_closed: bool) -> 
         config = replace(config, contest=stored("contest", 5, title="Over"))
     assert [each.participant for each in corrections(config)] == ([None] if is_closed else [])
     assert [title_of(each) for each in as_closed(config).participants] == ["Bob", "Ann"]
+
+
+@pytest.mark.parametrize(("now", "is_correction"), [("rejected", True), ("approved", False)])
+def test_a_status_that_was_changed_after_the_end_is_a_correction(now: str, is_correction: bool) -> None:
+    judged = {"at": 9, "by": "key 1"}
+    config = a_closed(AB)
+    config = replace(config, participants=(stored("a", 9, title="Ann", status=now, judged=judged), stored("b", 1)))
+    assert corrections(config) == [Correction("a", "status", "approved", now, 9, "key 1")] * is_correction
+    assert as_closed(config) == config
