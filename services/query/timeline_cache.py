@@ -8,6 +8,7 @@ from operator import add, sub
 from typing import Final
 
 from libs.contracts.log_records import Position
+from libs.results.contest_counts import NO_RATINGS
 from libs.tally.counts import VoteSums
 from libs.tally.errors import RECOVERING, ViewsUnavailable
 from libs.views.votes.reply_types import ContestCounts
@@ -26,9 +27,10 @@ Subject = tuple[str, str]
 """"" and a participant ("" for the contest itself), or an external source and one of its ids."""
 Cells = Sequence[int]
 """Votes, distinct voters, and distinct anonymous voters. An external source's id has these three; a row has them
-for c-free, then for c-paid, then the two numbers of voters over both."""
-COUNT, UNIQUE, ANONYMOUS, PAID, BOTH_UNIQUE = 0, 1, 2, 3, 6
-NONE_YET: Final = (0,) * 8
+for c-free, then for c-paid, then the two numbers of voters over both, then the number of ratings and their sum in
+millionths."""
+COUNT, UNIQUE, ANONYMOUS, PAID, BOTH_UNIQUE, RATINGS, RATING_SUM = 0, 1, 2, 3, 6, 8, 9
+NONE_YET: Final = (0,) * 10
 
 
 @dataclass(slots=True)
@@ -207,7 +209,9 @@ def _state(part: ContestCounts) -> dict[Subject, Cells]:
     for participant, source in part.figures:
         if source == "":
             free, paid, both = (part.figures[participant, name] for name in ("c-free", "c-paid", ""))
-            state["", participant] = (*_three(free), *_three(paid), both.unique, both.anonymous)
+            given = part.ratings.get(participant, NO_RATINGS)
+            voters = both.unique, both.anonymous
+            state["", participant] = (*_three(free), *_three(paid), *voters, given.count, given.total)
     for name, reported in part.sources.items():
         state |= {(name, mapped_id): _three(figures) for mapped_id, figures in reported.figures.items()}
     return state
@@ -222,7 +226,9 @@ def _since(state: Mapping[Subject, Cells], found: ContestCounts) -> dict[Subject
 
 
 def _cells(change: TimelineChange) -> Cells:
-    return change.value.cells[:8] if isinstance(change.value, PastRow) else _three(change.value.figures)
+    if isinstance(change.value, PastRow):
+        return (*change.value.cells[:8], change.value.rating.count, change.value.rating.total)
+    return _three(change.value.figures)
 
 
 def _three(figures: VoteSums) -> tuple[int, int, int]:

@@ -27,6 +27,8 @@ from services.query.timeline_cache import (
     BOTH_UNIQUE,
     COUNT,
     PAID,
+    RATING_SUM,
+    RATINGS,
     UNIQUE,
     Cells,
     Series,
@@ -50,9 +52,10 @@ class TimeSpan(NamedTuple):
     steps: range
 
 
-def width(results: Results) -> int:
-    """Return the count of numbers in each step."""
-    entries = (1 + len({source for source, *_ in shown}) for shown in results.participants.values())
+def width(results: Results, kind: str) -> int:
+    """Return the count of numbers in each step of a contest of this type."""
+    own = 3 if kind == "rating" else 1
+    entries = (own + len({source for source, *_ in shown}) for shown in results.participants.values())
     return sum(entries) + len(NUMBERS) * (1 + len(results.sources))
 
 
@@ -68,6 +71,7 @@ class TimelinePage:
         self._version = series.version
         self._steps = span.steps
         self._columns: defaultdict[Subject, list[tuple[Column, int]]] = defaultdict(list)
+        self._ratings: list[tuple[dict[str, Any], Column]] = []
         self._record = self._made(snapshot.results, span, only)
         for subject, changes in series.settled.items():
             for step, cells in changes.items():
@@ -86,6 +90,8 @@ class TimelinePage:
         latest = [*series.latest()]
         for subject, step, cells in latest:
             self._add(subject, step, cells)
+        for rating, column in self._ratings:
+            rating["sum"] = [total / MILLION for total in column]
         made = answer_of(snapshot, self._record | {"updated": last_update(snapshot)})
         for subject, step, cells in latest:
             self._add(subject, step, [-cell for cell in cells])
@@ -120,7 +126,10 @@ class TimelinePage:
                     self._columns[subject] += [(column, first) for column in columns]
             if listed:
                 by_source = [{"source": source, "count": column} for source, column in given.items()]
-                participants.append({"participant_key": key, "count": count, "sources": by_source})
+                entry: dict[str, Any] = {"participant_key": key, "count": count, "sources": by_source}
+                if self._snapshot.contest.contest_type == "rating":
+                    entry["rating"] = self._rating(key)
+                participants.append(entry)
         return {
             "contest_key": self._snapshot.contest.key,
             "interval": span.interval,
@@ -140,6 +149,13 @@ class TimelinePage:
                 for each in results.sources
             ],
         }
+
+    def _rating(self, key: str) -> dict[str, Any]:
+        count, total = self._zeros(), self._zeros()
+        self._columns["", key] += [(count, RATINGS), (total, RATING_SUM)]
+        rating = {"count": count}
+        self._ratings.append((rating, total))
+        return rating
 
     def _zeros(self) -> Column:
         self.size += POINTER * len(self._steps)
@@ -303,7 +319,7 @@ def span_of(asked: TimelineQuery, present: Snapshot, first_minute: int | None) -
         start = present.contest.start
         shown = first_minute * MINUTE_S if first_minute is not None else (start or now()) // MILLION
         begin = min(shown, end - 1)
-    most = min(MOST_INTERVALS, MOST_NUMBERS // width(present.results))
+    most = min(MOST_INTERVALS, MOST_NUMBERS // width(present.results, present.contest.contest_type))
     for interval in INTERVALS if asked.interval is None else (asked.interval,):
         span = TimeSpan(interval, range(begin // interval, -(-end // interval)))
         if len(span.steps) <= most:

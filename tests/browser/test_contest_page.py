@@ -69,6 +69,8 @@ async def test_ratings_are_ranked_by_their_average(api: Api, visit: Visit) -> No
     assert await names(page) == ["Participant 1", "Participant 0"]
     await expect(page.locator("#count-unit")).to_have_text("Ratings")
     await expect(page.locator("#lead")).to_have_text("2.50")
+    await expect(page.locator("#legend li")).to_have_text(["Participant 1 5.00", "Participant 0 2.50"])
+    await expect(page.locator("#chart-says")).to_contain_text("Average ratings of Participant 1, Participant 0")
 
 
 async def test_it_says_at_once_that_the_connection_is_lost_and_goes_on_by_itself(

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from libs.results.contest_results import rating
 from libs.tally.counts import RatingSums
 from libs.tally.events import Rating
+from libs.views.votes.timeline import MINUTE_MS
 from tests.services.query.query_environment import PUBLISHED, QueryEnvironment, contest
+from tests.services.query.timeline_reads import minute, read
 
 MILLION = 1_000_000
 SCALE = {
@@ -70,6 +72,22 @@ async def test_ratings_stand_beside_the_counts_of_participants_and_contest(env: 
     assert (found["count"], found["unique_voter_count"]) == (3, 2)
     assert [found["participants"][participant]["count"] for participant in "ab"] == [2, 1]
     assert (await env.counts(key, query=""))["rating"] == found["rating"]
+
+
+async def test_a_timeline_has_what_averages_over_time_are_made_of(env: QueryEnvironment) -> None:
+    key = await song(env)
+    await rate(env, "a", 4.5, "ann")
+    env.clock_ms += MINUTE_MS
+    await rate(env, "a", 9, "bob")
+    env.clock_ms += MINUTE_MS
+    await rate(env, "a", 3, "ann")  # in place of the first one
+    for to in (3, 4):  # the latest minute is not settled at first
+        found = await read(env, key, to=minute(to))
+        ratings = [each["rating"] for each in found["participants"]]
+        nothing = [0] * (to - 3)
+        assert ratings[0] == {"count": [1, 1, 0, *nothing], "sum": [4.5, 9, -1.5, *nothing]}
+        assert ratings[1] == {"count": [0] * to, "sum": [0] * to}
+        env.clock_ms += MINUTE_MS
 
 
 async def test_public_results_rank_by_average_and_limit_by_it(env: QueryEnvironment) -> None:

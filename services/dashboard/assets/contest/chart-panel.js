@@ -71,7 +71,8 @@ export class ChartPanel {
 
   draw() {
     const counts = this.#options.counts();
-    const series = counts && this.#past.series((key) => (key ? counts.participants[key]?.count : counts.count), this.#options.now());
+    const count = (key) => (key ? counts.participants[key]?.count : counts.count);
+    const series = counts && this.#past.series(count, (key) => counts.participants[key]?.rating.average ?? null, this.#options.now());
     if (!series) return;
     const isStepped = this.#mode === "step";
     const values = isStepped ? series.step : series.total;
@@ -79,13 +80,16 @@ export class ChartPanel {
       .filter((key) => values.has(key))
       .map((key) => ({ key, name: this.#people.of(key).name, colour: colourOf(this.#people.of(key)), values: values.get(key) }));
     if (lines.length === 0 && counts.count > 0) return;
-    this.#chart.draw(series.times, lines, isStepped, t(words.units(counts.contest_type).name));
+    const isAverage = counts.contest_type === "rating" && !isStepped;
+    this.#chart.draw(series.times, lines, isStepped, isAverage ? words.precise : words.number);
     const minutes = series.interval / 60;
     const step = minutes < 60 ? words.plural(minutes, MINUTES) : words.plural(minutes / 60, HOURS);
     const names = lines.map((line) => line.name).join(", ") || t("nobody");
     const says = isStepped
       ? t("Votes of {names} in steps of {step}, the last one unfinished; the same as a table below.", { names, step })
-      : t("Votes of {names} over time; the same as a table below.", { names });
+      : isAverage
+        ? t("Average ratings of {names} over time; the same as a table below.", { names })
+        : t("Votes of {names} over time; the same as a table below.", { names });
     write("chart-says", says);
     write("chart-zone", isStepped ? t("Steps of {step}, the last one (dashed) unfinished. Times in {zone}.", { step, zone: words.zone() }) : t("Times in {zone}.", { zone: words.zone() }));
     if (element("chart-table").closest("details").open) this.#chart.fillTable(isStepped);

@@ -14,6 +14,7 @@ export class Chart {
   #shown = "";
   #lines = [];
   #times = [];
+  #format = number;
   #window = null; // seconds since 1970, while zoomed; `isLive` if it ends with the latest
 
   constructor(place, legend, table) {
@@ -25,9 +26,11 @@ export class Chart {
 
   /**
    * Draws `lines` (`{key, name, colour, values}`) over `times`, of the same length; `isStepped` for votes per step, of
-   * which the last one is unfinished, and dashed. Lines that share a colour differ in their dashes.
+   * which the last one is unfinished, and dashed. Lines that share a colour differ in their dashes. `format` writes a
+   * value.
    */
-  draw(times, lines, isStepped) {
+  draw(times, lines, isStepped, format = number) {
+    this.#format = (value) => (value === null ? "–" : format(value));
     this.#times = times;
     this.#lines = lines;
     const shape = JSON.stringify([isStepped, lines.map((line) => [line.key, line.name, line.colour])]);
@@ -101,7 +104,7 @@ export class Chart {
       for (const line of this.#lines) {
         const cell = row.insertCell();
         cell.className = "number";
-        cell.textContent = number(isStepped ? sum(line.values, at - every + 1, at) : line.values[at]);
+        cell.textContent = this.#format(isStepped ? sum(line.values, at - every + 1, at) : line.values[at]);
       }
     }
     this.#table.replaceChildren(head, body);
@@ -188,7 +191,7 @@ export class Chart {
       item.style.setProperty("--colour", line.colour);
       const [name, value] = [document.createElement("span"), document.createElement("b")];
       name.textContent = line.name;
-      value.textContent = number(line.values[index] ?? 0);
+      value.textContent = this.#format(line.values[index] ?? null);
       item.append(name, " ", value);
       return item;
     });

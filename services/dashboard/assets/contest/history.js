@@ -41,13 +41,14 @@ export class History {
   }
 
   /**
-   * Returns `{interval, times, total, step}`: seconds since 1970, and by key the votes up to each time and in the step
-   * that ends there; up to `now` (ms), for which `counts` returns the count of a key. Null before the first response.
+   * Returns `{interval, times, total, step}`: seconds since 1970, and by key the votes, or the average of the ratings, up
+   * to each time, and the votes in the step that ends there; up to `now` (ms), for which `counts` returns the count of a
+   * key, and `average` that of its ratings. Null before the first response.
    */
-  series(counts, now) {
+  series(counts, average, now) {
     const found = this.#found;
     if (found === null) return null;
-    const { interval, from, changes } = found;
+    const { interval, from, changes, ratings } = found;
     const length = Math.max(0, ...[...changes.values()].map((column) => column.length));
     const times = Array.from({ length: length + 1 }, (_, at) => from + at * interval);
     const last = Math.min(times[length], Math.max(now / 1000, times[length] - interval));
@@ -60,7 +61,7 @@ export class History {
       const present = counts(key);
       const late = present === undefined ? 0 : present - sums.at(-1);
       sums[length] += late;
-      total.set(key, sums);
+      total.set(key, ratings.has(key) ? [...averages(ratings.get(key)), average(key)] : sums);
       step.set(key, [null, ...column.slice(0, -1), (column.at(-1) ?? 0) + late]);
     }
     return { interval, times, total, step };
@@ -76,6 +77,7 @@ export class History {
         this.#found = {
           interval: answer.interval,
           from: Date.parse(answer.from) / 1000,
+          ratings: new Map(answer.participants.filter((row) => row.rating).map((row) => [row.participant_key, row.rating])),
           changes: new Map([["", answer.count], ...answer.participants.map((row) => [row.participant_key, row.count])]),
         };
         this.#changed();
@@ -85,4 +87,15 @@ export class History {
       }
     }
   }
+}
+
+/** Returns the averages before each step of a timeline's changes; null before the first rating. */
+function averages({ count, sum }) {
+  let [ratings, total] = [0, 0];
+  return count.map((change, at) => {
+    const before = ratings ? total / ratings : null;
+    ratings += change;
+    total += sum[at];
+    return before;
+  });
 }
