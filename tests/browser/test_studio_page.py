@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import FilePayload, Page, Route, expect
 
 from libs.local_stack.supervisor import Supervisor
+from tests.browser.test_audience_view import saved
 from tests.support.browser_types import Issue, Visit
 from tests.support.eventually import eventually
 from tests.support.pictures import picture
@@ -102,6 +103,23 @@ async def test_acts_come_from_pictures_and_a_table_in_the_order_of_the_hand(api:
     await page.reload()
     await expect(page.locator("#acts img")).to_have_count(2)
     await expect(page.locator("#preview")).to_contain_text("Åse Lind")
+
+
+async def test_a_contest_has_a_picture_and_its_result_is_a_table(api: Api, visit: Visit) -> None:
+    page = await visit(NEW)
+    await page.get_by_label("Picture", exact=True).first.set_input_files([file("Poster.png")])
+    await expect(page.locator("#picture-shown")).to_be_visible()
+    key = await created(page, "Poster")
+    image = (await record(api, f"/contests/{key}"))["image"]["key"]
+    await expect(page.locator("#picture-shown")).to_have_attribute("src", f"/media/image/{image}?size=thumb")
+    contest = Contest(api.client, key, [])
+    for title in ("Ada", "Bob"):
+        contest.participants.append(await api.participant(contest, title=title))
+    assert (await contest.change(start=hours_from_now(-1))).status_code == 200
+    assert (await api.client.patch(contest.path, json={"publish": hours_from_now(-1)})).status_code == 200
+    await contest.counts_with(await contest.vote(1))
+    lines = (await saved(page, "CSV")).read_text("utf-8-sig").splitlines()
+    assert [line.split(",")[:2] for line in lines[1:]] == [["1", "Bob"], ["2", "Ada"]]
 
 
 async def test_pictures_can_be_dropped(visit: Visit) -> None:

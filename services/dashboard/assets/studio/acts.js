@@ -66,9 +66,7 @@ export class Acts {
         [item.title, item.story] = [item.title.trim(), item.story.trim()];
         const body = { title: item.title, story: item.story || null };
         if (item.file) {
-          const form = new FormData();
-          form.append("file", item.file);
-          body.image_key = (await write("POST", "/images", form)).key;
+          body.image_key = await upload(item.file);
           delete item.file;
           item.image = body.image_key;
         } else if (item.image) body.image_key = item.image;
@@ -196,8 +194,15 @@ function isUnsaved({ record, title, story, file, image }) {
   return !record || Boolean(file || image) || title !== (record.title ?? "") || story !== (record.story ?? "");
 }
 
+/** Stores a picture, and returns its key. */
+export async function upload(file) {
+  const form = new FormData();
+  form.append("file", file);
+  return (await write("POST", "/images", form)).key;
+}
+
 /** Reads a picture; the security policy admits no addresses of files. */
-function dataUrl(file) {
+export function dataUrl(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(reader.result);

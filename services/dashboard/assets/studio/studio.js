@@ -5,9 +5,11 @@ import { make } from "../keyed-elements.js";
 import { start } from "../shell.js";
 import { t } from "../texts.js";
 import * as words from "../formatting.js";
-import { Acts } from "./acts.js";
+import { saveCsv } from "../contest/export.js";
+import { placesOf } from "../participant-ranks.js";
+import { Acts, dataUrl, upload } from "./acts.js";
 import { Control } from "./control.js";
-import { read, said, write } from "./requests.js";
+import { read, said, serviceTime, write } from "./requests.js";
 import { bodyOf, fill, fillTimes, follow } from "./rules.js";
 
 const WRITE = "content:write";
@@ -29,6 +31,7 @@ async function openStudio() {
   element("zone").textContent = t("Times are those of this device ({zone}).", { zone: words.zone() });
   form.addEventListener("input", () => ((form.dataset.edited = "yes"), follow(form), preview()));
   form.addEventListener("submit", save);
+  element("picture").addEventListener("change", async ({ target: { files } }) => files[0] && showPicture(await dataUrl(files[0])));
   if (key) {
     try {
       contest = (await read(`/contests/${encodeURIComponent(key)}`)).body;
@@ -46,6 +49,7 @@ async function openStudio() {
 async function edit() {
   element("beside").hidden = false;
   element("links").hidden = false;
+  element("save-csv").addEventListener("click", saveTable);
   element("show-page").href = `/dashboard/contests/${encodeURIComponent(key)}`;
   element("save").textContent = t("Save the contest");
   control = new Control(key, who.permissions, { report, changed: shown });
@@ -62,6 +66,7 @@ async function shown(changed) {
   contest = changed;
   element("heading").textContent = contest.title || key;
   document.title = `${contest.title || key} · Tallykeeper`;
+  if (!element("picture").files.length) showPicture(contest.image?.key ? `/media/image/${encodeURIComponent(contest.image.key)}?size=thumb` : "");
   if (form.dataset.edited) fillTimes(form, contest);
   else fill(form, contest);
   await control.show(contest);
@@ -74,13 +79,14 @@ async function save(event) {
   element("save").disabled = true;
   try {
     if (!contest) {
-      const made = await write("POST", "/contests", bodyOf(form));
+      const made = await write("POST", "/contests", await body());
       location.assign(`/dashboard/contests/${encodeURIComponent(made.key)}/edit`);
       return;
     }
-    const body = bodyOf(form);
-    if (contest.phase === "finished") delete body.contest_config.start, delete body.contest_config.end;
-    const saved = await write("PATCH", `/contests/${encodeURIComponent(key)}`, body);
+    const changes = await body();
+    if (contest.phase === "finished") delete changes.contest_config.start, delete changes.contest_config.end;
+    const saved = await write("PATCH", `/contests/${encodeURIComponent(key)}`, changes);
+    element("picture").value = "";
     delete form.dataset.edited;
     await shown(saved);
     tell(t("Saved."));
@@ -88,6 +94,31 @@ async function save(event) {
     report(said(error));
   } finally {
     element("save").disabled = false;
+  }
+}
+
+/** Returns the contest that the form describes, with the picture that was chosen, which is stored first. */
+async function body() {
+  const [file] = element("picture").files;
+  const image = file ? { image: { key: await upload(file) } } : {};
+  return { ...bodyOf(form), ...image };
+}
+
+function showPicture(address) {
+  element("picture-shown").hidden = !address;
+  if (address) element("picture-shown").src = address;
+}
+
+/** Saves the present result as a table. */
+async function saveTable() {
+  report("");
+  try {
+    const { body: counts } = await read(`/contests/${encodeURIComponent(key)}/vote_updates?details=true`);
+    const people = counts.participants;
+    const rows = placesOf(counts, (act) => people[act].running_number).map((place) => ({ ...place, name: people[place.key].title ?? "" }));
+    saveCsv({ title: counts.title ?? "", counts, rows, time: serviceTime() });
+  } catch (error) {
+    report(said(error));
   }
 }
 
