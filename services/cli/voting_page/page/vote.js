@@ -123,7 +123,8 @@ function showResults(results) {
     const its = shown.get(each.participant_key);
     if (!its) continue;
     const average = each.average == null ? "" : `${number.format(each.average)} from `;
-    its.counts.textContent = each.count === null ? "" : `${average}${plural(each.count, WORDS[contest.contest_type])} · place ${each.rank}`;
+    const place = results.count ? ` · place ${each.rank}` : ""; // before the first vote nobody is first
+    its.counts.textContent = each.count === null ? "" : `${average}${plural(each.count, WORDS[contest.contest_type])}${place}`;
     its.share.value = each.share ?? 0;
   }
 }
