@@ -217,11 +217,13 @@ VOTE_SOURCES: Final = Resource(
 def _stamp_show(before: Document | None, after: Document, at: int) -> None:
     """Set since when the show is held, with the counts of that time, and since when its result is released.
 
-    A reveal after a hold begins anew: it shows the result, not the counts that were held while votes went on.
+    A reveal begins anew after a hold, and with no place revealed: it shows the result, not counts of before a
+    reopening or while votes went on.
     """
     before = before or {}
     frozen = {"held_at": timestamp(at), "frozen": after.pop("frozen", None)}
-    if before.get("state") == after.get("state"):
+    begins = after.get("state") == "reveal" and not after.get("revealed")
+    if before.get("state") == after.get("state") and not begins:
         frozen = {name: before.get(name) for name in frozen}
     released_at = before.get("released_at") if before.get("is_released") else timestamp(at)
     for name in ("held_at", "released_at"):

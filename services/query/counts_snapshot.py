@@ -20,7 +20,7 @@ from libs.contracts.catalogue_events import ContestRecords, Stored
 from libs.results.contest_counts import NO_RATINGS, NOTHING, Counts, joined
 from libs.results.contest_results import Results, results_of
 from libs.results.frozen_counts import thaw
-from libs.tally.contest import Contest, Phase
+from libs.tally.contest import Contest, ParticipantStatus, Phase
 from libs.tally.counts import RatingSums, VoteSums
 from libs.tally.errors import TallyError
 from libs.views.votes.reply_types import ContestCounts
@@ -224,9 +224,16 @@ class Snapshot:
 
     @cached_property
     def frozen(self) -> "Snapshot | None":
-        """The snapshot with the counts that the show holds or reveals; None while it shows the present ones."""
+        """The snapshot with the counts and participants that the show holds or reveals; None while it shows the
+        present ones. Later changes of a status do not alter what screens show."""
         kept = None if self.config.show is None else self.config.show.document.get("frozen")
-        return None if kept is None else replace(self, sources={}, counts=thaw(kept), parts=(), answers={})
+        if kept is None:
+            return None
+        then: dict[str, ParticipantStatus] = {
+            stored.key: "approved" for stored in self.named if stored.key in kept["totals"]
+        }
+        contest = replace(self.contest, participants=then)
+        return replace(self, contest=contest, sources={}, counts=thaw(kept), parts=(), answers={})
 
     @property
     def visibility(self) -> str:

@@ -1,6 +1,6 @@
 """The counts that the screens of a contest show: those that its show allows now, and nothing else."""
 
-from typing import Any
+from typing import Any, Final
 
 from libs.catalogue.contests.contest_mapper import listed
 from libs.catalogue.schemas.contest import ContestConfig
@@ -11,6 +11,8 @@ from services.query.counts_snapshot import EncodedResponse, Snapshot, encoded
 from services.query.vote_updates import last_update
 
 BY_VOTES = ContestConfig(participant_order="vote_count")
+POINTS: Final = (12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
+"""Points of the best places, which a show can reveal in place of counts."""
 
 
 def board_answer(snapshot: Snapshot) -> EncodedResponse:
@@ -19,7 +21,8 @@ def board_answer(snapshot: Snapshot) -> EncodedResponse:
 
 
 def board(snapshot: Snapshot) -> dict[str, Any]:
-    """Build the board. While places are covered it has neither their counts nor a total that would show them."""
+    """Build the board. While places are covered it has neither their counts nor a total that would show them; of a
+    reveal of points it has no counts at all."""
     shown = snapshot.frozen or snapshot
     kind = snapshot.contest.contest_type
     keys = rank_keys(kind, shown.counts, shown.results)
@@ -30,17 +33,22 @@ def board(snapshot: Snapshot) -> dict[str, Any]:
     revealed = [stored for stored in in_order if ranks[keys[stored.key]] >= first_open]
     covered = len(in_order) - len(revealed)
     totals = shown.results.totals
-    whole = NOTHING if covered else totals[""]
+    has_points = is_reveal and snapshot.show.reveals == "points"
+    has_sums = covered == 0 and not has_points
+    whole = totals[""] if has_sums else NOTHING
 
     def entry(stored: Stored) -> dict[str, Any]:
         key, sums = stored.key, totals[stored.key]
         ratings = shown.counts.ratings.get(key, NO_RATINGS)
+        if has_points:
+            points = POINTS[ranks[keys[key]] - 1] if ranks[keys[key]] <= len(POINTS) else 0
+            return {"participant_key": key, "rank": ranks[keys[key]], "points": points}
         return {
             "participant_key": key,
             "rank": ranks[keys[key]],
             "count": sums.count,
             "unique_voter_count": sums.unique,
-            "share": None if covered else sums.count / max(1, whole.count),
+            "share": sums.count / max(1, whole.count) if has_sums else None,
             **({"rating": rating((), ratings)} if kind == "rating" else {}),
         }
 
@@ -50,9 +58,9 @@ def board(snapshot: Snapshot) -> dict[str, Any]:
         "held_at": snapshot.show.shown()["held_at"],
         "final": shown.results.final,
         "updated": last_update(shown),
-        "count": None if covered else whole.count,
-        "unique_voter_count": None if covered else whole.unique,
-        "anonymous_voter_count": None if covered else whole.anonymous,
+        "count": whole.count if has_sums else None,
+        "unique_voter_count": whole.unique if has_sums else None,
+        "anonymous_voter_count": whole.anonymous if has_sums else None,
         "covered": covered,
         "participants": [entry(stored) for stored in revealed],
     }

@@ -12,6 +12,7 @@ SAVED = {
     "state": "live",
     "held_at": None,
     "revealed": 0,
+    "reveals": "counts",
     "is_released": False,
     "released_at": None,
     "call_to_vote": {"is_shown": False, "url": None, "text": None},

@@ -147,6 +147,23 @@ async def test_those_who_share_a_place_are_revealed_together(api: Api) -> None:
             assert shown(board) == places
 
 
+async def test_a_reveal_of_points_sends_no_counts(api: Api) -> None:
+    contest = await api.contest(12)
+    votes = [100_003 + 1_009 * number for number in range(12)]
+    await lead(contest, *votes)
+    async with screen(api.client, contest) as wall:
+        await direct(contest, state="held", reveals="points")
+        await wall.board(lambda board: board["held_at"] is not None)
+        received = len(wall.received)
+        for revealed, points in ((1, [0]), (9, [7, 6, 5, 4, 3, 2, 1, 0, 0]), (12, [12, 10, 8])):
+            await direct(contest, state="reveal", reveals="points", revealed=revealed)
+            board = await wall.board(partial(has_open, revealed))
+            assert [entry["points"] for entry in board["participants"]][: len(points)] == points
+            assert (board["count"], board["unique_voter_count"]) == (None, None)
+        sent = "\n".join(event.text for event in wall.received[received:] if event.name == "board")
+        assert not [number for number in (*votes, sum(votes)) if contains(sent, number)]
+
+
 async def test_a_reveal_after_the_end_is_final_and_comes_before_the_release(api: Api) -> None:
     contest = await api.contest(body=running(result_release="by_hand") | {"contest_type": "rating"})
     for voter, value in (("ann", 5), ("bob", 4)):

@@ -226,7 +226,7 @@ class User(Members):
 class Participant(Record):
     """A participant of a contest. Only approved participants receive votes and appear in results."""
 
-    owned: ClassVar[frozenset[str]] = frozenset({"titled"})
+    owned: ClassVar[frozenset[str]] = frozenset({"titled", "judged"})
     ignored: ClassVar[frozenset[str]] = (
         Record.ignored
         | owned
@@ -319,6 +319,11 @@ class Show(Record):
         le=10_000,
         description="Number of revealed places, from the last one up; participants that share a place are "
         "revealed together.",
+    )
+    reveals: Literal["counts", "points"] = Field(
+        "counts",
+        description="What a reveal shows of a place: its counts, or 12, 10, 8, 7 and so on down to 1 point for "
+        "the ten best places, and no counts.",
     )
     is_released: bool = Field(
         False, description="The result may be seen, if the contest's `result_release` is `by_hand`."

@@ -64,6 +64,12 @@ export const GERMAN = {
   "Copy it now: it is not shown again.": "Bitte jetzt kopieren: Er wird nicht noch einmal gezeigt.",
   "Copy link": "Link kopieren",
   "Copy the address from the browser": "Adresse bitte aus dem Browser kopieren",
+  "Corrected on {time} by {by}: {name} is admitted again, once the contest is reopened":
+    "Korrigiert am {time} durch {by}: {name} ist wieder zugelassen, sobald die Abstimmung wieder geöffnet wird",
+  "Corrected on {time} by {by}: {name} is disqualified, once the contest is reopened":
+    "Korrigiert am {time} durch {by}: {name} ist disqualifiziert, sobald die Abstimmung wieder geöffnet wird",
+  "Corrected on {time} by {by}: {name} is withdrawn, once the contest is reopened":
+    "Korrigiert am {time} durch {by}: {name} ist zurückgezogen, sobald die Abstimmung wieder geöffnet wird",
   "Corrected on {time} by {by}: {name} is now called {title}":
     "Korrigiert am {time} durch {by}: {name} heißt jetzt {title}",
   Countdown: "Countdown",
@@ -250,6 +256,7 @@ export const GERMAN = {
   "{n} requests a second": "{n} Anfragen pro Sekunde",
   "Requests per second": "Anfragen pro Sekunde",
   Reveal: "Enthüllen",
+  "Reveal 12, 10, 8 and so on, and no counts": "12, 10, 8 und so weiter enthüllen, keine Zahlen",
   Revoke: "Widerrufen",
   "Revoke {name}": "{name} widerrufen",
   "Revoke for good": "Endgültig widerrufen",
@@ -298,6 +305,9 @@ export const GERMAN = {
   "the key of this session": "der Schlüssel dieser Sitzung",
   "The new key": "Der neue Schlüssel",
   "The result is not final yet.": "Das Ergebnis ist noch nicht endgültig.",
+  Presenter: "Moderation",
+  "The result has changed since the reveal began. Press Reveal to begin again.":
+    "Das Ergebnis hat sich seit Beginn der Enthüllung geändert. Mit „Enthüllen“ beginnt sie von vorn.",
   "The service cannot be reached.": "Der Dienst ist nicht erreichbar.",
   "The service cannot be reached. Reload to try again.": "Der Dienst ist nicht erreichbar. Bitte neu laden.",
   "The service cannot be reached. Try again.": "Der Dienst ist nicht erreichbar. Bitte noch einmal versuchen.",
@@ -334,6 +344,8 @@ export const GERMAN = {
   "Votes by source": "Stimmen nach Quelle",
   "Votes of {names} in steps of {step}, the last one unfinished; the same as a table below.":
     "Stimmen für {names} in Schritten von {step}, der letzte unvollendet; darunter als Tabelle.",
+  "Average ratings of {names} over time; the same as a table below.":
+    "Durchschnittliche Bewertungen von {names} im Verlauf; darunter als Tabelle.",
   "Votes of {names} over time; the same as a table below.": "Stimmen für {names} im Verlauf; darunter als Tabelle.",
   "Votes per second": "Stimmen pro Sekunde",
   Voting: "Abstimmen",
@@ -346,6 +358,7 @@ export const GERMAN = {
   "What is left empty is as for the key that you logged in with. A key can hand out only what it has itself.":
     "Was leer bleibt, gilt wie für den Schlüssel der Anmeldung. Ein Schlüssel kann nur vergeben, was er selbst hat.",
   Winner: "Sieger",
+  "opens the studio.": "öffnet das Studio.",
   "With an API key that has the permission": "Mit einem API-Schlüssel mit der Berechtigung",
   Without: "Ohne",
   "Without a name": "Ohne Namen",

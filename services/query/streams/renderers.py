@@ -86,6 +86,7 @@ def _update(
         hidden=hidden,
         is_public=not snapshot.hides_from_public(now, has_voted=False),
         is_counting=not lag.is_stopped,
+        held_final=snapshot.frozen is not None and snapshot.frozen.results.final,
         show=snapshot.show.shown(),
         lag=None if hidden else lag,
     )

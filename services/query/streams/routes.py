@@ -144,10 +144,11 @@ LastEventId = Annotated[
 ]
 EVENTS: Final = """
 Sends server-sent events. The first is `phase`, sent again on every change: `{"phase", "start", "end", "final",
-"sealed", "visibility", "hidden", "is_public", "is_counting", "show", "lag", "server_time"}`. `visibility` is the
-contest's `vote_visibility`, `hidden` is true while this caller may not see the counts, and `is_public` while the
-public may. `is_counting` is false while the log does not respond: no vote is accepted or counted then. `show` is
-what screens show, as `GET /contests/<key>/show` returns it. `lag` is `{"records", "seconds"}`: while counting is
+"sealed", "visibility", "hidden", "is_public", "is_counting", "held_final", "show", "lag", "server_time"}`.
+`visibility` is the contest's `vote_visibility`, `hidden` is true while this caller may not see the counts, and
+`is_public` while the public may. `is_counting` is false while the log does not respond: no vote is accepted or
+counted then. `show` is what screens show, as `GET /contests/<key>/show` returns it; `held_final` is true if the
+counts that it holds or reveals are those of the final result. `lag` is `{"records", "seconds"}`: while counting is
 late, the events of all contests that wait to be counted, and the time that the oldest has waited; zeros below
 2 seconds, null while hidden. Then comes `%s`: its data is the body of the plain read, its `id` the version (the
 ETag without quotes). It is sent again on changes, at most ten times a second, always with the latest state.
@@ -166,8 +167,9 @@ An event `details` comes before the board, and again on changes. The board is `{
 "count", "unique_voter_count", "anonymous_voter_count", "covered", "participants": [{"participant_key", "rank",
 "count", "unique_voter_count", "share"}]}`, best first. What it contains follows the show: present counts (`live`,
 `result`), those of `held_at` (`held`), or of these only the places that are revealed, while `covered` counts the
-participants of all others and the sums are null (`reveal`). While the public may not see the counts, `live` and
-`held` send none, whatever the key may see.
+participants of all others and the sums are null (`reveal`). If the show `reveals` points, these places have
+`points` in place of counts, and the sums stay null. While the public may not see the counts, `live` and `held`
+send none, whatever the key may see.
 
 In place of a key, the header `Tally-Link` may have the token of a link of the contest.
 """
@@ -258,7 +260,7 @@ def public_stream_route(serve: PublicStream, end: Callable[[], None]) -> StreamR
 def _stream(name: str) -> Schema:
     example = (
         'retry: 2000\n\nevent: phase\ndata: {"phase":"running","start":"2026-09-01T18:00:00.000000Z","end":null,'
-        '"final":false,"sealed":false,"visibility":"shown","hidden":false,"is_public":true,"is_counting":true,"show":{"state":"live","held_at":null,"revealed":0,"is_released":false,"released_at":null,'
+        '"final":false,"sealed":false,"visibility":"shown","hidden":false,"is_public":true,"is_counting":true,"held_final":false,"show":{"state":"live","held_at":null,"revealed":0,"reveals":"counts","is_released":false,"released_at":null,'
         '"call_to_vote":{"is_shown":false,"url":null,"text":null},"message":null},"lag":{"records":0,"seconds":0},"server_time":"2026-09-01T18:30:00.000000Z"}\n\n'
         f'event: {name}\ndata: {{"contest_key":"...","count":42}}\nid: 5d41402abc4b2a76\n\n'
     )

@@ -31,6 +31,7 @@ class PhaseState(NamedTuple):
     hidden: bool
     is_public: bool
     is_counting: bool
+    held_final: bool
     show: Mapping[str, Any]
     lag: CountingLag | None
 

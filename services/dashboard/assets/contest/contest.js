@@ -15,7 +15,7 @@ import { start } from "../shell.js";
 import { ShowDesk } from "./show-desk.js";
 import { Sources } from "./sources.js";
 import { listen } from "../stream.js";
-import { t } from "../texts.js";
+import { mark, t } from "../texts.js";
 import { startLinks } from "./wall-links.js";
 import * as words from "../formatting.js";
 import { colourOf } from "../palette.js";
@@ -47,7 +47,8 @@ const sources = new Sources(element("sources"), element("sources-of"), (key) => 
 /** Returns the service's time, independent of the device's clock. */
 const now = () => Date.now() + state.ahead;
 const places = () => (state.latest ? placesOf(state.latest, (key) => people.of(key).order) : []);
-const desk = new ShowDesk(PATH, { places, nameOf: (key) => people.of(key).name });
+const isPresenter = parameter("view") === "presenter";
+const desk = new ShowDesk(PATH, { places, nameOf: (key) => people.of(key).name, isReadOnly: isPresenter });
 
 function render() {
   pending ||= setTimeout(() => {
@@ -105,19 +106,21 @@ function showSeal() {
   element("sealed-file").href = `${PATH}/certificate`;
 }
 
-/** Titles that were changed after the end, beside those that people voted for. */
+const CORRECTED = {
+  approved: mark("Corrected on {time} by {by}: {name} is admitted again, once the contest is reopened"),
+  pending: mark("Corrected on {time} by {by}: {name} is withdrawn, once the contest is reopened"),
+  rejected: mark("Corrected on {time} by {by}: {name} is disqualified, once the contest is reopened"),
+};
+
+/** Titles and statuses that were changed after the end, beside those that people voted for. */
 function showCorrections() {
   const list = element("corrections");
   list.hidden = !people.corrections.length;
-  const lines = people.corrections.map(({ participant_key: key, before, title, corrected, corrected_by: by }) => {
+  const lines = people.corrections.map(({ participant_key: key, member, title, after, corrected, corrected_by: by }) => {
     const line = document.createElement("li");
-    const name = key === null ? people.title || KEY : people.of(key).name;
-    line.textContent = t("Corrected on {time} by {by}: {name} is now called {title}", {
-      time: words.date(Date.parse(corrected)),
-      by: by ?? "–",
-      name: before ?? name,
-      title: title ?? "–",
-    });
+    const text = member === "title" ? mark("Corrected on {time} by {by}: {name} is now called {title}") : CORRECTED[after];
+    const name = key === null ? people.title || KEY : title || people.of(key).name;
+    line.textContent = t(text, { time: words.date(Date.parse(corrected)), by: by ?? "–", name, title: after ?? "–" });
     return line;
   });
   list.replaceChildren(...lines);
@@ -233,7 +236,10 @@ async function copyLink({ target }) {
 showLayout(parameter("chart") !== "no");
 startLinks(PATH);
 element("edit").href = `/dashboard${PATH}/edit`;
+element("presenter").href = `${location.pathname}?view=presenter`;
+document.body.classList.toggle("presenter", isPresenter);
 await start();
+if (isPresenter) element("desk").hidden = false;
 past.start();
 try {
   await listen((options) => open(`${PATH}/vote_updates/stream?sources=true&details=true`, options), {

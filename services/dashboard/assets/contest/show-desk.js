@@ -6,7 +6,12 @@ import { open, Refused } from "../session.js";
 import { t } from "../texts.js";
 import * as words from "../formatting.js";
 
-/** The desk of one contest; `places()` returns the present places in order, `nameOf(key)` a participant's name. */
+const BEST = 3;
+
+/**
+ * The desk of one contest; `places()` returns the present places in order, `nameOf(key)` a participant's name. With
+ * `isReadOnly` it says what screens show and what comes next, for a presenter.
+ */
 export class ShowDesk {
   #path;
   #options;
@@ -23,13 +28,14 @@ export class ShowDesk {
       "live-counts": () => this.#change({ state: "live", revealed: 0 }),
       hold: () => this.#change({ state: this.#show.state === "held" ? "live" : "held", revealed: 0 }),
       reveal: () => this.#change({ state: "reveal", revealed: 0 }),
+      "reveal-points": () => this.#change({ reveals: this.#show.reveals === "points" ? "counts" : "points" }),
       "reveal-next": () => this.#next(),
       "reveal-all": () => this.#all(),
     };
     for (const [id, command] of Object.entries(commands)) element(id).addEventListener("click", () => this.#may() && command());
     addEventListener("keydown", (event) => {
       if (!this.#may() || event.repeat) return;
-      for (const [id, command] of Object.entries(commands)) if (isCommand(event, element(id).getAttribute("aria-keyshortcuts"))) command();
+      for (const [id, command] of Object.entries(commands)) if (isCommand(event, element(id).getAttribute("aria-keyshortcuts") ?? "")) command();
       if (this.#show.state === "reveal" && ["pagedown", "arrowright"].some((key) => isCommand(event, key))) {
         event.preventDefault();
         this.#next();
@@ -53,6 +59,7 @@ export class ShowDesk {
     const { state } = show;
     const pressed = { "live-counts": "live", hold: "held", reveal: "reveal", "reveal-all": "result" };
     for (const [id, of] of Object.entries(pressed)) element(id).setAttribute("aria-pressed", state === of);
+    element("reveal-points").setAttribute("aria-pressed", show.reveals === "points");
     element("call-edit").setAttribute("aria-pressed", show.call_to_vote.is_shown);
     element("message-edit").setAttribute("aria-pressed", Boolean(show.message));
     element("release").hidden = !awaitsRelease(this.#standing);
@@ -76,6 +83,7 @@ export class ShowDesk {
     const next = ranks[this.#show.revealed];
     if (this.#show.state !== "reveal" || next === undefined) return "";
     if (!this.#standing.final) return t("The result is not final yet.");
+    if (!this.#standing.held_final) return t("The result has changed since the reveal began. Press Reveal to begin again.");
     const named = this.#options.places().filter((place) => place.rank === next);
     return t("Next: {rank}. {names}", { rank: next, names: named.map((place) => this.#options.nameOf(place.key)).join(", ") });
   }
@@ -86,15 +94,20 @@ export class ShowDesk {
   }
 
   #may() {
-    return this.#show !== null && !element("desk").hidden;
+    return this.#show !== null && !element("desk").hidden && !this.#options.isReadOnly;
   }
 
+  /** Opens the next place; of points first all but the best three places, as nobody waits for 1 to 7 of them. */
   #next() {
-    if (this.#show.state === "reveal") this.#change({ revealed: this.#show.revealed + 1 });
+    const { state, revealed, reveals } = this.#show;
+    if (state !== "reveal") return;
+    const atOnce = reveals === "points" && revealed === 0 ? this.#ranks().length - BEST : 1;
+    this.#change({ revealed: revealed + Math.max(1, atOnce) });
   }
 
   async #all() {
-    const isRevealed = this.#show.state === "reveal" && this.#show.revealed >= this.#ranks().length;
+    const { state, revealed, reveals } = this.#show;
+    const isRevealed = state === "reveal" && reveals === "counts" && revealed >= this.#ranks().length;
     if (!isRevealed && isSecret(this.#standing)) {
       write("ask-hidden-why", secretUntil(this.#standing));
       if ((await asked("ask-hidden")) !== "yes") return this.#change({ state: "live", revealed: 0 });

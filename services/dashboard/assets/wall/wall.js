@@ -91,7 +91,7 @@ function show() {
   document.body.classList.toggle("unknown", standing === null);
   if (standing === null) return document.body.classList.remove("last-minute");
   document.body.classList.toggle("counts-hidden", board === null);
-  document.body.classList.toggle("reveal", board?.covered > 0);
+  document.body.classList.toggle("reveal", board !== null && board.count === null);
   showImage();
   showMarks();
   showCall(standing.show.call_to_vote, fetched);
@@ -103,7 +103,15 @@ function show() {
 
 function showRows() {
   const rows = rowsOf();
-  if (LAYOUT) return LAYOUT(element("stage"), { rows, board: state.board, standing: state.standing, now: now() });
+  if (LAYOUT) LAYOUT(element("stage"), { rows, board: state.board, standing: state.standing, now: now() });
+  else showRanking(rows);
+  for (const name of document.querySelectorAll(".name")) {
+    name.classList.remove("long");
+    name.classList.toggle("long", name.scrollHeight > name.clientHeight + 1);
+  }
+}
+
+function showRanking(rows) {
   ranking.show(pages.of(rows));
   write("ranking-title", state.board ? t("Ranking") : t("Participants"));
   write("page", pages.text);
@@ -153,14 +161,16 @@ function showClock() {
 function rowsOf() {
   const { board } = state;
   if (!board) return people.all.map((person) => ({ ...person, colour: colourOf(person) }));
-  const places = board.participants.map(({ participant_key: key, rank, count, unique_voter_count: voters, rating }) => ({
+  const places = board.participants.map(({ participant_key: key, rank, count, points, unique_voter_count: voters, rating }) => ({
     key,
     rank,
-    count,
+    count: points ?? count,
     voters,
     values: rating?.distribution,
     average: rating ? (rating.average ?? -1) : 0,
   }));
+  const hasPoints = board.participants[0]?.points !== undefined;
+  const kind = hasPoints ? { count: null } : board;
   const isLive = board.held_at === null && board.covered === 0;
   const hasVotes = places.some((place) => place.count > 0); // before the first vote nobody is first
   if (isLive) movement.update(places);
@@ -170,7 +180,7 @@ function rowsOf() {
     const isWinner = board.final && board.covered === 0 && place.rank === 1 && place.count > 0;
     const moved = isLive && !isWinner ? movement.of(place.key) : 0;
     const rank = hasVotes || board.covered > 0 ? place.rank : null;
-    return { ...person, ...place, rank, ...figures(place, places[0], board), colour: colourOf(person), isWinner, moved };
+    return { ...person, ...place, rank, ...figures(place, places[0], kind), colour: colourOf(person), isWinner, moved };
   });
   return [...covered, ...shown];
 }

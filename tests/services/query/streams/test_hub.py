@@ -76,6 +76,7 @@ async def test_a_stream_begins_with_what_plain_reads_answer_and_goes_on_with_vot
                 "hidden",
                 "is_public",
                 "is_counting",
+                "held_final",
                 "lag",
                 "server_time",
             }
