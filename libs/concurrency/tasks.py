@@ -17,6 +17,17 @@ def loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
+class Deadline:
+    """The end of a time that several steps share."""
+
+    def __init__(self, within_s: float) -> None:
+        self._end = loop_time() + within_s
+
+    def left_s(self, share: float = 1.0) -> float:
+        """Return the seconds that are left, or a share of them: the rest is for later steps."""
+        return max(0.0, self._end - loop_time()) * share
+
+
 class SingleFlight(Generic[T]):
     """Runs `work` at most once at a time, with at most one queued run, regardless of the number of callers.
 

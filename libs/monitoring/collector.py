@@ -4,11 +4,13 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from libs.certificates.service import Sealed, sealed_contests
+from libs.concurrency.tasks import Deadline
 from libs.deployment.deployment import Deployment
 from libs.kafka.cancellation import call
 from libs.monitoring.lag import AppendTimes, LagTracker, TimeAt, View
@@ -21,6 +23,7 @@ from libs.monitoring.status import (
     ProcessStatus,
     Status,
 )
+from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
 from libs.telemetry.redaction import redacted
 from libs.views.generations.generations import Generations, PartitionGenerations, ProjectionName
@@ -29,8 +32,11 @@ from libs.views.votes.reply_types import PartitionState
 from libs.web.server.tls import public_authorities
 
 SEALED_EVERY_S: Final = 30.0
-READ_S: Final = 1.5
-"""Seconds that a server may take for each step of a status, of which the whole may take 5 s."""
+READ_S: Final = 2.5
+"""Seconds that a status takes at most; partitions of servers that hang get a share of it in each step."""
+IN_STEP: Final = 0.5
+"""Share of the remaining time that one step may take."""
+NO_LOG: Final = LogUnavailable("Kafka does not answer in time", retry_after_s=1)
 
 T = TypeVar("T")
 
@@ -50,18 +56,18 @@ class StatusCollector:
         self._listed = -SEALED_EVERY_S
         self._progress = LagTracker()
 
-    async def collect(self, parts: Sequence[ProcessStatus] = ()) -> Status:
-        """Return the status, with `parts` included, of the partitions that can be read in `READ_S`.
+    async def collect(self, parts: Sequence[ProcessStatus] = (), within_s: float = READ_S) -> Status:
+        """Return the status, with `parts` included, of the partitions that can be read in time.
 
         Raises `LogUnavailable`, `LogChanged`, `ViewsUnavailable` and `StorageUnavailable` if there are none.
         """
-        lost: list[_Lost] = []
-        reads = [self.rows(projection, lost) for projection in self._projections]
-        sealed, rows = await asyncio.gather(self._sealed(), asyncio.gather(*reads))
+        patience = _Patience(Deadline(within_s), [], [])
+        reads = [self.rows(projection, patience) for projection in self._projections]
+        rows, sealed = await asyncio.gather(asyncio.gather(*reads), self._sealed(patience))
         every = [row for of_one in rows for row in of_one]
-        if lost and not every:
-            raise lost[0].error
-        return Status(_now(), every, parts, sealed, self._away(lost))
+        if patience.lost and not every:
+            raise patience.lost[0].error
+        return Status(_now(), every, parts, sealed, [*patience.away, *self._away(patience.lost)])
 
     def _away(self, lost: "Iterable[_Lost]") -> list[Away]:
         """Return a line for each projection and reason."""
@@ -73,26 +79,31 @@ class StatusCollector:
             for (projection, reason), partitions in found.items()
         ]
 
-    async def _sealed(self) -> Sequence[Sealed]:
+    async def _sealed(self, patience: "_Patience") -> Sequence[Sealed]:
         """Return the sealed contests, cached for `SEALED_EVERY_S` as listing a bucket is expensive, and for as
-        long as the catalogue cannot be read."""
+        long as they cannot be read."""
         if time.monotonic() > self._listed + SEALED_EVERY_S:
-            with suppress(ViewsUnavailable, TimeoutError):
-                self._known_sealed = await call(
-                    sealed_contests(self._deployment.store, self._deployment.catalogue.views), READ_S
-                )
+            reading = sealed_contests(self._deployment.store, self._deployment.catalogue.views)
+            try:
+                self._known_sealed = await call(reading, patience.deadline.left_s(IN_STEP))
                 self._listed = time.monotonic()
+            except StorageUnavailable as error:
+                patience.away.append(Away("object store", f"away: {redacted(str(error))}"))
+            except (ViewsUnavailable, TimeoutError):
+                pass  # the partitions show which server it was
         return self._known_sealed
 
-    async def rows(self, projection: ProjectionName, lost: "list[_Lost] | None" = None) -> list[PartitionStatus]:
+    async def rows(self, projection: ProjectionName, patience: "_Patience | None" = None) -> list[PartitionStatus]:
         """Return the rows of a projection's partitions. Raises as `collect` for any that cannot be read.
 
-        With `lost`, these are added to it instead, and a server that hangs is waited for `READ_S`.
+        With `patience`, these are added to its `lost` instead, and none is waited for longer than its deadline.
         Reads ends after positions, so that no view of this log appears to be past its end, or less behind.
         """
         views = self._projections[projection]
-        stored: dict[int, _Stored] = await _each(projection, views.topic.numbers, self._stored, lost)
-        ends: dict[int, int] = await self._ends(projection, stored, lost)
+        stored: dict[int, _Stored] = await _each(
+            projection, views.topic.numbers, self._stored, patience, partial(self._silence, views)
+        )
+        ends: dict[int, int] = await self._ends(projection, stored, patience)
         now = _now()
         places = [
             TimeAt(partition, offset)
@@ -104,11 +115,12 @@ class StatusCollector:
         ]
         reading = self._times[projection].read(places)
         try:
-            times = await (reading if lost is None else call(reading, READ_S))
+            times = await (reading if patience is None else call(reading, patience.deadline.left_s()))
         except (TallyError, TimeoutError) as error:
-            if lost is None or not _may_pass(error):
+            if patience is None or not _may_pass(error):
                 raise
-            lost.extend(_Lost(projection, partition, _as_tally_error(error)) for partition in ends)
+            found = error if isinstance(error, TallyError) else NO_LOG
+            patience.lost.extend(_Lost(projection, partition, found) for partition in ends)
             return []
         rows = []
         for partition, end in ends.items():
@@ -139,6 +151,12 @@ class StatusCollector:
             )
         return rows
 
+    def _silence(self, views: Generations, partition: int) -> ViewsUnavailable:
+        """Return the error of a partition whose server does not answer: in a cluster it names the server."""
+        server = self._deployment.valkey.server_of(views.base(partition))
+        name = f"Valkey {server[0]}:{server[1]}" if isinstance(server, tuple) else "Valkey"
+        return ViewsUnavailable(f"{name} does not answer in time", retry_after_s=1)
+
     async def _stored(self, projection: ProjectionName, partition: int) -> "_Stored":
         """Read a partition of the views; of another layout only its generations can be read."""
         views = self._projections[projection]
@@ -156,19 +174,19 @@ class StatusCollector:
         return _Stored(generations, ledger, todo, await self._quarantine(views, partition, generations))
 
     async def _ends(
-        self, projection: ProjectionName, partitions: Iterable[int], lost: "list[_Lost] | None"
+        self, projection: ProjectionName, partitions: Iterable[int], patience: "_Patience | None"
     ) -> dict[int, int]:
         """Return the log's ends; asks for each partition alone if a broker does not answer for some of them."""
         topic, every = self._projections[projection].topic.name, list(partitions)
-        if lost is None:
+        if patience is None:
             return await self._reader.end_offsets(topic, every)
         with suppress(LogUnavailable, TimeoutError):
-            return await call(self._reader.end_offsets(topic, every), READ_S / 2)
+            return await call(self._reader.end_offsets(topic, every), patience.deadline.left_s(IN_STEP / 2))
 
         async def end(_: ProjectionName, partition: int) -> int:
             return (await self._reader.end_offsets(topic, [partition]))[partition]
 
-        return await _each(projection, every, end, lost)
+        return await _each(projection, every, end, patience, lambda _: NO_LOG)
 
     def _others(
         self, projection: ProjectionName, partition: int, generations: PartitionGenerations, now: int
@@ -222,41 +240,44 @@ class _Lost(NamedTuple):
     error: TallyError
 
 
+class _Patience(NamedTuple):
+    """The time for a status, and what cannot be read in it."""
+
+    deadline: Deadline
+    lost: list[_Lost]
+    away: list[Away]
+
+
 async def _each(
     projection: ProjectionName,
     partitions: Iterable[int],
     read: Callable[[ProjectionName, int], Coroutine[Any, Any, T]],
-    lost: list[_Lost] | None,
+    patience: _Patience | None,
+    silence: Callable[[int], TallyError],
 ) -> dict[int, T]:
-    """Read partitions concurrently. With `lost`, those that fail within `READ_S` are added to it."""
+    """Read partitions concurrently. With `patience`, those that fail within a share of it are added to its `lost`,
+    those that give no answer with the error `silence`."""
 
     async def one(partition: int) -> T | TallyError:
+        reading = read(projection, partition)
         try:
-            return await (
-                read(projection, partition) if lost is None else call(read(projection, partition), READ_S)
-            )
+            return await (reading if patience is None else call(reading, patience.deadline.left_s(IN_STEP)))
         except (TallyError, TimeoutError) as error:
-            if lost is None or not _may_pass(error):
+            if patience is None or not _may_pass(error):
                 raise
-            return _as_tally_error(error)
+            return error if isinstance(error, TallyError) else silence(partition)
 
     every = list(partitions)
     found = dict(zip(every, await asyncio.gather(*map(one, every)), strict=True))
     for partition, each in found.items():
-        if isinstance(each, TallyError) and lost is not None:
-            lost.append(_Lost(projection, partition, each))
+        if isinstance(each, TallyError) and patience is not None:
+            patience.lost.append(_Lost(projection, partition, each))
     return {partition: each for partition, each in found.items() if not isinstance(each, TallyError)}
 
 
 def _may_pass(error: TallyError | TimeoutError) -> bool:
     """Return False for an error that an operator must resolve, as another log than the views'."""
     return isinstance(error, TimeoutError) or error.retry_after_s is not None
-
-
-def _as_tally_error(error: TallyError | TimeoutError) -> TallyError:
-    if isinstance(error, TallyError):
-        return error
-    return ViewsUnavailable("no answer in time", retry_after_s=1)
 
 
 def _numbers(partitions: Sequence[int], views: Generations) -> str:
@@ -293,24 +314,34 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-TIMEOUT_S: Final = 2.0
+PROCESS_S: Final = 2.0
+"""Seconds in which a process must answer."""
 PART_UP: Final = "tally_projector_part_up"
 
 
 async def failing_tasks(metrics_urls: Iterable[str]) -> list[str]:
-    """Return the sorted names of failing tasks; unreachable processes report none."""
-    found = await asyncio.gather(*map(_failing, metrics_urls))
-    return sorted({name for names in found for name in names})
+    """Return the sorted names of projectors' failing tasks; processes that do not answer report none."""
+    pages = await asyncio.gather(*map(_page, metrics_urls), return_exceptions=True)
+    families = [one for page in pages if isinstance(page, str) for one in text_string_to_metric_families(page)]
+    samples = [sample for family in families for sample in family.samples]
+    return sorted({one.labels["part"] for one in samples if one.name == PART_UP and one.value == 0})
 
 
-async def _failing(metrics_url: str) -> list[str]:
+async def hangs(url: str) -> bool:
+    """Return whether a process is silent at its URL for `PROCESS_S`: one that refuses connections may start."""
+    try:
+        await _page(url)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def _page(url: str) -> str:
+    """Return the text at a URL, empty if it cannot be reached. Raises `TimeoutError`."""
     import httpx  # noqa: PLC0415 (delays the start)
 
-    try:
-        async with httpx.AsyncClient(verify=public_authorities(), timeout=TIMEOUT_S, trust_env=False) as client:
-            answer = (await client.get(metrics_url)).raise_for_status()
-        families = list(text_string_to_metric_families(answer.text))
-    except (httpx.HTTPError, ValueError):
-        return []
-    samples = [sample for family in families for sample in family.samples]
-    return [one.labels["part"] for one in samples if one.name == PART_UP and one.value == 0]
+    async with httpx.AsyncClient(verify=public_authorities(), timeout=2 * PROCESS_S, trust_env=False) as client:
+        try:
+            return (await asyncio.wait_for(client.get(url), PROCESS_S)).text
+        except httpx.HTTPError:
+            return ""

@@ -135,6 +135,9 @@ def _parts(status: Status) -> Iterator[HealthProblem]:
             yield HealthProblem("part", part.name, detail, "read its log")
         elif not part.alive:
             yield HealthProblem("part", part.name, f"process {part.pid} has ended", remedy)
+        elif not part.answers:
+            detail = f"process {part.pid} does not answer"
+            yield HealthProblem("part", part.name, detail, "`tally up` restarts it if it stays so; read its log")
         elif part.failing:
             names = ", ".join(part.failing)
             yield HealthProblem("part", part.name, f"stopped or failing in it: {names}", "see its log")

@@ -174,7 +174,7 @@ class SealedContest:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """A process of the local stack; `failing` names its stopped or failed tasks.
+    """A process of the local stack; `failing` names its stopped or failed tasks, one that hangs does not answer.
 
     `restarts_at` is set while it waits to be started again because it ended within seconds of its start.
     """
@@ -183,6 +183,7 @@ class ProcessStatus:
     pid: int
     alive: bool
     failing: Sequence[str] = ()
+    answers: bool = True
     restarts_at: int | None = None
 
 

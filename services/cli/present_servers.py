@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from libs.concurrency.tasks import Deadline
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import kafka, valkey
@@ -14,18 +15,22 @@ from libs.local_stack.server_interface import AwayServer
 from libs.tally.errors import LogUnavailable
 from libs.views.valkey.settings import server_urls
 
-ANSWER_S: Final = 1.0
+WITHIN_S: Final = 3.5
+"""Seconds that all probes of `status` and `doctor` share, of the 5 s that operators wait at most: the rest is for
+the start and the end."""
+PROBE_S: Final = 1.0
 """Seconds in which a server must answer."""
-FIND_S: Final = 1.0
+FIND_S: Final = 0.75
 """Seconds to find the topics of the votes."""
-CLOSE_S: Final = 0.3
-REQUEST_MS: Final = 1_000
+CLOSE_S: Final = 0.2
+REQUEST_MS: Final = 500
 
 
 class PresentServers(NamedTuple):
-    """A deployment that uses the servers that answer, and the others of its addresses."""
+    """A deployment that uses the servers that answer, and the others of its addresses; all until a deadline."""
 
     deployment: Deployment
+    deadline: Deadline
     log_answers: bool
     views_answer: bool
     away_brokers: list[AwayServer]
@@ -34,8 +39,9 @@ class PresentServers(NamedTuple):
 
 @asynccontextmanager
 async def open_present(addresses: DeploymentAddresses) -> AsyncIterator[PresentServers]:
+    deadline = Deadline(WITHIN_S)
     brokers, valkeys = await asyncio.gather(
-        kafka.away_servers(addresses.kafka, ANSWER_S), valkey.away_servers(addresses.valkey, ANSWER_S)
+        kafka.away_servers(addresses.kafka, PROBE_S), valkey.away_servers(addresses.valkey, PROBE_S)
     )
     settings = addresses.description.get("kafka_settings", {}) | {"kafka_request_timeout_ms": REQUEST_MS}
     deployment = Deployment(
@@ -48,7 +54,7 @@ async def open_present(addresses: DeploymentAddresses) -> AsyncIterator[PresentS
     )
     log_answers = len(brokers) < len(addresses.kafka.split(","))
     views_answer = len(valkeys) < len(server_urls(addresses.valkey))
-    present = PresentServers(deployment, log_answers, views_answer, brokers, valkeys)
+    present = PresentServers(deployment, deadline, log_answers, views_answer, brokers, valkeys)
     try:
         if present.log_answers:
             with suppress(LogUnavailable, TimeoutError):

@@ -15,7 +15,7 @@ from typer import Exit, Option
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import stack_json
-from libs.monitoring.collector import StatusCollector, failing_tasks
+from libs.monitoring.collector import StatusCollector, failing_tasks, hangs
 from libs.monitoring.health_problems import HealthProblem, as_json, is_noteworthy, notes_of, problems_of
 from libs.monitoring.status import (
     Away,
@@ -82,23 +82,22 @@ async def status(
 
 async def read_present_status(addresses: DeploymentAddresses) -> Status:
     """Read the status of the servers that answer, with the names of the others."""
+    parts = asyncio.ensure_future(read_parts(addresses.description))
     async with open_present(addresses) as servers:
         away = [
             Away(f"{server} {each.address}", f"away: {each.refusal or 'does not answer'}")
             for server, found in (("Kafka", servers.away_brokers), ("Valkey", servers.away_valkeys))
             for each in found
         ]
+        status = Status(time.time_ns() // 1_000_000, [], [], [])
         try:
             if servers.log_answers and servers.views_answer:
-                reading = StatusCollector(servers.deployment).collect()
-                parts, status = await asyncio.gather(read_parts(addresses.description), reading)
-                return replace(status, parts=parts, away=[*away, *status.away])
+                status = await StatusCollector(servers.deployment).collect(within_s=servers.deadline.left_s())
         except TallyError as error:
             if error.retry_after_s is None:
                 raise
-            away.append(Away("views", f"away: {error}"))
-        parts = await read_parts(addresses.description)
-        return Status(time.time_ns() // 1_000_000, [], parts, [], away)
+            away.append(Away("all partitions", f"away: {error}"))
+        return replace(status, parts=await parts, away=[*away, *status.away])
 
 
 async def readings(
@@ -127,13 +126,20 @@ def parts_of(description: Mapping[str, Any]) -> list[ProcessStatus]:
 
 
 async def read_parts(description: Mapping[str, Any]) -> list[ProcessStatus]:
-    """Return the processes in stack.json with their failing tasks; external servers are not included."""
-    parts = parts_of(description)
+    """Return the processes in stack.json, with those that do not answer, and with the failing tasks of the others;
+    external servers are not included."""
     urls = description.get("metrics_urls", {})
-    projectors = {name: url for name, url in urls.items() if name.startswith("projector")}
-    found = await asyncio.gather(*(failing_tasks([url]) for url in projectors.values()))
-    failing = dict(zip(projectors, found, strict=True))
-    return [replace(part, failing=failing.get(part.name, part.failing)) for part in parts]
+    return await asyncio.gather(*(_asked(part, urls.get(part.name)) for part in parts_of(description)))
+
+
+async def _asked(part: ProcessStatus, metrics_url: str | None) -> ProcessStatus:
+    if metrics_url is None or not part.alive:
+        return part
+    is_silent, failing = await asyncio.gather(
+        hangs(metrics_url.removesuffix("/metrics") + "/livez"),
+        failing_tasks([metrics_url] if part.name.startswith("projector") else []),
+    )
+    return replace(part, failing=failing, answers=not is_silent)
 
 
 def _alive(pid: int) -> bool:

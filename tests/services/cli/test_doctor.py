@@ -2,26 +2,32 @@
 
 import asyncio
 import json
+import os
 import shutil
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
 from libs.kafka.brokers import Brokers
+from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.local_stack import stack_json
 from libs.local_stack.java import pins
 from libs.local_stack.settings import StackSettings
+from libs.monitoring import collector
+from libs.monitoring.collector import StatusCollector
+from libs.tally.errors import ViewsUnavailable
 from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.client import ValkeyClient
 from libs.views.valkey.function_libraries import libraries
 from libs.views.valkey.function_loading import open_valkey
+from services.cli import present_servers
 from services.cli.__main__ import app
 from services.cli.commands.doctor import command as machine
 from services.cli.commands.doctor import servers
@@ -34,6 +40,8 @@ from tests.support.valkey_cluster import valkey_cluster
 
 MOST_S: Final = 5.0
 """Seconds in which operators get an answer; twice of it on a busy machine."""
+LEAST_START_S: Final = 1.0
+"""Seconds of them that the start and the end of a command have at least."""
 
 
 @pytest.fixture
@@ -134,6 +142,20 @@ async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
     assert library in found["functions"].detail
 
 
+async def test_a_wrong_clock_is_named_once(log: FoldedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = collector.ledger_of
+
+    async def a_minute(_: object) -> float:
+        return 60.0
+
+    monkeypatch.setattr(servers, "_skew_s", a_minute)
+    monkeypatch.setattr(collector, "ledger_of", lambda *of: ledger(*of) | {"valkey_clock_off_s": 60.0})
+    async with Deployment(log.stack) as deployment:
+        [clock] = [finding async for finding in check_servers(deployment) if finding.name == "clock"]
+    assert not clock.ok
+    assert clock.detail == "Valkey's is off by +60.000 s"
+
+
 @pytest.mark.servers
 async def test_it_and_status_answer_from_the_servers_that_are_there_and_name_the_others(
     kafka: str, namespace: str
@@ -141,12 +163,19 @@ async def test_it_and_status_answer_from_the_servers_that_are_there_and_name_the
     with socket.create_server(("127.0.0.1", 0)) as silent:
         broker = f"127.0.0.1:{silent.getsockname()[1]}"
         async with valkey_cluster() as cluster, folded_log(kafka, cluster.url, namespace) as log:
-            stack = replace(log.stack, kafka=f"{kafka},{broker}")
-            hung = cluster.nodes[1]
+            hung_process = {
+                "pids": {"gateway": os.getpid()},
+                "metrics_urls": {"gateway": f"http://{broker}/metrics"},
+            }
+            stack = replace(log.stack, kafka=f"{kafka},{broker}", description=hung_process)
+            first, hung, last = cluster.nodes
+            others = f"redis://127.0.0.1:{first.port},127.0.0.1:{last.port}"
             hung.stop()
             try:
                 async with asyncio.timeout(2 * MOST_S):
                     status = await read_present_status(stack)
+                async with asyncio.timeout(2 * MOST_S):
+                    unnamed = await read_present_status(replace(stack, valkey=others))
                 async with asyncio.timeout(2 * MOST_S), Deployment(stack) as deployment:
                     findings = [finding async for finding in check_servers(deployment)]
             finally:
@@ -155,11 +184,45 @@ async def test_it_and_status_answer_from_the_servers_that_are_there_and_name_the
     assert [one.where for one in status.away][:2] == servers_away
     assert any(one.where.startswith("catalogue ") for one in status.away)
     assert status.of(ProjectionName.CATALOGUE), "of the other shards"
-    problems = {one.name: one for one in findings if one.away}
+    assert f"away: Valkey 127.0.0.1:{hung.port} does not answer in time" in {one.reason for one in unnamed.away}
+    assert [part.answers for part in status.parts] == [False]
+    problems = {one.name: one for one in findings if not one.ok}
+    assert "does not answer" in problems["gateway"].detail
     assert broker in problems["Kafka"].detail
     assert f":{hung.port}" in problems["Valkey"].detail
-    assert {"Valkey's shards", "views"} <= problems.keys()
+    assert {"Valkey's shards", "views"} <= {name for name, one in problems.items() if one.away}
     assert "functions" in {one.name for one in findings if one.ok}, "of the other shards"
+
+
+@pytest.mark.servers
+async def test_they_end_in_time_and_name_kafka_if_it_hangs_for_all_partitions(
+    kafka: str, valkey_address: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each wait is a share of one time: the deadline, and not the sum of all waits, limits an answer."""
+    assert present_servers.WITHIN_S + present_servers.CLOSE_S + LEAST_START_S <= MOST_S
+    limits: list[float] = []
+
+    async def hangs(reading: Coroutine[Any, Any, Any], within_s: float) -> Any:
+        reading.close()
+        limits.append(within_s)
+        await asyncio.sleep(within_s)
+        raise TimeoutError
+
+    async with folded_log(kafka, valkey_address, namespace) as log:
+        monkeypatch.setattr(collector, "call", hangs)
+        async with Deployment(log.stack) as deployment:
+            with pytest.raises(ViewsUnavailable):
+                await StatusCollector(deployment).collect(within_s=0.2)
+        assert max(limits) <= 0.1
+        monkeypatch.undo()
+        monkeypatch.setattr(LogReader, "end_offsets", never)
+        [away] = (await read_present_status(log.stack)).away
+    assert (away.where, away.reason) == ("all partitions", "away: Kafka does not answer in time")
+
+
+async def never(*_: object) -> dict[int, int]:
+    await asyncio.Event().wait()
+    return {}
 
 
 @pytest.fixture
