@@ -22,6 +22,8 @@ from libs.views.purchases.purchase_views import PaidChoice, PurchaseViews
 PASS_S: Final = 1.0
 REST: Final = 10
 """Pause after a pass, in multiples of its duration."""
+LONGEST_REST_S: Final = 20.0
+"""Longest pause: a pass of a projector that was frozen meanwhile says nothing about the next one."""
 PAGE: Final = 200
 
 
@@ -63,7 +65,7 @@ class CountingManager:
                     await self._uncount(partition, choice, refusal)
                 if refusal is None and has_uncounted:
                     await self._count_again(partition, choice)
-        await asyncio.sleep(REST * (loop_time() - began))
+        await asyncio.sleep(rest_s(loop_time() - began))
 
     async def _contest(self, account: str, key: str) -> Contest | None:
         """Return the contest, or None if it was deleted: a view that lags behind may not have it yet."""
@@ -84,6 +86,11 @@ class CountingManager:
 
     async def _append(self, partition: int, event: PurchaseUncounted | PurchaseCountedAgain) -> None:
         await self._log.append(self._topic.name, partition, purchases_codec.encode(event), event.key.encode())
+
+
+def rest_s(pass_s: float) -> float:
+    """Return the pause after a pass that took so many seconds."""
+    return min(REST * pass_s, LONGEST_REST_S)
 
 
 def _refusal(contest: Contest | None, choice: PaidChoice) -> Refusal | None:
