@@ -142,14 +142,17 @@ AUDIT: Final = [
 ]
 DOCTOR: Final = [
     fine("gateway", "runs as process 41"),
+    problem("gateway-2", "process 43 does not answer", "`tally up` restarts it if it stays so; read its log"),
     problem(
         "projector",
-        "process 42 is gone",
-        "`tally up` restarts it automatically; otherwise read its log and start the stack again",
+        "process 42 has ended",
+        "`tally up` starts it again by itself; if it does not, read its log and restart",
     ),
     fine("Kafka", "answers at 10.0.0.5:9092,10.0.0.6:9092,10.0.0.7:9092"),
     problem("Valkey", "does not answer at 10.0.0.9:6379; the other servers do", "start it again", away=True),
-    problem("views", "away: no answer within 3 s", "see the servers above", away=True),
+    problem(
+        "views", "test 1: away: Valkey 10.0.0.9:6379 does not answer in time", "see the servers above", away=True
+    ),
 ]
 
 
@@ -157,12 +160,13 @@ def commands() -> Mapping[str, Iterable[Block]]:
     """Return the text of each command."""
     lost = [
         Away("Valkey 10.0.0.9:6379", "away: does not answer"),
-        Away("test 1", "away: no answer in time"),
+        Away("test 1", "away: Valkey 10.0.0.9:6379 does not answer in time"),
     ]
     dead = ProcessStatus("projector", 42, alive=False, restarts_at=AT + 4_000)
+    hung = ProcessStatus("gateway-2", 43, alive=True, answers=False)
     return {
         "status": status_text(Status(AT, WELL, [GATEWAY, PROJECTOR], [])),
-        "status (faults)": status_text(Status(AT, FAULTS, [GATEWAY, dead], [], lost)),
+        "status (faults)": status_text(Status(AT, FAULTS, [GATEWAY, hung, dead], [], lost)),
         "keys list": Result.listing("keys", [members_of(*key) for key in KEYS]).text,
         "void list": Result.listing("voids", VOIDS, VOID_COLUMNS).text,
         "log --audit": [audit_line(row) for row in AUDIT],
