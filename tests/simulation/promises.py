@@ -554,12 +554,16 @@ def _check_refusals(world: World) -> None:
     """No voter is over a limit who never asked for more, where a later vote replaces an earlier one."""
     if not world.is_alone or world.changes:
         return
-    asked: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    asked: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
     for answer in world.answers:
         vote = answer.command
         if isinstance(vote, CastVote) and answer.is_cast and world.kinds[vote.contest] != "voteonly":
-            asked[vote.contest, vote.voter, vote.source].add(vote.participant or "")
+            asked[vote.contest, vote.voter, vote.source].append(answer)
+    for answers in asked.values():
+        for answer in answers:
             if isinstance(answer.result, LimitReached) and answer.result.scope is not LimitScope.IP:
-                slots = asked[vote.contest, vote.voter, vote.source]
+                # what began while this request was under way may have been reserved before it
+                meanwhile = [other.command for other in answers if other.began_at <= answer.ended_at]
+                slots = {vote.participant or "" for vote in meanwhile if isinstance(vote, CastVote)}
                 limit = answer.result.data["limit"]
                 demand(len(slots) > limit, f"{answer.name} is refused, and {len(slots)} votes are within {limit}")
