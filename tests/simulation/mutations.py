@@ -183,6 +183,12 @@ CHANGES: Final = {
         PURCHASES,
         ("error.code not in UNDECIDED)", "error.code not in UNDECIDED or error.code == 'purchase_unreadable')"),
     ),
+    "a change of a newer version is passed over": _of(
+        INTERFACE, ("if isinstance(event, UnknownEvent):", "if False:")
+    ),
+    "a deletion is not noticed by a check": _of(
+        CACHE, ("if version is None or version > known", "if version is not None and version > known")
+    ),
     "an event of a newer version is passed over": _of(
         VOTES, ("return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[2])", "continue")
     ),
@@ -324,6 +330,18 @@ GENERATIONS: Final = {
         JOB, ("if found[one].live.schema != found[one].schema]", "if False]")
     ),
     "a gate stays open while the layout changes": _lua(("if relaid or (gate.open", "if (gate.open")),
+    "views of another layout are folded": _lua(
+        ("local state = row[2] == schema and row[1] or BROKEN", "local state = row[1]")
+    ),
+    "views of another layout are compared": _of(
+        VERIFICATION, ("if found[partition].live.schema == found[partition].schema]", "]")
+    ),
+    "what was dropped is resumed": _of(TARGETS, ("begun - broken - gone", "begun - broken")),
+    "what is broken is resumed": _of(
+        TARGETS,
+        ("if one.state in (State.BUILDING, State.FOLLOWING)}", "if one.state is not State.KEPT}"),
+        ("begun - broken - gone", "begun - gone"),
+    ),
 }
 """Guards of replays, swaps and rollbacks."""
 

@@ -1,23 +1,9 @@
 """The promises, checked on logs, views and answers once everything has settled."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.contests.contest_mapper import load_contest
-from libs.catalogue.resource_table import CONTESTS as CONTEST_ROW
-from libs.contracts.catalogue_events import (
-    ContestClosing,
-    RecordDeleted,
-    RecordWritten,
-    catalogue_codec,
-    contests_of,
-)
-from libs.contracts.codec import Undecodable, vote_codec
 from libs.contracts.topics import catalogue_topic, purchases_topic, votes_topic
 from libs.tally.counts import VoteSums
 from libs.tally.errors import LimitReached, LimitScope, NotFound, TallyError
@@ -26,14 +12,12 @@ from libs.tally.events import (
     ContestReopened,
     Event,
     Fence,
-    LogCreated,
     SourceReported,
     VoteCast,
     VoteRemoved,
     VoteRestored,
 )
-from libs.tally.fold import ContestTally, PartitionTally
-from libs.tally.time_conversion import microseconds, parse_timestamp
+from libs.tally.fold import ContestTally
 from libs.tally.vote_commands import CastVote
 from libs.tally.voter_ledger import VoteStatus
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -43,13 +27,15 @@ from libs.voting.protocol.shared_steps import Accepted
 from services.ingestion.vote_forms import VoteStatusAnswer
 from services.projector.purchase_steps import UNDECIDED
 from tests.simulation.answers import Answer, Name, Violation, demand
+from tests.simulation.catalogue_promises import check_catalogue, check_closings, check_patches
 from tests.simulation.comparison import described, described_view, differing
 from tests.simulation.contests import VOTING
 from tests.simulation.deployment import ACCOUNT, NAMESPACE, SOURCE_GRACE_S
 from tests.simulation.generation_promises import check_generations, check_other_votes
-from tests.simulation.naive_fold import USING, PlainCount, Sum, plainly
-from tests.simulation.observer import Observer, latest_clock, observe
-from tests.simulation.source_promises import check_reports, check_source_marks, demand_source_marks
+from tests.simulation.logs import Partition, folded, is_of, read_partitions, records_of
+from tests.simulation.naive_fold import USING, PlainCount, Sum
+from tests.simulation.observer import Observer, observe
+from tests.simulation.source_promises import check_reports
 from tests.simulation.virtual_loop import BEGIN_S
 from tests.simulation.world import World
 from tests.support.vote_views import VoteViews
@@ -68,13 +54,13 @@ async def _unsettled(world: World) -> str:
     try:
         for number in range(world.partitions):
             state = await votes.state(number)
-            end = len(_records(world, votes_topic(NAMESPACE, world.partitions).name, number))
+            end = len(records_of(world, votes_topic(NAMESPACE, world.partitions).name, number))
             if not state.open or state.pending or state.position.offset != end:
                 return f"votes/{number} has {end} records: {state}"
         topic = catalogue_topic(NAMESPACE)
         for number in range(topic.partitions):
             position = await catalogue.position(number)
-            end = len(_records(world, topic.name, number))
+            end = len(records_of(world, topic.name, number))
             if position is None or position.offset != end:
                 return f"catalogue/{number} has {end} records: {position}"
         due = await _due(world, catalogue)
@@ -107,7 +93,7 @@ async def _unsettled_purchases(world: World, valkey: Any) -> str:
     topic = purchases_topic(NAMESPACE, world.partitions)
     views = PurchaseViews(valkey, NAMESPACE, topic)
     for number in range(world.partitions):
-        position, end = await views.position(number), len(_records(world, topic.name, number))
+        position, end = await views.position(number), len(records_of(world, topic.name, number))
         if position is None or position.offset != end:
             return f"purchases/{number} has {end} records: {position}"
         if todo := await views.todo(number, -1, 10):
@@ -129,50 +115,6 @@ async def _miscounted(world: World, views: PurchaseViews) -> str:
     return ""
 
 
-def _records(world: World, topic: str, number: int) -> Any:
-    return world.deployment.brokers.partitions[topic, number].records
-
-
-@dataclass
-class Partition:
-    """One partition's log, folded by the reference and counted plainly."""
-
-    number: int
-    events: list[Event]
-    times_ms: list[int]
-    tally: PartitionTally
-    counts: dict[str, PlainCount]
-
-
-def read_partitions(world: World) -> list[Partition]:
-    topic, found = votes_topic(NAMESPACE, world.partitions), []
-    for number in range(world.partitions):
-        records = _records(world, topic.name, number)
-        events: list[Any] = [_or_nothing(vote_codec.decode(record.value)) for record in records]
-        times = [record.timestamp_ms for record in records]
-        counts = {
-            contest: plainly([event for event in events if _is_of(event, contest)]) for contest in world.kinds
-        }
-        found.append(Partition(number, events, times, folded(events, times), counts))
-    return found
-
-
-def _or_nothing(event: Event | Undecodable) -> Event:
-    """Return an event, or one without effect in place of what is quarantined."""
-    return LogCreated("") if isinstance(event, Undecodable) else event
-
-
-def _is_of(event: Event, contest: str) -> bool:
-    return getattr(event, "contest", contest) == contest
-
-
-def folded(events: Iterable[Event], times_ms: Iterable[int]) -> PartitionTally:
-    tally = PartitionTally()
-    for offset, (event, at) in enumerate(zip(events, times_ms, strict=False)):
-        tally.evolve(event, offset, at)
-    return tally
-
-
 def check(world: World) -> None:
     """Raise `Violation` for the first promise that is broken."""
     if world.loop.errors:
@@ -190,23 +132,24 @@ def check(world: World) -> None:
             tally = partition.tally.contests.get(contest, ContestTally())
             where = f"{contest} in votes/{partition.number}"
             check_fold(where, tally, count)
-            check_sources(tally, [event for event in partition.events if _is_of(event, contest)])
+            check_sources(tally, [event for event in partition.events if is_of(event, contest)])
             _check_voids(world, where, contest, count)
             _check_periods(where, count)
             _check_allowances(world, votes, partition.number, contest, count)
             _check_close(where, contest, partition, tally)
     for partition in partitions if world.has_replays else ():
         check_other_votes(world, partition.number, partition.tally)
+    check_catalogue(world)
     check_generations(world)
     check_reports(world, {partition.number: (partition.events, partition.tally) for partition in partitions})
     _check_answers(world, partitions)
     _check_reads(world, partitions)
     _check_order(world, partitions)
-    _check_patches(world, partitions)
+    check_patches(world, partitions)
     _check_clocks(world, partitions)
     _check_batches(world, partitions)
     _check_addresses(world, partitions)
-    _check_closings(world, partitions)
+    check_closings(world, partitions)
     _check_refusals(world)
     _check_purchases(world, partitions)
 
@@ -423,24 +366,6 @@ def _check_order(world: World, partitions: list[Partition]) -> None:
         )
 
 
-def _check_patches(world: World, partitions: list[Partition]) -> None:
-    """After the answer to a change no vote is decided by the rules before it."""
-    first: dict[Name, float] = {}
-    for answer in world.answers:
-        first[answer.name] = min(first.get(answer.name, answer.began_at), answer.began_at)
-    for partition in partitions:
-        for event in partition.events:
-            if not isinstance(event, VoteCast):
-                continue
-            name = event.contest, event.voter, event.vote_id
-            for at, contest, version in world.changes:
-                if contest == event.contest and first.get(name, 0.0) > at:
-                    demand(
-                        event.config >= version,
-                        f"{name} was decided by {event.config}, after {version} was answered",
-                    )
-
-
 def _check_clocks(world: World, partitions: list[Partition]) -> None:
     """What is asked for after an answer is accepted later, by the partition's clock, while its gate is open."""
     topic = votes_topic(NAMESPACE, world.partitions)
@@ -500,54 +425,6 @@ def _check_addresses(world: World, partitions: list[Partition]) -> None:
                         used[contest, participant, vote.cast.address] += votes
     over = {name: votes for name, votes in used.items() if votes > limit}
     demand(not over, f"addresses have more votes than {limit}: {over}")
-
-
-def _check_closings(world: World, partitions: list[Partition]) -> None:
-    """A contest closes at the end in its record, which all its clocks have passed, and in all its partitions."""
-    topic = catalogue_topic(NAMESPACE)
-    views = VoteViews(Observer(world), NAMESPACE, world.partitions)
-    servers = {Observer(world).server(views._base(number)) for number in range(world.partitions)}
-    versions: dict[str, int] = {}
-    closed: dict[str, Any] = {}
-    logs = {each.number: list(zip(each.events, each.times_ms, strict=True)) for each in partitions}
-    ends: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for record in _records(world, topic.name, topic.partition_of(ACCOUNT)):
-        event = catalogue_codec.decode(record.value)
-        if isinstance(event, Undecodable):
-            continue
-        if isinstance(event, RecordDeleted) and event.resource == CONTEST_ROW.name:
-            closed.pop(event.key, None)
-        if isinstance(event, RecordWritten) and event.resource == CONTEST_ROW.name:
-            closed.pop(event.key, None)
-            ends[event.key].append((record.offset, _end_of(orjson.loads(event.record))))
-        elif isinstance(event, ContestClosing):
-            document = orjson.loads(event.record)
-            end, its = document["closing"]["end"], _end_of(document)
-            demand(end == its, f"{event.contest} was closed at {end}, but ends at {its}")
-            at = record.timestamp_ms / 1000 - BEGIN_S - world.deployment.brokers.clock_ahead_s
-            for server in servers:
-                latest = latest_clock(world, server, at) * 1_000_000
-                demand(latest >= end, f"{event.contest} was closed before its end by {server.name}: {latest}")
-            if event.expected_config == versions[event.contest]:
-                closing = closed[event.contest] = closing_of(document)
-                assert closing is not None
-                check_source_marks(world, event.contest, closing, logs)
-        versions.update(dict.fromkeys(contests_of(event), record.offset))
-    for contest, closing in closed.items():
-        demand_source_marks(world, contest, closing, logs)
-    for partition in partitions:
-        for contest, closing in closed.items():
-            marks = [mark for mark in partition.events if mark == ContestClosed(contest, closing.seq)]
-            demand(bool(marks), f"{contest} is closed, and has no marker in votes/{partition.number}")
-        for vote in partition.events if world.is_alone else ():
-            if isinstance(vote, VoteCast):
-                end = [end for offset, end in ends[vote.contest] if offset <= vote.config][-1]
-                demand(vote.accepted_at < end, f"{vote.vote_id} was accepted after the end by {vote.config}")
-
-
-def _end_of(document: dict[str, Any]) -> int:
-    end = document["contest_config"].get("end")
-    return 2**63 if end is None else microseconds(parse_timestamp(end))
 
 
 def _check_refusals(world: World) -> None:

@@ -34,7 +34,7 @@ from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews, Order
 from libs.views.generations.generations import Generations
 from libs.views.valkey.client import ValkeyClient
-from tests.libs.views.catalogue_model import DAY_MS, DELETED, PARENTS, Model
+from tests.support.catalogue_model import DAY_MS, DELETED, PARENTS, Model
 from tests.support.freshness import make_fresh
 from tests.support.hypothesis_examples import examples
 

@@ -21,8 +21,8 @@ from libs.views.purchases import purchase_views
 from libs.views.purchases.purchase_views import PurchaseViews
 from libs.views.valkey.client import ValkeyClient
 from tests.libs.views import test_catalogue_fold, test_purchases_fold
-from tests.libs.views.catalogue_model import Model
 from tests.libs.views.generation_folds import LAZY, LOG, PROPERTY, Keys
+from tests.support.catalogue_model import Model
 from tests.support.hypothesis_examples import examples
 from tests.support.purchases_log import NOW_US, a_purchase, purchase_key
 
