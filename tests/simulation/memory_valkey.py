@@ -76,11 +76,26 @@ WITH_EVENTS: Final = "e"
 NEWER: Final = (*LAYOUTS, WITH_EVENTS)
 
 
+NOTED: Final = (
+    (
+        "'log', args[1], 'offset', whole(range.till))\n",
+        "'log', args[1], 'offset', whole(range.till), 'noted', whole(range.till))\n",
+    ),
+    (
+        "local function compare(views, args)\n    local log, offset = position(views)\n",
+        "local function compare(views, args)\n    local log, offset = position(views)\n"
+        "    local noted = call('HGET', views .. ':position', 'noted')\n"
+        "    if noted and tonumber(noted) ~= offset then error('folded by another layout') end\n",
+    ),
+)
+"""How a newer layout tells that code of another one has folded its view."""
+
+
 @cache
 def function_sources(changes: tuple[Change, ...] = (), newer: str = "") -> tuple[bytes, ...]:
     """Return the sources of all libraries, with changes, each of which must be found in one of them.
 
-    Those of a `newer` version have other names, and some another layout.
+    Those of a `newer` version have other names, and some another layout, whose views only they fold: they note it.
     """
     codes = []
     for library in libraries():
@@ -89,6 +104,9 @@ def function_sources(changes: tuple[Change, ...] = (), newer: str = "") -> tuple
             code = code.replace(f"version = '{version()}'", f"version = '{version()}_{newer}'", 1)
         if library.name[0] in newer:
             code = SCHEMA.sub(r"local SCHEMA = 9\1", code)
+            for old, new in NOTED:
+                assert code.count(old) == 1, f"the functions have not one {old!r}"
+                code = code.replace(old, new)
         codes.append(code)
     for old, new in changes:
         assert any(old in code for code in codes), f"the functions have no longer {old!r}"

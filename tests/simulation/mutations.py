@@ -186,9 +186,6 @@ CHANGES: Final = {
     "a change of a newer version is passed over": _of(
         INTERFACE, ("if isinstance(event, UnknownEvent):", "if False:")
     ),
-    "a deletion is not noticed by a check": _of(
-        CACHE, ("if version is None or version > known", "if version is not None and version > known")
-    ),
     "an event of a newer version is passed over": _of(
         VOTES, ("return items[:at], NewerEvent.of(self.topic, partition, item[OFFSET], item[2])", "continue")
     ),
@@ -426,7 +423,7 @@ RULES: Final = {
 MUTATIONS: Final = PROTOCOL | MANAGERS | CHANGES | ANSWERS | SERVERS | GENERATIONS | REPORTS | RULES
 SEEDS: Final = {
     "no confirmation": 313,
-    "confirmed before the append": 161,
+    "confirmed before the append": 1014,
     "a lost confirmation confirms": 315,
     "a record in doubt is given up": 0,
     "what another request recorded under the id is one's own": 2401,
@@ -460,6 +457,7 @@ SEEDS: Final = {
     "votes for whom nobody can vote stay paid": 269,
     "votes that count again stay unpaid": 1327,
     "a purchase of a lost secret is refused": 849,
+    "a change of a newer version is passed over": 34,
     "an event of a newer version is passed over": 34,
     "a pending vote is said to be none": 108,
     "a vote behind a shut gate is said to be none": 38,
@@ -495,13 +493,17 @@ SEEDS: Final = {
     "a view follows before it has reached the live one": 1215,
     "a view that is ahead folds again what it has": 909,
     "views expire before their time": 345,
-    "a rollback does not renew what is kept": 321,
+    "a rollback does not renew what is kept": 2116,
     "only what has not expired is rolled back": 1622,
     "a view that went back is waited for": 1586,
     "what only a rebuilt catalogue has is not put in force": 98,
     "a rebuilt catalogue is swapped in wherever it is": 98,
     "nobody folds what replaces another layout": 1465,
     "a gate stays open while the layout changes": 1317,
+    "views of another layout are folded": 47,
+    "views of another layout are compared": 22,
+    "what was dropped is resumed": 747,
+    "what is broken is resumed": 47,
     "a report counts twice": 41,
     "a report after the close counts": 41,
     "a report after the close is accepted": 41,

@@ -203,6 +203,44 @@ async def upgrade(s: Stage) -> None:
         s.cast(s.vote(f"last{number}", rng.choice("ab")), None, 3)
 
 
+async def rebuild_in_two_layouts(s: Stage) -> None:
+    """The former version rebuilds views whose rebuilding by a newer one, in its layout, has stopped on the way."""
+    rng, newer = s.rng, s.second.newer
+    await s.warm(s.first)
+    name = ProjectionName.CATALOGUE if newer == "c" else ProjectionName.VOTES
+    first = s.rebuild(name, newer=newer)
+    partitions = catalogue_topic(NAMESPACE).partitions if newer == "c" else s.world.partitions
+    step, number = rng.choice([("open", 1), ("fold", 1), ("generations", 4 * partitions)])
+    await s.freeze_at(f"{name}_{step}", first, number=number)
+    former = s.rebuild(name) if first.process.is_frozen else first
+    for number in range(3):
+        s.cast(s.vote(f"vote{number}"), None, 2)
+        await s.pause(0.0, 0.3)
+    await former.ended()
+    s.cast(s.vote("then"), None, 2)
+    await s.pause(0.0, 0.3)
+    s.thaw(first)
+    await first.ended()
+    s.world.end_upgrade()
+    s.cast(s.vote("last"), None, 3)
+
+
+async def rebuild_a_part_meanwhile(s: Stage) -> None:
+    """A replay is killed; until it is run again, another one rebuilds a single partition, and is rolled back."""
+    rng = s.rng
+    await s.warm(s.first, s.second)
+    rebuild, hold_s = s.rebuild(ProjectionName.VOTES), rng.uniform(1.0, 4.0)
+    step = f"votes_{rng.choice(['open', 'fold', 'fold', 'generations', 'swap'])}"
+    await s.when(step, rebuild, partial(s.world.restart_later, rebuild, hold_s), rng.choice([1, 2]))
+    part = s.rebuild(ProjectionName.VOTES, is_partial=True, rolls_back_after_s=rng.uniform(0.0, 0.5))
+    for number in range(4):
+        s.cast(s.vote(f"vote{number}"), None, 2)
+        await s.pause(0.0, 0.3)
+    await part.ended()
+    await rebuild.ended()
+    s.cast(s.vote("last"), None, 3)
+
+
 async def overtake_the_former_version(s: Stage) -> None:
     """Only a rebuilt catalogue has folded a change, of one replay or of another one at the same time.
 

@@ -130,6 +130,17 @@ SCENARIOS: Final = {
         has_replays=True,
         newer=("c", "cv"),
     ),
+    "rebuild in two layouts": Scenario(
+        replay_scenarios.rebuild_in_two_layouts,
+        once,
+        partitions=2,
+        gateways=1,
+        has_replays=True,
+        newer=("c", "v"),
+    ),
+    "rebuild a part meanwhile": Scenario(
+        replay_scenarios.rebuild_a_part_meanwhile, once, partitions=2, has_replays=True
+    ),
     "know no event": Scenario(
         replay_scenarios.know_no_event, partitions=2, gateways=1, projectors=2, newer=(WITH_EVENTS,)
     ),
