@@ -138,7 +138,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]
         """Seek and pause the partitions: without a position aiokafka would fetch a committed offset, and fail."""
         consumer = self._consumer.client
         assert consumer is not None
-        for tp in assigned:
+        for tp in sorted(assigned):
             consumer.seek(tp, 0)
             consumer.pause(tp)
             self._begin(self._number(tp))

@@ -168,7 +168,7 @@ class VoteReads:
 
     async def source(self, partition: int, contest: str, source: str, ids: Collection[str]) -> SourceSize:
         """Return the size of an external source, and how many of `ids` (distinct) are new to it."""
-        named, parts = list(ids), list[SourceSize]()
+        named, parts = sorted(ids), list[SourceSize]()
         for at in range(0, len(named) or 1, CHANGES_PAGE):
             args = contest, source, *named[at : at + CHANGES_PAGE]
             parts.append(SourceSize(*unpack(await self.read("votes_source", partition, *args))))
