@@ -25,23 +25,33 @@ def run(*command: str, **settings: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+MISSPELT = {"TALLY_PARTITONS": "4", "TALLY_KAFKA_PASWORD_FILE": "/x"}
+WARNINGS = [
+    "Warning: TALLY_KAFKA_PASWORD_FILE is no setting; did you mean TALLY_KAFKA_PASSWORD_FILE?",
+    "Warning: TALLY_PARTITONS is no setting; did you mean TALLY_PARTITIONS?",
+]
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("command", "misspelt", "warnings"),
     [
-        ("services.cli", "up", "--data-dir"),
-        ("services.cli", "demo", "--data-dir"),
-        ("services.cli", "serve", "gateway"),
-        ("services.cli", "serve", "projector"),
-        ("services.gateway",),
-        ("services.projector",),
+        (("services.cli", "up", "--data-dir"), MISSPELT, WARNINGS),
+        (("services.cli", "demo", "--data-dir"), {}, []),
+        (("services.cli", "serve", "gateway"), MISSPELT, WARNINGS),
+        (("services.cli", "serve", "projector"), MISSPELT, WARNINGS),
+        (("services.gateway",), {}, []),
+        (("services.projector",), {}, []),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_wrong_setting_is_one_line_and_nothing_starts(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_wrong_setting_is_one_line_behind_warnings_of_misspelt_ones_and_nothing_starts(
+    tmp_path: Path, command: tuple[str, ...], misspelt: dict[str, str], warnings: list[str]
+) -> None:
     data_dir = [str(tmp_path / "data")] if command[-1] == "--data-dir" else []
-    result = run(*command, *data_dir, TALLY_LOG_LEVEL="loud")
+    result = run(*command, *data_dir, TALLY_LOG_LEVEL="loud", **misspelt)
     assert result.returncode == 2
-    [line] = result.stderr.splitlines()
+    *warned, line = result.stderr.splitlines()
+    assert warned == warnings
     assert line.startswith("Error: TALLY_LOG_LEVEL: Input should be 'debug'")
     assert line.endswith("Correct or unset it; `tally config show` lists all settings.")
     assert result.stdout == ""
@@ -53,17 +63,6 @@ def test_a_setting_of_the_gateway_alone_stops_tally_up_before_it_starts(tmp_path
     result = run("services.cli", "up", "--data-dir", str(tmp_path / "data"), TALLY_RATE_PER_KEY="many")
     assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
     assert "TALLY_RATE_PER_KEY: Input should be a valid integer" in result.stderr
-
-
-def test_a_misspelt_setting_is_warned_of_with_the_right_one(tmp_path: Path) -> None:
-    # the wrong log level ends the commands
-    wrong = {"TALLY_PARTITONS": "4", "TALLY_KAFKA_PASWORD_FILE": "/x", "TALLY_LOG_LEVEL": "loud"}
-    for command in (("up", "--data-dir", str(tmp_path / "data")), ("serve", "gateway"), ("serve", "projector")):
-        result = run("services.cli", *command, **wrong)
-        assert result.stderr.splitlines()[:2] == [
-            "Warning: TALLY_KAFKA_PASWORD_FILE is no setting; did you mean TALLY_KAFKA_PASSWORD_FILE?",
-            "Warning: TALLY_PARTITONS is no setting; did you mean TALLY_PARTITIONS?",
-        ]
 
 
 def test_doctor_names_misspelt_and_wrong_settings(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import multiprocessing
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from libs.audit.parallel_comparison import ProcessKilled
 from libs.audit.report import VerificationReport
 from libs.contracts.ndjson_codec import json_form
+from libs.local_stack.servers import Servers
 from libs.tally.events import ContestClosed, ContestReopened, Event, Fence, Rating
 from tests.support.builders import NOW, a_cast, a_removal, a_report
 from tests.support.commands import run, use_deployment
@@ -136,33 +139,43 @@ async def test_what_changes_while_it_compares_is_no_difference(log: FoldedLog) -
      "names:ordered", "ratings:rated", "waiting:plain", "sources:plain", "figures:plain", "reports:plain"],
 )  # fmt: skip
 @pytest.mark.parametrize("change", ["lost", "another's"])
-async def test_one_doctored_field_of_any_hash_is_found(log: FoldedLog, name: str, change: str) -> None:
-    await log.append(all_that_happens())
-    await log.fold()
-    key = log.key(f"g1:{name}")
+async def test_one_doctored_field_of_any_hash_is_found(many_minutes: FoldedLog, name: str, change: str) -> None:
+    log, key = many_minutes, many_minutes.key(f"g1:{name}")
     flat = await log.valkey.call("HGETALL", key)
     pairs = dict(zip(flat[::2], flat[1::2], strict=True))
     field, value = next(iter(sorted(pairs.items())))
     others = [other for other in pairs.values() if other != value]
-    if change == "lost":
-        await log.valkey.call("HDEL", key, field)
-    elif others:
-        await log.valkey.call("HSET", key, field, others[0])
-    else:
-        await log.valkey.call("HSET", key, field + b"x" * 12, value)
-    report = await compare(log.stack)
+    async with restored(log, key):
+        if change == "lost":
+            await log.valkey.call("HDEL", key, field)
+        elif others:
+            await log.valkey.call("HSET", key, field, others[0])
+        else:
+            await log.valkey.call("HSET", key, field + b"x" * 12, value)
+        report = await compare(log.stack)
     assert not report.equal
     assert {difference.contest for difference in report.differences} == {name.partition(":")[2]}
 
 
-@pytest.fixture
-async def many_minutes(kafka: str, valkey_address: str, namespace: str) -> AsyncIterator[FoldedLog]:
-    """All kinds of events, one every twenty seconds."""
-    async with folded_log(kafka, valkey_address, namespace, given_times=True) as log:
+@pytest.fixture(scope="module")
+async def many_minutes(servers: Servers) -> AsyncIterator[FoldedLog]:
+    """All kinds of events, one every twenty seconds. A test that changes the view restores it."""
+    at, name = servers.addresses, f"t{uuid.uuid4().hex[:8]}"
+    async with folded_log(at.kafka, at.valkey, name, given_times=True) as log:
         await log.begin_catalogue()
         await log.append(all_that_happens(), at_ms=NOW // 1000, apart_ms=20_000)
         await log.fold()
         yield log
+
+
+@asynccontextmanager
+async def restored(log: FoldedLog, key: str) -> AsyncIterator[None]:
+    """Give the key its former value at the end."""
+    before = await log.valkey.call("DUMP", key)
+    yield
+    await log.valkey.call("UNLINK", key)
+    if before is not None:
+        await log.valkey.call("RESTORE", key, 0, before)
 
 
 async def test_what_was_at_the_end_of_every_minute_equals_the_fold(many_minutes: FoldedLog) -> None:
@@ -188,14 +201,13 @@ async def test_one_doctored_minute_is_found(many_minutes: FoldedLog, contest: st
     members = [m for m in await log.valkey.call("ZRANGE", key, 0, -1) if m.startswith(subject)]
     head = len(subject) + 4
     for member, other in zip(members[1:3], members[3:5], strict=True):
-        await log.valkey.call("ZREM", key, member)
-        (lost,) = (await compare(log.stack)).differences
-        assert (lost.contest, lost.view) == (contest, "nothing")
-        await log.valkey.call("ZADD", key, 0, member[:head] + other[head:])
-        (wrong,) = (await compare(log.stack)).differences
-        assert (wrong.what, wrong.log) == (lost.what, lost.log)
-        await log.valkey.call("ZREM", key, member[:head] + other[head:])
-        await log.valkey.call("ZADD", key, 0, member)
+        async with restored(log, key):
+            await log.valkey.call("ZREM", key, member)
+            (lost,) = (await compare(log.stack)).differences
+            assert (lost.contest, lost.view) == (contest, "nothing")
+            await log.valkey.call("ZADD", key, 0, member[:head] + other[head:])
+            (wrong,) = (await compare(log.stack)).differences
+            assert (wrong.what, wrong.log) == (lost.what, lost.log)
     assert (await compare(log.stack)).equal
 
 
@@ -215,8 +227,9 @@ async def test_a_doctored_minute_of_the_last_change_is_found(
     key = log.key(f"g1:{name}:{contest}")
     stored = msgpack.unpackb(await log.valkey.call("HGET", key, field))
     stored[at] += 1
-    await log.valkey.call("HSET", key, field, msgpack.packb(stored))
-    (difference,) = (await compare(log.stack)).differences
+    async with restored(log, key):
+        await log.valkey.call("HSET", key, field, msgpack.packb(stored))
+        (difference,) = (await compare(log.stack)).differences
     assert difference.what == what
 
 
@@ -310,11 +323,11 @@ async def test_votes_that_no_log_knows_are_found(log: FoldedLog) -> None:
 
 
 @pytest.mark.parametrize("kept", ["sources", "waiting", "voters"])
-async def test_a_contest_of_which_only_a_part_is_there_is_found(log: FoldedLog, kept: str) -> None:
-    await log.append(all_that_happens())
-    await log.fold()
-    await log.valkey.call("COPY", log.key(f"g1:{kept}:plain"), log.key(f"g1:{kept}:stray"))
-    report = await compare(log.stack)
+async def test_a_contest_of_which_only_a_part_is_there_is_found(many_minutes: FoldedLog, kept: str) -> None:
+    log, stray = many_minutes, many_minutes.key(f"g1:{kept}:stray")
+    async with restored(log, stray):
+        await log.valkey.call("COPY", log.key(f"g1:{kept}:plain"), stray)
+        report = await compare(log.stack)
     assert {difference.contest for difference in report.differences} == {"stray"}
 
 
