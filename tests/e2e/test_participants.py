@@ -11,11 +11,6 @@ async def set_status(contest: Contest, participant: int, status: str) -> httpx.R
     return await contest.client.patch(path, json={"status": status})
 
 
-async def results(contest: Contest) -> dict[str, int]:
-    answer = await contest.client.get(f"/public{contest.path}/results", headers={"Authorization": ""})
-    return {entry["participant_key"]: entry["count"] for entry in answer.json()["participants"]}
-
-
 @pytest.mark.secured
 async def test_only_approved_participants_take_votes_from_the_answer_to_the_patch_on(api: Api) -> None:
     contest = await api.contest(1)

@@ -109,25 +109,6 @@ async def fold(valkey: ValkeyClient, namespace: str) -> Fold:
     return fold
 
 
-async def test_no_change_can_be_read_while_a_votes_partition_lacks_it(fold: Fold) -> None:
-    """Else a vote could be decided by the older one after a writer was answered, or after a close marker."""
-    await fold.write("contests")
-    former = a_contest(version=1)
-    await fold.ledger.fence()
-    await fold.votes.put_in_force(0, former, (await fold.votes.state(0)).incarnation)
-    before = await fold.views.get(ACCOUNT, "contests", CONTEST)
-    fold.votes.lost = {0}
-    with pytest.raises(ViewsUnavailable):
-        await fold.write("contests", change=True)
-    assert await fold.views.get(ACCOUNT, "contests", CONTEST) == before
-    assert await fold.admits(former)
-
-    fold.votes.lost = set()
-    await fold.fold_on()
-    assert await fold.is_decided("command-2")
-    assert not await fold.admits(former)
-
-
 async def test_a_change_that_waits_stops_no_votes_in_other_partitions(fold: Fold) -> None:
     await fold.write("contests")
     former = a_contest(version=1)

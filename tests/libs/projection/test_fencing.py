@@ -137,20 +137,6 @@ async def test_votes_that_come_and_go_are_in_no_doubt_while_the_clock_stands_sti
     assert await steered.look() == 1
 
 
-async def test_a_clock_that_was_wrong_is_set_right_behind_a_fence(steered: Steered) -> None:
-    """Contests that it held for over run again, and what was in doubt under it is ended."""
-    contest = a_contest(end=time.time_ns() // 1000 + HOUR_US)
-    ahead = time.time_ns() // 1000 + 2 * HOUR_US
-    await steered.partition.grant(a_vote(), contest)
-    await steered.partition.set_clock(ahead)
-    assert not isinstance(await steered.partition.reserve(a_vote(voter="late"), contest), Granted)
-    assert await steered.look() == 2
-    granted = await steered.partition.grant(a_vote(voter="late"), contest)
-    assert granted.terms.accepted_at < ahead - HOUR_US
-    assert await steered.look() == 2
-    assert (await steered.state()).pending == 1
-
-
 async def test_a_clock_is_not_moved_by_the_word_of_one_other(steered: Steered) -> None:
     """Whichever of Valkey's and the process's clock has stepped back."""
     moment = (await steered.state()).now + HOUR_US
@@ -180,16 +166,6 @@ def contest_of(catalogue_partition: int, as_of: int) -> Contest:
     accounts = (f"account{number}" for number in count())
     account = next(name for name in accounts if topic.partition_of(name) == catalogue_partition)
     return replace(a_contest(), key=f"{account}-contest", account=account, as_of=as_of)
-
-
-async def test_a_gate_waits_for_the_catalogue_while_that_is_being_folded(steered: Steered) -> None:
-    await steered.partition.views.shut(0, (await steered.state()).incarnation)
-    steered.catalogue, steered.catalogue_end = {0: 5, 1: 4}, 5
-    assert await steered.look(CATALOGUE_WAIT_S - 0.1) == 1
-    assert await steered.look() == 1
-    steered.catalogue[1] = 5
-    assert await steered.look() == 2
-    assert (await steered.state()).open
 
 
 async def test_a_catalogue_partition_that_cannot_be_folded_shuts_out_its_own_contests_alone(

@@ -8,8 +8,7 @@ import pytest
 
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import Topic
-from libs.kafka.errors import LogChanged
-from libs.projection.partition_worker import GAPS_TOLERATED, PartitionWorker
+from libs.projection.partition_worker import PartitionWorker
 from tests.libs.projection.in_memory_projection import MemoryProjection, Views
 from tests.support.eventually import eventually
 
@@ -75,14 +74,6 @@ async def test_what_does_not_follow_is_fetched_again(
     await folded(views, 8)
 
 
-async def test_what_never_follows_is_a_hole(fold: PartitionWorker, source: Steering) -> None:
-    fold.offer(records(0, 3))
-    for _ in range(GAPS_TOLERATED):
-        fold.offer(records(5, 8))
-    with pytest.raises(LogChanged, match="has an offset gap: expected 3, found 5"):
-        fold.offer(records(5, 8))
-
-
 async def test_a_view_ahead_of_the_batch_gets_only_the_rest(
     fold: PartitionWorker, views: Views, source: Steering
 ) -> None:
@@ -92,20 +83,6 @@ async def test_a_view_ahead_of_the_batch_gets_only_the_rest(
     fold.offer(records(0, 6))
     await folded(views, 6)
     assert not source.sought
-
-
-async def test_a_view_behind_the_batch_is_gone_back_to(
-    fold: PartitionWorker, views: Views, source: Steering
-) -> None:
-    fold.offer(records(0, 6))
-    await folded(views, 6)
-    views.positions[0], views.values[0] = Position("log", 2), [b"0", b"1"]
-    fold.offer(records(6, 8))
-    await eventually(lambda: source.sought == [2])
-    fold.offer(records(2, 8))
-    await folded(views, 8)
-    assert fold.position == Position("log", 8)
-    assert fold.idle
 
 
 async def test_a_view_that_goes_back_to_where_the_fold_began_is_no_defect(

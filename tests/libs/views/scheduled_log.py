@@ -3,7 +3,7 @@
 from typing import Any
 
 from libs.contracts.log_records import Position
-from libs.tally.contest import Contest, Limits, Renewal
+from libs.tally.contest import Contest
 from libs.tally.events import Event, Fence, LogCreated
 from libs.tally.reservations import (
     Granted,
@@ -13,9 +13,8 @@ from libs.tally.reservations import (
 from libs.tally.vote_commands import CastVote, RemoveVote
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.lua_ledger import LuaLedger
-from tests.support.builders import a_contest, pseudonym
+from tests.support.builders import pseudonym
 
-RATED = a_contest(contest_type="rating", free=Limits(1, 1), renewal=Renewal(cooldown_us=1_000))
 """One rating a millisecond, and one that replaces it."""
 
 

@@ -89,24 +89,6 @@ async def test_nothing_is_read_of_a_view_that_was_never_at_the_end(view: View) -
     }
 
 
-async def test_a_view_is_fresh_only_at_the_end_of_its_own_log_in_the_run_that_was_asked(view: View) -> None:
-    await view.fold(0, 4)
-    run = (await view.views.fresh.freshness(0)).run
-    for asked, end in ((run, Position(LOG, 5)), (run, Position("other", 4)), ("earlier.run", Position(LOG, 4))):
-        assert not await view.views.fresh.declare(0, asked, end)
-        assert not (await view.views.fresh.freshness(0)).is_fresh
-    assert await view.views.fresh.declare(0, run, Position(LOG, 4))
-    await view.fold(4, 6)
-    assert await view.keys() == 5, "it goes on being fresh as it moves on"
-
-
-async def test_an_older_view_of_an_earlier_run_is_not_fresh(view: View) -> None:
-    await view.fold(0, 6)
-    await make_fresh(view.views.fresh)
-    await view.valkey.call("HSET", f"{view.base}:generations", "fresh", "earlier.run")
-    assert await every_read(view.another_process) == []
-
-
 @pytest.mark.parametrize("lost", ["*", "g1:position", "generations"])
 async def test_a_view_that_begins_again_is_fresh_again_only_at_the_end(view: View, lost: str) -> None:
     """In the same run of the server, as after FLUSHALL; also for processes that have seen nothing of it."""

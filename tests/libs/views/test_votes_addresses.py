@@ -58,27 +58,11 @@ async def test_what_is_given_back_is_free_again_and_given_once(counters: Address
     assert await take(counters, "2", 4, 4) == AddressAnswer(Taken.TAKEN, 0)
 
 
-async def test_a_use_is_free_again_once_each_attempt_has_given_it_back(counters: AddressCounters) -> None:
-    for _ in range(3):
-        await take(counters, "1", 2, 2)
-    for taken in (Taken.FULL, Taken.FULL, Taken.TAKEN):
-        await counters.give(WHERE, "1")
-        assert (await take(counters, "2", 1, 2)).taken is taken
-
-
 async def test_the_use_of_a_removed_vote_is_free_however_many_attempts_had_it(counters: AddressCounters) -> None:
     for _ in range(3):
         await take(counters, "1", 2, 2)
     await counters.give(WHERE, "1", removed=True)
     assert await take(counters, "2", 2, 2) == AddressAnswer(Taken.TAKEN, 0)
-
-
-async def test_an_attempt_with_more_votes_uses_the_difference(counters: AddressCounters) -> None:
-    await take(counters, "1", 1, 3)
-    assert await take(counters, "1", 4, 3) == AddressAnswer(Taken.FULL, 1)
-    assert (await take(counters, "1", 2, 3)).taken is Taken.HAD
-    assert await take(counters, "2", 2, 3) == AddressAnswer(Taken.FULL, 2)
-    assert await take(counters, "2", 1, 3) == AddressAnswer(Taken.TAKEN, 2)
 
 
 async def test_without_a_limit_it_only_counts(counters: AddressCounters) -> None:

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Limits
 from libs.tally.events import Fence, LogCreated
-from libs.tally.reservations import GateClosed, Granted, OverLimit, Stale
+from libs.tally.reservations import Granted, OverLimit, Stale
 from libs.views.valkey.client import Coalescer, connect
 from libs.views.valkey.function_loading import load_functions
 from libs.views.valkey.hash_tags import key_base
@@ -41,14 +41,6 @@ async def release(partition: Partition, n: int, vote_id: str = "vote") -> None:
     await partition.views.release(0, VoteName(vote.contest, vote.voter, vote.vote_id), n)
 
 
-async def test_a_new_partition_is_shut_until_its_first_fence_is_folded(partition: Partition) -> None:
-    assert await partition.reserve(a_vote()) == GateClosed()
-    assert not (await partition.views.state(0)).open
-    n = await partition.fence()
-    assert await partition.views.confirm(0, n)
-    assert isinstance(await partition.reserve(a_vote()), Granted)
-
-
 async def test_a_reservation_goes_with_the_last_of_its_attempts(partition: Partition) -> None:
     n = await partition.fence()
     for _ in range(3):
@@ -65,40 +57,6 @@ async def test_a_release_of_what_was_folded_changes_nothing(partition: Partition
     await partition.record(a_vote(), await partition.grant(a_vote(), ONE))
     await release(partition, n)
     assert isinstance(await partition.reserve(a_vote(vote_id="another"), ONE), OverLimit)
-
-
-async def test_a_fence_drops_what_is_pending_and_keeps_what_was_folded(partition: Partition) -> None:
-    await partition.fence()
-    kept, dropped = a_vote("a", vote_id="kept"), a_vote("b", vote_id="dropped")
-    await partition.record(kept, await partition.grant(kept, ONE))
-    old = await partition.grant(dropped, ONE)
-    n = await partition.fence()
-    assert (await partition.views.state(0)).pending == 0
-    again = await partition.grant(dropped, ONE)
-    assert (again.joined, again.incarnation) == (False, n)
-    await partition.record(dropped, old)
-    assert (await partition.views.state(0)).fenced == 1
-    assert (await partition.views.lookup(0, "contest", dropped.voter, "dropped")).pending
-
-
-async def test_only_the_incarnation_that_is_open_is_confirmed(partition: Partition) -> None:
-    old, new = await partition.fence(), await partition.fence()
-    assert not await partition.views.confirm(0, old)
-    assert not await partition.views.confirm(0, new + 1)
-    assert await partition.views.confirm(0, new)
-    await partition.views.shut(0, new)
-    assert not await partition.views.confirm(0, new)
-
-
-async def test_another_run_of_the_server_finds_the_gate_shut(
-    partition: Partition, redis: Redis, namespace: str
-) -> None:
-    n = await partition.fence()
-    await redis.hset(f"{key_base(namespace, 'votes', 0, 1)}:gate", "run", "former")
-    assert not await partition.views.confirm(0, n)
-    assert await partition.reserve(a_vote()) == GateClosed()
-    assert await partition.fence() > n
-    assert isinstance(await partition.reserve(a_vote()), Granted)
 
 
 async def test_a_fence_asked_for_in_a_former_run_shuts_the_gate(
@@ -168,17 +126,3 @@ async def test_a_workers_word_holds_under_the_incarnation_that_it_loaded_under(p
     await partition.views.put_in_force(0, a_contest(version=1), old)
     [answer] = await partition.views.reserve(0, [request_of(a_contest(), a_vote())])
     assert answer == Stale(None, new)
-
-
-async def test_shutting_forgets_the_configuration_once_not_what_came_since(partition: Partition) -> None:
-    n = await partition.fence()
-    await partition.grant(a_vote())
-    fence = await partition.views.shut(0, n)
-    await partition.views.raise_config(0, "contest", 2)
-    assert await partition.views.shut(0, n) == fence
-    await partition.fence()
-    n = (await partition.views.state(0)).incarnation
-    await partition.views.put_in_force(0, a_contest(version=1), n)
-    [answer] = await partition.views.reserve(0, [request_of(a_contest(), a_vote())])
-    assert answer == Stale(None, n), "an older version than the projector's last word came into force"
-    assert isinstance(await partition.reserve(a_vote(), replace(a_contest(), version=2)), Granted)

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from libs.contracts.vote_states import VoteName
 from libs.tally.contest import Limits
 from libs.tally.reservations import (
@@ -20,7 +18,7 @@ from libs.tally.reservations import (
 )
 from libs.tally.vote_commands import RemoveVote
 from libs.tally.voter_ledger import VoteStatus
-from tests.libs.views.partition import Partition, removal_event
+from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote, pseudonym
 
 ONE = a_contest(free=Limits(1, 1))
@@ -100,14 +98,3 @@ async def test_a_refund_waits_for_its_vote_while_that_is_on_its_way(partition: P
     assert await partition.ask_removal(PAID) == NotFolded()
     await partition.fence()
     assert isinstance(await partition.ask_removal(PAID), RemovalGranted)
-
-
-@pytest.mark.parametrize("paid", [False, True])
-async def test_the_close_waits_for_a_pending_removal(partition: Partition, paid: bool) -> None:
-    vote = PAID if paid else a_vote()
-    await partition.cast(vote)
-    removal = vote if paid else REMOVAL
-    granted = await partition.ask_removal(removal)
-    assert (await partition.views.closing(0, "contest")).pending == 1
-    await partition.fold(removal_event(removal, granted))
-    assert (await partition.views.closing(0, "contest")).pending == 0

@@ -6,10 +6,10 @@ import msgpack
 
 from libs.tally.contest import Limits, RatingScale
 from libs.tally.counts import RatingSums
-from libs.tally.reservations import Duplicate, OverLimit
+from libs.tally.reservations import Duplicate
 from libs.tally.voter_ledger import VoteStatus
 from tests.libs.views.partition import Partition
-from tests.support.builders import a_ballot, a_contest, a_rating, pseudonym
+from tests.support.builders import a_ballot, a_contest, a_rating
 
 MILLION = 1_000_000
 SCALE = RatingScale(sub_ratings={"taste": 5 * MILLION, "look": 5 * MILLION})
@@ -34,19 +34,6 @@ async def test_sums_of_ratings_are_exact_beyond_the_integers_of_a_double(partiti
     sums = await ratings(partition, "a")
     assert sums is not None
     assert (sums.total, sums.sub_ratings) == (largest + most, {"taste": (2, largest + most)})
-
-
-async def test_of_pending_ratings_of_a_participant_one_uses_the_allowance(partition: Partition) -> None:
-    contest = replace(RATED, free=Limits(9, 1))
-    votes = [a_rating("a", vote_id=str(n)) for n in range(3)]
-    granted = [await partition.grant(vote, contest) for vote in votes]
-    assert [grant.terms.remaining_contest for grant in granted] == [0, 0, 0]
-    used = (await partition.views.allowance(0, "contest", pseudonym("voter"))).used
-    assert sorted(used) == [("", "c-free", 0, 1), ("a", "c-free", 0, 1)]
-    assert isinstance(await partition.reserve(a_rating("b", vote_id="b"), contest), OverLimit)
-    for n in (2, 0, 1):  # the later in the log wins
-        await partition.record(votes[n], granted[n])
-    assert [await partition.status(str(n)) for n in range(3)] == [REPLACED, COUNTED, REPLACED]
 
 
 async def test_a_ballot_that_was_folded_answers_with_all_its_choices(partition: Partition) -> None:

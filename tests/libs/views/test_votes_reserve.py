@@ -7,7 +7,6 @@ import pytest
 from libs.tally.contest import Limits
 from libs.tally.errors import LimitScope
 from libs.tally.reservations import (
-    Answer,
     Duplicate,
     GateClosed,
     Granted,
@@ -19,19 +18,11 @@ from libs.tally.reservations import (
     VoteTerms,
 )
 from libs.tally.voter_ledger import VoteStatus
-from libs.views.valkey.client import connect
-from libs.views.valkey.hash_tags import key_base
-from libs.views.valkey.settings import ValkeySettings
 from tests.libs.views.lua_ledger import request_of
 from tests.libs.views.partition import Partition
 from tests.support.builders import a_contest, a_vote, content_hash
 
 FUTURE = 2**52
-
-
-def over_limit(answer: Answer) -> tuple[str, int, int]:
-    assert isinstance(answer, OverLimit), answer
-    return answer.scope.value, answer.limit, answer.used
 
 
 async def test_a_vote_is_granted_with_what_it_was_judged_by(partition: Partition) -> None:
@@ -90,18 +81,6 @@ async def test_the_contest_must_run(partition: Partition, span: dict[str, int | 
     assert runs or isinstance(answer, NotRunning)
 
 
-async def test_pending_and_folded_votes_both_use_up_the_limits(partition: Partition) -> None:
-    contest = a_contest(free=Limits(3, 4))
-    first = a_vote("a", vote_id="1")
-    await partition.record(first, await partition.grant(first, contest))
-    await partition.grant(a_vote("a", vote_id="2"), contest)
-    assert over_limit(await partition.reserve(a_vote("a", 2, vote_id="3"), contest)) == ("participant", 3, 2)
-    await partition.grant(a_vote("b", vote_id="4"), contest)
-    assert over_limit(await partition.reserve(a_vote("b", 2, vote_id="5"), contest)) == ("contest", 4, 3)
-    granted = await partition.grant(a_vote("b", vote_id="6"), contest)
-    assert (granted.terms.remaining_participant, granted.terms.remaining_contest) == (1, 0)
-
-
 async def test_one_call_decides_each_request_after_those_before_it(partition: Partition) -> None:
     contest = a_contest(free=Limits(2, -1))
     await partition.grant(a_vote(vote_id="0", voter="other"), contest)
@@ -111,25 +90,6 @@ async def test_one_call_decides_each_request_after_those_before_it(partition: Pa
     assert again == first._replace(joined=True)
     assert isinstance(second, Granted)
     assert isinstance(third, OverLimit)
-
-
-async def test_the_clock_of_a_partition_never_goes_back_nor_gives_a_moment_twice(
-    partition: Partition, valkey_address: str, namespace: str
-) -> None:
-    first = await partition.grant(a_vote())
-    ahead = first.terms.accepted_at + 10**9
-    async with connect(ValkeySettings(valkey_url=valkey_address)) as redis:
-        await redis.hset(f"{key_base(namespace, 'votes', 0, 1)}:gate", "clock", ahead)
-    assert (await partition.grant(a_vote(voter="other"))).terms.accepted_at == ahead + 1
-    assert (await partition.grant(a_vote(voter="third"))).terms.accepted_at == ahead + 2
-
-
-async def test_a_join_asks_neither_for_configuration_nor_time_nor_refusal(
-    partition: Partition,
-) -> None:
-    first = await partition.grant(a_vote(), a_contest(free=Limits(4, 4)))
-    other = a_contest(version=9, start=None, free=Limits(0, 0))
-    assert await partition.reserve(a_vote(), other, declined=True) == first._replace(joined=True)
 
 
 async def test_an_id_with_other_content_is_reused_pending_or_folded(partition: Partition) -> None:

@@ -99,24 +99,6 @@ async def test_a_vote_that_is_sent_again_is_given_the_receipt_in_the_log_whateve
     assert await given() == first
 
 
-async def test_many_in_doubt_are_decided_by_the_fold_and_the_rest_reserved_again_behind_the_fence(
-    partition: Partition, service: VotingService, valkey: Counted, log: Log
-) -> None:
-    count = 300
-    log.answers = lambda number: unknown(number) if number < count else None
-    votes = [a_vote(voter=f"v{n}") for n in range(count)]
-    casting = asyncio.ensure_future(service.cast("account", votes))
-    await eventually(lambda: valkey.calls["votes"] == count)
-    appended = [event for event in log.events if isinstance(event, VoteCast)]
-    await partition.fold(*appended[::2])
-    await partition.fence()
-    outcomes = await casting
-    assert all(isinstance(outcome, Accepted) and not outcome.replayed for outcome in outcomes)
-    assert [event.vote_id for event in log.events[count:] if isinstance(event, VoteCast)] == ["vote"] * 150
-    again = {event.voter for event in log.events[count:] if isinstance(event, VoteCast)}
-    assert again == {event.voter for event in appended[1::2]}
-
-
 async def test_what_nothing_decides_is_unknown_at_its_deadline(
     service: VotingService, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

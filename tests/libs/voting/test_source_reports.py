@@ -1,6 +1,5 @@
 """Reports of external sources with unknown appends, and around the closing."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -126,53 +125,11 @@ async def test_a_report_whose_outcome_is_unknown_is_safe_to_send_again(
     assert await context.figures() == {"A": VoteSums(5, 4, 3)}
 
 
-async def test_a_report_that_arrives_twice_counts_once(context: Desk) -> None:
-    delta = replace(CONFIG, sources=(stored("contest~sms", mapping={"A": "p"}, mode="delta"),))
-    context.config = delta
-    folded = await send(context)
-    first, _ = await asyncio.gather(send(context), send(context))
-    assert first.replayed
-    assert (first.offset, context.appended) == (folded.offset, 1)
-
-    async def the_other_came_first() -> None:
-        context.before = None
-        await send(context, replace(REPORT, report_id="two"))
-
-    context.before = the_other_came_first
-    raced = await send(context, replace(REPORT, report_id="two"))
-    assert raced.replayed
-    assert await context.figures() == {"A": VoteSums(10, 8, 6)}
-
-
 async def test_a_definite_failure_says_so_and_leaves_nothing(context: Desk) -> None:
     context.fails, context.lost = NotAppended("full", retry_after_s=1), True
     with pytest.raises(NotAppended):
         await send(context)
     assert await context.figures() == {}
-
-
-async def test_a_closed_source_refuses_before_anything_is_recorded(context: Desk) -> None:
-    await send(context)
-    await context.mark()
-    with pytest.raises(ContestFinal):
-        await send(context, SourceReport("two", None, (("A", 9, 0, 0),)))
-    assert context.appended == 1
-    assert (await send(context)).replayed
-
-
-async def test_a_report_that_the_close_overtakes_changes_nothing_also_after_a_reopening(context: Desk) -> None:
-    await send(context)
-    context.before = context.mark
-    late = SourceReport("two", None, (("A", 9, 0, 0),))
-    with pytest.raises(ContestFinal):
-        await send(context, late)
-    context.before = None
-    await context.mark(ContestReopened("contest", 1))
-    with pytest.raises(ContestFinal, match="new id"):
-        await send(context, late)
-    assert await context.figures() == {"A": VoteSums(5, 4, 3)}
-    await send(context, replace(late, report_id="three"))
-    assert await context.figures() == {"A": VoteSums(9)}
 
 
 async def test_until_its_close_a_source_reports_by_what_its_contest_was_closed_with(context: Desk) -> None:

@@ -1,16 +1,12 @@
 """Contests close automatically, despite interruptions: exactly the accepted votes count."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
-from libs.contracts.catalogue_events import OutcomeKind, catalogue_codec
+from libs.contracts.catalogue_events import catalogue_codec
 from libs.contracts.validation import ValidationFailed
 from libs.contracts.votes_log import VotesLog
-from libs.projection import fencing
-from libs.tally.contest import Phase
 from libs.tally.errors import ContestFinal, ContestNotRunning, ViewsUnavailable
 from libs.tally.events import ContestClosed
 from libs.tally.time_conversion import timestamp
@@ -20,29 +16,14 @@ from tests.services.projector.closing_steps import (
     admit,
     decide,
     has_passed,
-    is_folded,
     settled,
     source,
-    vote_until_refused,
 )
 from tests.services.projector.projector_environment import ACCOUNT, HOUR, PARTITIONS, SECOND, ProjectorEnvironment
 from tests.support.builders import a_report
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
-
-
-async def test_a_contest_closes_at_its_end_with_all_that_was_accepted(env: ProjectorEnvironment) -> None:
-    contest = await env.contest(end=await env.now() + HOUR)
-    assert await env.vote(contest)
-    await env.ends(contest)
-    accepted = 1 + await vote_until_refused(env, contest)
-    await env.closes(contest)
-    assert await env.counted(contest) == (accepted, 0)
-    found = await env.read(contest)
-    assert (found.closed, found.phase(await env.now())) == (1, Phase.FINISHED)
-    await eventually(lambda: settled(env, contest))
-    assert len(await env.marks(contest)) == PARTITIONS
 
 
 async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_does_not(
@@ -65,20 +46,6 @@ async def test_a_vote_one_millisecond_before_the_end_counts_and_one_at_the_end_d
         )
         await own.closes(contest)
         assert await own.counted(contest) == (1, 0)
-
-
-async def test_a_clock_that_is_ahead_closes_nothing_before_its_time(
-    own: ProjectorEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fencing, "CLOCK_TOLERANCE_S", float("inf"))
-    async with own.projecting():
-        now = await own.now()
-        await own.set_clocks(now + 7200 * SECOND)
-        early = await own.contest(end=now + HOUR)
-        await own.catalogue.views.settle(ACCOUNT, early, (await own.read(early)).version, now)
-        ended = await own.contest(end=now)
-        await own.closes(ended)
-        assert (await own.read(early)).closed == 0
 
 
 async def test_a_contest_without_an_end_stays_open_and_a_later_end_is_waited_for(
@@ -123,19 +90,6 @@ async def test_another_projector_goes_on_where_one_was_killed(own: ProjectorEnvi
             assert set(closing.approved) == {f"{contest}-p0", f"{contest}-p1"}
 
 
-async def test_a_mark_waits_for_what_was_admitted_before_the_end(own: ProjectorEnvironment) -> None:
-    async with own.projecting(produce_deadline_ms=60_000):
-        contest = await own.contest(end=await own.now() + HOUR)
-        partition, record = await admit(own, contest)
-        await own.ends(contest)
-        others = [other for other in range(PARTITIONS) if other != partition]
-        await eventually(lambda: are_closed(own, contest, others))
-        assert (await own.votes.closing(partition, contest)).closed == 0
-        await own.append(partition, record)
-        await own.closes(contest)
-        assert await own.counted(contest) == (1, 0)
-
-
 async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(own: ProjectorEnvironment) -> None:
     """A vote on its way may be the only one of a participant that is to be deleted."""
     guard = ClosedContests(own.catalogue.views, own.votes, VotesLog("any", PARTITIONS)).participant_may_go
@@ -160,21 +114,6 @@ async def test_while_a_contest_is_closing_nobody_can_tell_whose_votes_it_counts(
         with pytest.raises(ContestFinal):
             await guard(ACCOUNT, voted)
         assert await guard(ACCOUNT, other) > version
-
-
-async def are_closed(env: ProjectorEnvironment, contest: str, partitions: Sequence[int]) -> bool:
-    return all([(await env.votes.closing(partition, contest)).closed == 1 for partition in partitions])
-
-
-async def test_what_is_never_recorded_is_fenced_off_and_holds_up_no_closing(env: ProjectorEnvironment) -> None:
-    contest = await env.contest(end=await env.now() + HOUR)
-    partition, record = await admit(env, contest)
-    await env.ends(contest)
-    await env.closes(contest)
-    await env.append(partition, record)
-    end = (await env.reader.end_offsets(env.topic.name, [partition]))[partition]
-    await eventually(lambda: is_folded(env, partition, end))
-    assert await env.counted(contest) == (0, 0)
 
 
 async def test_who_counts_is_as_it_was_at_the_closing_until_the_contest_is_reopened(
@@ -233,21 +172,6 @@ async def test_what_the_server_keeps_of_a_closing_is_neither_written_nor_read(
     assert "closing" in stored.document
     assert member not in shown
     await record_service.patch(CONTESTS, ACCOUNT, contest, shown)
-
-
-async def test_a_decision_by_what_has_changed_since_is_refused(env: ProjectorEnvironment) -> None:
-    """A participant, a source or the end: what the closing would freeze is not what holds."""
-    contest = await env.contest(end=await env.now() + HOUR)
-    changes = (
-        env.participant(contest, "new"),
-        source(env, contest, "sms"),
-        env.catalogue.record_service.patch(CONTESTS, ACCOUNT, contest, {"title": "x"}),
-    )
-    for change in changes:
-        decision = await decide(env, contest)
-        await change
-        assert (await env.catalogue.writer.record(decision)).kind is OutcomeKind.CONFLICT
-    assert (await env.read(contest)).closed == 0
 
 
 async def test_external_sources_may_report_until_their_grace_is_over(own: ProjectorEnvironment) -> None:

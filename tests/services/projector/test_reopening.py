@@ -1,21 +1,13 @@
 """Reopened contests accept votes in all partitions or none, and old markers have no effect."""
 
-import asyncio
-
 import pytest
 
 from libs.catalogue.errors import NotClosed
 from libs.contracts.validation import ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.events import ContestClosed, ContestReopened
-from libs.tally.reservations import Answer, GateClosed
 from services.projector import closing_manager
-from services.projector.closing_manager import ClosingManager
 from tests.services.projector.closing_steps import (
-    admit,
-    ask,
-    is_counted,
-    is_folded,
     settled,
     source,
     vote_until_refused,
@@ -48,56 +40,6 @@ async def test_a_reopened_contest_takes_votes_again_and_closes_again(env: Projec
     assert (await env.votes.closing(sms, contest)).sources == {"sms": 2}
 
 
-async def test_marks_that_come_late_or_twice_change_nothing(env: ProjectorEnvironment) -> None:
-    """Of managers that slept: beside the reopening, after it, and after the next closing."""
-    contest = await env.contest(end=await env.now() + SECOND)
-    await env.closes(contest)
-    late = [ContestClosed(contest, 1), ContestClosed(contest, 1, "sms")]
-
-    async def repeat_marks() -> None:
-        for partition in range(PARTITIONS):
-            await env.append(partition, *late, *late)
-
-    end = await env.now() + HOUR
-    await asyncio.gather(repeat_marks(), env.reopens(contest, end))
-    await repeat_marks()
-    await env.ends(contest)
-    accepted = await vote_until_refused(env, contest)
-    await env.closes(contest, 2)
-    for partition in range(PARTITIONS):
-        await env.append(partition, *late, ContestReopened(contest, 1))
-    ends = await env.reader.end_offsets(env.topic.name, range(PARTITIONS))
-    for partition, last in ends.items():
-        await eventually(lambda partition=partition, last=last: is_folded(env, partition, last))  # type: ignore[misc]
-    assert await env.is_closed(contest, 2)
-    assert await env.counted(contest) == (accepted, 0)
-
-
-async def test_nothing_is_admitted_until_a_partition_has_folded_the_reopening(
-    own: ProjectorEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Reopening that another projector finishes, as the first was killed."""
-    async with own.projecting():
-        contest = await own.contest(end=await own.now() + HOUR)
-        assert await own.vote(contest)
-        await own.ends(contest)
-        await own.closes(contest)
-    reopened = asyncio.create_task(own.reopens(contest, await own.now() + HOUR))
-    with monkeypatch.context() as idle:
-        idle.setattr(ClosingManager, "run", lambda _: asyncio.Event().wait())
-        async with own.projecting():
-
-            async def answer() -> Answer | None:
-                found = await own.read(contest)
-                return None if found.closed else await ask(own, found)
-
-            assert isinstance(await eventually(answer), GateClosed)
-    async with own.projecting():
-        await reopened
-        assert await own.vote(contest)
-        await eventually(lambda: is_counted(own, contest, 2))
-
-
 async def test_what_waits_for_a_reopening_takes_effect_in_parts(
     own: ProjectorEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,23 +59,6 @@ async def test_what_waits_for_a_reopening_takes_effect_in_parts(
         assert await own.vote(contest)
     marks = [mark for partition, mark in await own.marks(contest) if partition == 0]
     assert marks == [ContestClosed(contest, 1), *[ContestReopened(contest, 1, 2)] * 4]
-
-
-async def test_a_contest_can_be_reopened_before_all_its_marks_are_there(own: ProjectorEnvironment) -> None:
-    """Those that come later are void."""
-    async with own.projecting(produce_deadline_ms=60_000):
-        contest = await own.contest(end=await own.now() + HOUR)
-        partition, record = await admit(own, contest)
-        await own.ends(contest)
-
-        async def is_half_closed() -> bool:
-            return {state.closed for state in await own.states(contest)} == {0, 1}
-
-        await eventually(is_half_closed)
-        await own.reopens(contest, await own.now() + HOUR)
-        await own.append(partition, record, ContestClosed(contest, 1))
-        assert all([await own.vote(contest) for _ in range(4)])
-        await eventually(lambda: is_counted(own, contest, 5))
 
 
 async def test_a_reopening_needs_a_closed_contest_and_an_end_ahead(env: ProjectorEnvironment) -> None:
