@@ -114,19 +114,11 @@ class Reopening(Members):
 
 
 def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestKeyStore) -> APIRouter:
-    """Build the route; whoever may end a contest may reopen it."""
+    """Build the route, at the contest's own address and the operators'; who may end a contest may reopen it."""
     router = APIRouter(tags=["contests"], route_class=TypedRoute)
-    Caller = Annotated[ApiKey, Depends(Permitted(auth, "content:write"))]
+    Caller = Annotated[ApiKey, Depends(Permitted(auth, "content:write", "operations"))]
     Form = Annotated[Sent[Reopening], Depends(JsonBody(Reopening))]
 
-    @router.post(
-        "/contests/{contest_key}/reopen",
-        response_class=Response,
-        responses={
-            200: record_answer(CONTESTS, "The contest is running again."),
-            **problems("not_found", "status_transition", "contest_final"),
-        },
-    )
     async def reopen_contest(
         request: Request, caller: Caller, sent: Form, contest_key: str, idempotency_key: IdempotencyKey = None
     ) -> Response:
@@ -140,4 +132,11 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         stored = await reopener.reopen(caller.account, contest_key, microseconds(sent.form.end))
         return json_response(CONTESTS.show(stored), 200, {"ETag": etag(stored.updated)}, replayed=replayed)
 
+    responses = {
+        200: record_answer(CONTESTS, "The contest is running again."),
+        **problems("not_found", "status_transition", "contest_final"),
+    }
+    for area, operation in ("", "reopen_contest"), ("/operations", "reopen_contest_as_operator"):
+        path = f"{area}/contests/{{contest_key}}/reopen"
+        router.post(path, response_class=Response, responses=responses, operation_id=operation)(reopen_contest)
     return router

@@ -42,6 +42,7 @@ BODIES: Final = {
     "/contests/{contest_key}/show": {"message": "Mine"},
     "/contests/{contest_key}/links": {"name": "Mine"},
     "/contests/{contest_key}/reopen": {"end": "2099-01-01T00:00:00Z"},
+    "/operations/contests/{contest_key}/reopen": {"end": "2099-01-01T00:00:00Z"},
     "/v2/conventions/{convention_key}/timeslots": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"},
     "/v2/conventions/{convention_key}/timeslots/multi": {
         "timeslots": [

@@ -29,7 +29,7 @@ def in_seconds(seconds: float) -> str:
 
 
 async def reopen(contest: Contest, end: str, **headers: str) -> httpx.Response:
-    path = f"/contests/{contest.key}/reopen"
+    path = f"/operations/contests/{contest.key}/reopen"
     return await contest.client.post(path, json={"end": end}, headers=headers)
 
 

@@ -211,7 +211,9 @@ async def test_behind_the_close_it_waits_for_a_reopening(api: Api, stack: Superv
     assert (await void(stack, key, "--all"))["votes"] == 0
     (listed,) = (await void(stack, "list", key))["voids"]
     assert (listed["voided"], listed["waiting"]) == (0, 2)
-    reopened = await contest.client.post(f"/contests/{contest.key}/reopen", json={"end": hours_from_now(1)})
+    reopened = await contest.client.post(
+        f"/operations/contests/{contest.key}/reopen", json={"end": hours_from_now(1)}
+    )
     assert reopened.status_code == 200, reopened.text
 
     async def is_empty() -> bool:

@@ -18,7 +18,7 @@ from libs.web.settings import HttpSettings
 from tests.support.http_clients import http_client
 from tests.support.serving import served
 
-HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/other")
+HIDDEN = ("/metrics", "/metrics/", "/operations/status", "/operations/contests/c/reopen")
 SHOWN = ("/contests/c/reopen", "/operations/purchases", "/livez", "/readyz", "/contests")
 
 
