@@ -136,7 +136,7 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
         200: record_answer(CONTESTS, "The contest is running again."),
         **problems("not_found", "status_transition", "contest_final"),
     }
-    for area, operation in ("", "reopen_contest"), ("/operations", "reopen_contest_as_operator"):
+    for area, name in ("", "reopen_contest"), ("/operations", "reopen_contest_as_operator"):
         path = f"{area}/contests/{{contest_key}}/reopen"
-        router.post(path, response_class=Response, responses=responses, operation_id=operation)(reopen_contest)
+        router.post(path, response_class=Response, responses=responses, name=name)(reopen_contest)
     return router
