@@ -1,4 +1,4 @@
-"""Articles in the legacy API: their table, the records that they embed, and their routes."""
+"""Articles in the legacy API: their table, style objects, the records that they embed, and their routes."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,16 +7,15 @@ from typing import Any, ClassVar, Final, get_args
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ARTICLES, CONTESTS, PARTICIPANTS, SURVEYS
-from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField, ArticleType
+from libs.catalogue.schemas.content import Article, ArticleDraft, ArticleField, ArticleType, StyleObject
 from libs.contracts.catalogue_events import Ref, Stored
-from libs.contracts.validation import Problem, ValidationFailed
+from libs.contracts.validation import Problem, ValidationFailed, checked
 from libs.legacy.bodies import BOOLEANS
 from libs.legacy.contests import SHAPE as CONTEST
 from libs.legacy.contests import contest_shape
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at, images_of, participant_read
 from libs.legacy.participants import SHAPE as PARTICIPANT
 from libs.legacy.routing import NEXT, UPDATE, Filter, LegacyCall, LegacyEnvironment, ResourceHandlers
-from libs.legacy.styles import STYLE, style_problems, styled
 from libs.legacy.translator import (
     FLAG,
     OBJECT_OR_NULL,
@@ -27,12 +26,45 @@ from libs.legacy.translator import (
     Translator,
     array,
     described,
+    inlined,
     or_null,
     shape,
     shape_of,
 )
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, timestamp
+
+STYLE: Final[JsonSchema] = inlined(StyleObject.model_json_schema()) | {
+    "description": "The style. Unknown members cannot be changed.",
+}
+"""JSON schema of a `style` parameter."""
+
+
+def style_problems(body: Mapping[str, Any], before: Document | None) -> list[Problem]:
+    """Return the problems of `style` in the body; members with an unchanged value are not checked."""
+    given = body.get("style")
+    if not isinstance(given, dict):
+        return []
+    held = (before or {}).get("style", {})
+    try:
+        checked(StyleObject, {name: value for name, value in given.items() if held.get(name) != value})
+    except ValidationFailed as error:
+        return [Problem(f"/style{each['pointer']}", each["message"]) for each in error.data["errors"]]
+    return []
+
+
+def styled(document: Document, body: Mapping[str, Any], before: Document | None) -> Document:
+    """Apply the style of a body without `style_problems` to `document`.
+
+    Members unknown to the legacy API keep their value.
+    """
+    given = body.get("style")
+    if not isinstance(given, dict):
+        return document
+    held = (before or {}).get("style", {})
+    unknown = {name: value for name, value in held.items() if name not in StyleObject.model_fields}
+    return document | {"style": unknown | {name: value for name, value in given.items() if value is not None}}
+
 
 EMBEDDED: Final = {
     "contest_key": ("contest", "contest_id"),
@@ -44,18 +76,8 @@ EMBEDDED: Final = {
 }
 """Maps a part's reference to the member of the read shape that embeds the record, and the key's name in it."""
 FIELD: Final = (
-    Field("field_id", "field_id"),
-    Field("type", "type"),
-    Field("text", "text"),
-    Field("full_screen", "full_screen"),
-    Field("scrollable", "scrollable"),
-    Field("link", "link"),
-    Field("follow", "follow"),
-    Field("from_template_key", "from_template_key"),
-    Field("navigation", "navigation"),
-    Field("simple_web_data", "simple_web_data"),
-    Field("ad", "ad"),
-    Field("subfields", "subfields"),
+    *Field.same("field_id", "type", "text", "full_screen", "scrollable", "link", "follow", "from_template_key"),
+    *Field.same("navigation", "simple_web_data", "ad", "subfields"),
     Field("video", "video", "reads add video_id", reads=False),
     Field("web_data", "web_data", "reads add web_data_key", reads=False),
     *(
@@ -72,9 +94,7 @@ FIELD: Final = (
 )
 FIELDS: Final = (
     Field("type", "type", "legacy only"),
-    Field("title", "title"),
-    Field("description", "description"),
-    Field("navigation", "navigation"),
+    *Field.same("title", "description", "navigation"),
     Field("image_id", "image.key", "reads show the image itself", reads=False, names_record=True),
     Field("fields", "fields", "legacy only: the current `content` is free-form", reads=False, items=FIELD),
     Field("draft", "draft", "legacy only; an article itself, read and written like one", reads=False),

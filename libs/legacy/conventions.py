@@ -14,18 +14,12 @@ from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, Translator,
 from libs.tally.time_conversion import timestamp
 
 DAY: Final = (
-    Field("id", "id"),
-    Field("title", "title"),
+    *Field.same("id", "title"),
     Field("top_text", "top_text", "legacy only"),
-    Field("bottom_text", "bottom_text"),
-    Field("start", "start"),
-    Field("end", "end"),
+    *Field.same("bottom_text", "start", "end"),
 )
 VENUE: Final = (
-    Field("id", "id"),
-    Field("title", "title"),
-    Field("description", "description"),
-    Field("position", "position"),
+    *Field.same("id", "title", "description", "position"),
     Field("article_key", "article_key", "legacy only", names_record=True),
     Field("navigation", "navigation", "legacy only"),
 )
@@ -40,9 +34,7 @@ SEARCH_HELP: Final = (
     ),
 )
 FIELDS: Final = (
-    Field("title", "title"),
-    Field("start", "start"),
-    Field("end", "end"),
+    *Field.same("title", "start", "end"),
     Field("days", "days", items=DAY),
     Field("venues", "venues", "only the current API has `style` of a venue", items=VENUE),
     Field(

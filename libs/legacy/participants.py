@@ -34,9 +34,7 @@ Images = Mapping[str, Mapping[str, Any]]
 """Existing image records by key, each with its `account`."""
 
 FIELDS: Final = (
-    Field("title", "title"),
-    Field("story", "story"),
-    Field("data", "data"),
+    *Field.same("title", "story", "data"),
     Field("image_id", "image_key", "reads show the image itself", reads=False, names_record=True),
 )
 """Members of a participant that legacy writes, in `add_participants`. Reads show more."""

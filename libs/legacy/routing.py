@@ -13,21 +13,45 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from libs.catalogue.commands import WriteRequest
-from libs.catalogue.errors import RecordNotFound
+from libs.catalogue.errors import RecordNotFound, UnknownReferences
 from libs.catalogue.pagination import ListRequest
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document, Resource
+from libs.catalogue.resource_table import RESOURCES
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.bodies import FORMS, read_parameters, request_body
-from libs.legacy.errors import legacy_error
 from libs.legacy.participants import name_brands
 from libs.legacy.translator import JsonSchema, Translator, page
-from libs.tally.errors import ViewsUnavailable
+from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import LEGACY_ANSWERS, needs, parameter
 from libs.web.door.auth import ApiKey, Authenticator, require
 from libs.web.server.http_service import Complete
+
+NAMES: Final[Mapping[str, str]] = {"feeds": "articlefeed"}
+"""Names of a record in error messages, if different from `singular`, by resource."""
+
+
+class NoPermission(TallyError):
+    """The record belongs to another brand."""
+
+    code = "forbidden"
+
+
+async def legacy_error(
+    views: CatalogueViews, error: RecordNotFound | ValidationFailed, translator: Translator | None
+) -> TallyError:
+    """Return the error for a record that the account does not have, or for values, named by legacy parameters."""
+    missing = error.missing if isinstance(error, RecordNotFound | UnknownReferences) else ()
+    for resource, key in missing:
+        if resource in RESOURCES:
+            name = NAMES.get(resource, RESOURCES[resource].singular)
+            if await views.find_owner(resource, key) is None:
+                return NotFound(f"{name} not found")
+            return NoPermission(f"no permission to {name}")
+    return translator.renamed(error) if translator is not None and isinstance(error, ValidationFailed) else error
+
 
 if TYPE_CHECKING:  # with the picture library, which the query service does not need
     from libs.media.images import Images

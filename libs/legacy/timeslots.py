@@ -18,13 +18,7 @@ from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, JsonSchema,
 from libs.tally.time_conversion import timestamp
 
 FIELDS: Final = (
-    Field("title", "title"),
-    Field("description", "description"),
-    Field("day_id", "day_id"),
-    Field("venue_id", "venue_id"),
-    Field("time_text", "time_text"),
-    Field("start", "start"),
-    Field("end", "end"),
+    *Field.same("title", "description", "day_id", "venue_id", "time_text", "start", "end"),
     Field("article_key", "article", "the same key under another name", names_record=True),
     Field("image_id", "image", "the same key; reads show the image itself", reads=False, names_record=True),
     Field("navigation", "navigation"),

@@ -48,6 +48,11 @@ class Field:
     items: "tuple[Field, ...]" = ()
     """Members of a list's items, with paths within an item. Items are matched by their `id`."""
 
+    @classmethod
+    def same(cls, *names: str) -> "tuple[Field, ...]":
+        """Return members that are alike in both APIs."""
+        return tuple(cls(name, name) for name in names)
+
     @property
     def parameter(self) -> str:
         return self.legacy.rpartition(".")[2]

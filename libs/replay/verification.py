@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from libs.audit.parallel_comparison import compare_in_parallel
+from libs.audit.comparison import compare_in_parallel
 from libs.audit.report import VerificationReport
 from libs.deployment.deployment import Deployment
 from libs.replay.swap import NotReached

@@ -14,8 +14,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.tally.errors import NotFound
 from libs.web.documents.openapi import UNCHANGED
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import IfMatch, IfNoneMatch
-from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from libs.web.door.typed_routes import IfMatch, IfNoneMatch, JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response
 from services.catalogue.openapi import answer
 from services.catalogue.routes import fits

@@ -24,9 +24,8 @@ from libs.views.votes.reply_types import ContestCounts
 from libs.views.votes.vote_views import VoteViews
 from libs.web.documents.openapi import problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import IdempotencyKey
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
-from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from libs.web.door.typed_routes import IdempotencyKey, JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response
 from services.catalogue.openapi import record_answer
 

@@ -15,10 +15,9 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import UNCHANGED, Schema, needs, problems
 from libs.web.door.auth import ApiKey, Authenticator, headers_of, require
-from libs.web.door.common_parameters import IdempotencyKey, IfMatch, IfNoneMatch
 from libs.web.door.rate_limits import charge_unauthenticated
 from libs.web.door.request_parsing import stream_body
-from libs.web.door.typed_routes import Permitted, TypedRoute
+from libs.web.door.typed_routes import IdempotencyKey, IfMatch, IfNoneMatch, Permitted, TypedRoute
 from libs.web.errors import Unauthorized, UnsupportedMediaType
 from libs.web.responses import SAFE, Span, attachment, etag, json_response, matches, not_modified, requested_range
 from services.catalogue.files import Files, UploadUrls

@@ -25,10 +25,9 @@ from libs.contracts.validation import Problem, checked
 from libs.media.images import Images
 from libs.web.documents.openapi import Schema, named, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import IdempotencyKey, IfMatch
 from libs.web.door.form_parsing import as_fields, open_form
 from libs.web.door.request_parsing import MAX_DEPTH, parse_json, read_object
-from libs.web.door.typed_routes import Permitted, TypedRoute
+from libs.web.door.typed_routes import IdempotencyKey, IfMatch, Permitted, TypedRoute
 from libs.web.errors import MalformedJson, MethodNotAllowed, allow
 from libs.web.responses import json_response
 from libs.web.server.http_service import Complete

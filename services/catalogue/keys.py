@@ -35,8 +35,18 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.request_counters import KeyUses
 from libs.web.documents.openapi import LOCATION, REPLAYED, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import LISTED, TIME, IdempotencyKey, Limit, ListPage, Next
-from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from libs.web.door.typed_routes import (
+    LISTED,
+    TIME,
+    IdempotencyKey,
+    JsonBody,
+    Limit,
+    ListPage,
+    Next,
+    Permitted,
+    Sent,
+    TypedRoute,
+)
 from libs.web.errors import Forbidden, Unauthorized
 from libs.web.responses import NO_STORE, json_response
 from services.catalogue.routes import write_request

@@ -17,8 +17,7 @@ from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import NotFound
 from libs.web.documents.openapi import problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import TIME, IdempotencyKey, ListPage
-from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from libs.web.door.typed_routes import TIME, IdempotencyKey, JsonBody, ListPage, Permitted, Sent, TypedRoute
 from libs.web.responses import NO_STORE, json_response
 from services.catalogue.routes import write_request
 

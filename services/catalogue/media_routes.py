@@ -15,8 +15,8 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import LEGACY_ANSWERS, UNCHANGED
 from libs.web.door.auth import Authenticator, header, headers_of, require
-from libs.web.door.common_parameters import IfNoneMatch
 from libs.web.door.query_parameters import refuse_unknown_parameters
+from libs.web.door.typed_routes import IfNoneMatch
 from libs.web.responses import SAFE, etag, not_modified
 
 PUBLIC: Final = "public, max-age=86400"

@@ -19,7 +19,7 @@ from libs.web.documents.openapi import (
     problems,
     written,
 )
-from libs.web.door.common_parameters import ListPage
+from libs.web.door.typed_routes import ListPage
 
 TIME: Final[dict[str, Any]] = {"type": "string", "format": "date-time"}
 

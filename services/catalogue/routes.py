@@ -19,9 +19,17 @@ from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import ViewsUnavailable
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import LISTED, IdempotencyKey, IfMatch, IfNoneMatch, Limit, Next
 from libs.web.door.request_parsing import read_object
-from libs.web.door.typed_routes import Permitted, TypedRoute
+from libs.web.door.typed_routes import (
+    LISTED,
+    IdempotencyKey,
+    IfMatch,
+    IfNoneMatch,
+    Limit,
+    Next,
+    Permitted,
+    TypedRoute,
+)
 from libs.web.responses import etag, json_response, precondition_fails
 from libs.web.server.http_service import ByVotes, Complete
 from services.catalogue import openapi

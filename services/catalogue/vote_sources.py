@@ -16,8 +16,7 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import UNCHANGED, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import TIME, IfMatch, IfNoneMatch, ListPage
-from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from libs.web.door.typed_routes import TIME, IfMatch, IfNoneMatch, JsonBody, ListPage, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response
 from services.catalogue.openapi import answer
 from services.catalogue.routes import fits

@@ -70,7 +70,7 @@ def run(work: Coroutine[Any, Any, ExitCode]) -> None:
 
 def check_environment(*classes: type[BaseSettings]) -> None:
     """Warn of unknown settings; exit with a line for wrong ones of `classes`, by default of all."""
-    from services.cli.settings_check import check_settings, unknown_settings  # noqa: PLC0415 (only if needed)
+    from services.cli.commands.config import check_settings, unknown_settings  # noqa: PLC0415 (only if needed)
 
     for line in unknown_settings():
         typer.echo(f"Warning: {line}", err=True)

@@ -21,9 +21,18 @@ from libs.tally.errors import NotFound
 from libs.views.purchases.purchase_views import Listed, Unreadable
 from libs.web.documents.openapi import REPLAYED, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import LISTED, IdempotencyKey, Limit, ListPage, Next
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
-from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from libs.web.door.typed_routes import (
+    LISTED,
+    IdempotencyKey,
+    JsonBody,
+    Limit,
+    ListPage,
+    Next,
+    Permitted,
+    Sent,
+    TypedRoute,
+)
 
 TOKEN: Final = re.compile(r"([0-9]{1,16}):([A-Za-z0-9_-]{22})")
 UserId = Annotated[str, Path(description="The user's id as sent by the payment platform.")]

@@ -20,8 +20,7 @@ from libs.web.documents.openapi import (
     takes,
 )
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import LISTED, IdempotencyKey, Limit, ListPage, Next
-from libs.web.door.typed_routes import Permitted, TypedRoute
+from libs.web.door.typed_routes import LISTED, IdempotencyKey, Limit, ListPage, Next, Permitted, TypedRoute
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from services.ingestion.batch_parsing import NDJSON
 from services.ingestion.vote_endpoints import Voting

@@ -9,9 +9,8 @@ from libs.contracts.position_token import PositionTokens
 from libs.voting.source_reports import SourceReporter
 from libs.web.documents.openapi import REPLAYED, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import IdempotencyKey
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
-from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
+from libs.web.door.typed_routes import IdempotencyKey, JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import json_response
 from services.ingestion.routes import POSITION
 from services.ingestion.source_forms import ReportAnswer, ReportForm, answer

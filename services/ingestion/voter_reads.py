@@ -20,7 +20,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.vote_views import VoteViews
 from libs.voting.cast_reader import ReadCast
 from libs.voting.service import VotingService
-from libs.web.door.common_parameters import ListPage
+from libs.web.door.typed_routes import ListPage
 from services.ingestion.vote_forms import (
     Allowance,
     AllowanceAnswer,

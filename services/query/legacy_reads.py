@@ -14,10 +14,9 @@ from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.contests import SHAPE as CONTEST
 from libs.legacy.contests import ContestPage, contest_read, is_listed
-from libs.legacy.errors import NoPermission
 from libs.legacy.participants import SHAPE as PARTICIPANT
 from libs.legacy.participants import Images, images_of, participant_read
-from libs.legacy.routing import NEXT, PAGE, LegacyCall, LegacyRoutes
+from libs.legacy.routing import NEXT, PAGE, LegacyCall, LegacyRoutes, NoPermission
 from libs.legacy.translator import page
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews

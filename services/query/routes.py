@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from fastapi import Query
 
 from libs.web.documents.openapi import UNCHANGED, Schema, needs, problems
-from libs.web.door.common_parameters import IfNoneMatch
+from libs.web.door.typed_routes import IfNoneMatch
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from services.query.public_contest import PublicContest, PublicContests
 from services.query.public_results import PublicResults

@@ -17,8 +17,7 @@ from libs.tally.contest import MILLION, Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 from libs.web.documents.openapi import UNCHANGED, problems
 from libs.web.door.auth import ApiKey, Authenticator
-from libs.web.door.common_parameters import IfNoneMatch
-from libs.web.door.typed_routes import Permitted, TypedRoute
+from libs.web.door.typed_routes import IfNoneMatch, Permitted, TypedRoute
 from services.query.counts_snapshot import EncodedResponse, Snapshot
 from services.query.response_models import COUNT_HEADERS, TimelineRecord
 from services.query.snapshot_cache import SnapshotCache, now

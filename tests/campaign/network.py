@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from libs.local_stack import kafka, kafka_cluster, ports, valkey
+from libs.local_stack import kafka, ports, valkey
 from libs.local_stack.data_dir import LOCK
 from libs.local_stack.kafka import NativeKafka, address_with, login
 from libs.local_stack.ports import LOOPBACK
@@ -63,7 +63,7 @@ async def open_network(data_dir: Path, brokers: int, *, is_valkey_alone: bool) -
         listeners = {
             client: list(zip(own_ports[client], links[f"{client}-kafka"], strict=True)) for client in CLIENTS
         }
-        with mock.patch.object(kafka_cluster, "NativeKafka", _broker_with(listeners)):
+        with mock.patch.object(kafka, "NativeKafka", _broker_with(listeners)):
             yield Network(links, parts)
 
 

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.supervisor import Supervisor
-from libs.local_stack.valkey_cluster import MAX_LAG_S, NODE_TIMEOUT_MS
+from libs.local_stack.valkey import MAX_LAG_S, NODE_TIMEOUT_MS
 from libs.views.valkey.failover_settings import LAG, WRITE
 from libs.views.valkey.hash_tags import SLOTS, key_base, slot_of
 from services.cli import bootstrap

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from libs.audit import comparison, parallel_comparison, purchase_reconciliation
+from libs.audit import comparison, purchase_reconciliation
 from libs.audit.purchase_reconciliation import Reconciliation
 from libs.audit.report import VerificationReport
 from libs.catalogue import api_keys
@@ -26,7 +26,7 @@ async def compare(
 
 async def compare_in_parallel(addresses: DeploymentAddresses, contest: str | None = None) -> VerificationReport:
     async with Deployment(addresses) as deployment:
-        return await parallel_comparison.compare_in_parallel(deployment, contest, processes=2)
+        return await comparison.compare_in_parallel(deployment, contest, processes=2)
 
 
 async def read_status(addresses: DeploymentAddresses) -> Status:

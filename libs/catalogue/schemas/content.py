@@ -173,7 +173,7 @@ class InnerNavigation(Members):
 
 
 class Feed(Record):
-    """A list of articles. The server also stores its `pages` (`feed_pages.py`)."""
+    """A list of articles. The server also stores its `pages`."""
 
     owned: ClassVar[frozenset[str]] = frozenset({"pages"})
     ignored: ClassVar[frozenset[str]] = Record.ignored | owned

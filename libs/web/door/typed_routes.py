@@ -1,22 +1,49 @@
-"""Routes whose handlers take the caller's permission and the body as typed parameters, checked and documented.
+"""Routes whose handlers take the caller's permission and the body as typed parameters, checked and documented;
+and the parameters and the page of a list that many routes have.
 
 FastAPI's own body parameters parse a body before the API key is checked (401), whatever its size and media type.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
-from fastapi import Request
+from fastapi import Header, Query, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from libs.contracts.validation import checked
+from libs.contracts.validation import checked, explained
 from libs.web.documents.openapi import Schema, needs, takes
 from libs.web.door.auth import ApiKey, Authenticator, require
 from libs.web.door.request_parsing import read_object
 
 T = TypeVar("T")
+TIME: Final[dict[str, Any]] = {"format": "date-time"}
+
+IfMatch = Annotated[str | None, Header(alias="If-Match", description="Write only if the record has this ETag.")]
+IfNoneMatch = Annotated[
+    str | None, Header(alias="If-None-Match", description="Respond 304 if the record has this ETag.")
+]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=explained("^[!-~]{1,255}$", "must be 1 to 255 visible ASCII characters"),
+        description="A repeated request takes effect once, for 24 hours; with different content it is refused.",
+    ),
+]
+LISTED: Final = 20
+"""Records per page by default."""
+Limit = Annotated[int, Query(ge=1, le=100, description="Records per page.")]
+Next = Annotated[str | None, Query(description="`next` of the previous page.")]
+
+
+class ListPage(BaseModel, Generic[T]):
+    """A page of a list."""
+
+    data: list[T] = Field(description="The page, in the order of the list.")
+    has_more: bool = Field(description="Whether there is another page.")
+    next: str | None = Field(description="Send it as `?next=` to read the next page.")
 
 
 @dataclass(frozen=True, slots=True)

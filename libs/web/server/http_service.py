@@ -5,7 +5,7 @@ import gc
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,8 @@ import uvicorn
 import uvloop
 from fastapi import APIRouter, FastAPI
 from fastapi.telemetry import TelemetryConfig
+from pydantic import BaseModel, Field
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
@@ -22,19 +24,62 @@ from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.documents.docs_pages import page_routes
 from libs.web.documents.openapi_document import DocumentedApp
-from libs.web.documents.operations_routers import health_router, metrics_router
 from libs.web.door.auth import ApiKey
 from libs.web.door.rate_limits import RateLimits, SharedCounts
 from libs.web.errors import handle_errors
-from libs.web.server.asgi_routes import AsgiRoute, StreamRoute
+from libs.web.server.asgi_routes import AsgiRoute, PlainRoute, StreamRoute
 from libs.web.server.background_server import listen, serve_in_background
 from libs.web.server.connection_limits import ConnectionLimits
-from libs.web.server.health import Check
+from libs.web.server.health import Check, endpoints
 from libs.web.server.http_connection import HttpConfig
 from libs.web.server.http_middleware import HttpMiddleware, Refusal, never_refuse
-from libs.web.server.metrics import MetricRefresher
+from libs.web.server.metrics import MetricRefresher, metrics_route
 from libs.web.server.tracing import Traced
 from libs.web.settings import CLOSE_S, DRAIN_S, HttpSettings
+
+
+class Liveness(BaseModel):
+    status: str = Field(description="Always `alive`.")
+
+
+class Readiness(BaseModel):
+    ready: bool = Field(description="Whether all required dependencies are available.")
+    dependencies: dict[str, str] = Field(
+        description="`ready` or `unavailable`, by dependency; some are optional. Listed on the operators' port "
+        "only. The process's log and `tally doctor` give the reasons."
+    )
+
+
+def health_router(checks: Mapping[str, Check], optional_checks: Mapping[str, Check]) -> APIRouter:
+    """Return `health_routes` with their OpenAPI descriptions; anybody may send many, so they are plain ASGI."""
+    livez, readyz = endpoints(checks, optional_checks)
+    away, tags = "A required dependency is unavailable.", ["operations"]
+    readiness = {
+        200: {"description": "Ready.", "model": Readiness},
+        503: {"description": away, "model": Readiness},
+    }
+    router = APIRouter()
+    router.routes += (
+        PlainRoute("/livez", livez, responses={200: {"description": "Alive.", "model": Liveness}}, tags=tags),
+        PlainRoute("/readyz", readyz, responses=readiness, tags=tags),
+    )
+    return router
+
+
+def metrics_router(metric_refreshers: Iterable[MetricRefresher] = ()) -> APIRouter:
+    """Return `metrics_route` with its OpenAPI description."""
+    router, text = APIRouter(tags=["operations"]), {"schema": {"type": "string"}}
+    content = {"text/plain": text, "application/openmetrics-text": text}
+    router.add_api_route(
+        "/metrics",
+        metrics_route(metric_refreshers).endpoint,
+        name="read_metrics",
+        description="Metrics since the process started, in Prometheus's text format or OpenMetrics.",
+        response_class=Response,
+        responses={200: {"description": "All metrics.", "content": content}},
+    )
+    return router
+
 
 STUCK_S = 30
 """Seconds after which a client that reads nothing of its response is disconnected."""

@@ -7,8 +7,8 @@ from typing import Annotated
 from rich.text import Text
 from typer import Option
 
+from libs.audit.comparison import compare_in_parallel
 from libs.audit.log_fold import Difference
-from libs.audit.parallel_comparison import compare_in_parallel
 from libs.audit.report import SourceBalance, VerificationReport, VotesRow
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import OneContest, command

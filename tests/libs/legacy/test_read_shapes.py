@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from libs.catalogue.feed_pages import Pages
 from libs.contracts.catalogue_events import Stored
 from libs.legacy import articles, contests, conventions, feeds, images, participants, timeslots
+from libs.legacy.feeds import Pages
 from libs.tally.contest import Phase
 
 STORED = Stored("key", 1, 1, 1, 1, "parent", '{"title": "x"}')

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from libs.catalogue.feed_pages import Pages
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import Record
 from libs.catalogue.schemas.content import Article, Feed
@@ -19,7 +18,7 @@ from libs.contracts.catalogue_events import Stored
 from libs.legacy.articles import Embedded, article_read, article_written, named_by
 from libs.legacy.contests import ContestPage, contest_read, contest_written
 from libs.legacy.conventions import convention_read, convention_written
-from libs.legacy.feeds import feed_read, feed_written
+from libs.legacy.feeds import Pages, feed_read, feed_written
 from libs.legacy.timeslots import timeslot_read, timeslot_written
 from libs.tally.contest import Phase
 from tests.libs.legacy.round_trips import documents, shown

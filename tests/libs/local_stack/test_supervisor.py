@@ -18,12 +18,11 @@ from libs.deployment.settings import DeploymentAddresses
 from libs.local_stack import supervisor as supervisors
 from libs.local_stack.child_process import LONGEST_DELAY_S
 from libs.local_stack.errors import Exit, StackError
-from libs.local_stack.liveness import UNANSWERED
 from libs.local_stack.reaper import start_time
 from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report, Silence
-from libs.local_stack.supervisor import Supervisor
+from libs.local_stack.supervisor import UNANSWERED, Supervisor
 from tests.support.eventually import eventually
 from tests.support.frozen_process import stopped
 from tests.support.http_clients import http_client

@@ -16,7 +16,7 @@ NO_ROW = {
     "libs.kafka.errors.TopicMissing": GUARDED,
     "libs.kafka.errors.WrongTopic": GUARDED,
     "libs.deployment.identity.WrongStore": GUARDED,
-    "libs.audit.parallel_comparison.ProcessKilled": COMMAND,
+    "libs.audit.comparison.ProcessKilled": COMMAND,
     "libs.backup.manifest.ExportRefused": COMMAND,
     "libs.backup.manifest.ImportRefused": COMMAND,
     "libs.certificates.service.CertificateConflict": COMMAND,

@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.feed_pages import PAGE, Pages
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import FEEDS
 from libs.contracts.catalogue_events import Stored
+from libs.legacy.feeds import PAGE, Pages
 from tests.services.catalogue.conftest import Place
 
 

@@ -15,7 +15,7 @@ from unittest.mock import ANY
 import msgpack
 import pytest
 
-from libs.audit.parallel_comparison import ProcessKilled
+from libs.audit.comparison import ProcessKilled
 from libs.audit.report import VerificationReport
 from libs.contracts.ndjson_codec import json_form
 from libs.local_stack.servers import Servers

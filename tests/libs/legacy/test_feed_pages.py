@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.catalogue.feed_pages import MAX_ITEMS, PAGE, Item, Pages
 from libs.contracts.validation import ValidationFailed
+from libs.legacy.feeds import MAX_ITEMS, PAGE_ITEMS, Item, Pages
 from libs.tally.errors import NotFound
 from tests.support.hypothesis_examples import examples
 
@@ -42,14 +42,14 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
         st.sampled_from(["add", "add", "remove", "move", "move", "delete"]),
         st.integers(0, 200),
         st.integers(-1, 1),
-        st.integers(0, PAGE + 2),
+        st.integers(0, PAGE_ITEMS + 2),
     ),
     max_size=40,
 )
 
 
 @settings(max_examples=examples(200))
-@given(st.lists(st.sampled_from([1, 2, PAGE - 1, PAGE]), min_size=1, max_size=4), STEPS)
+@given(st.lists(st.sampled_from([1, 2, PAGE_ITEMS - 1, PAGE_ITEMS]), min_size=1, max_size=4), STEPS)
 def test_nothing_is_lost_or_doubled(counts: list[int], steps: list[Step]) -> None:
     pages, numbers = filled(*counts), set[int]()
     for at, (what, which, aside, index) in enumerate(steps, 2):
@@ -77,8 +77,8 @@ def test_nothing_is_lost_or_doubled(counts: list[int], steps: list[Step]) -> Non
             found = next(page for page in pages.pages if item in page.items)
             assert found.number == target.number
             room = len(target.items) - (source is target)
-            assert found.items.index(item) == min(index, room, PAGE - 1)
-        assert all(len(page.items) <= PAGE for page in pages.pages)
+            assert found.items.index(item) == min(index, room, PAGE_ITEMS - 1)
+        assert all(len(page.items) <= PAGE_ITEMS for page in pages.pages)
         assert all(page.items for page in pages.pages[1:])
         assert pages.pages[0].number == 1
         kept = {page.number for page in before.pages}
@@ -116,7 +116,7 @@ def test_a_move_goes_to_a_neighbour_and_no_further() -> None:
 
 
 def test_a_full_feed_takes_no_more() -> None:
-    pages = filled(*[PAGE] * (MAX_ITEMS // PAGE))
+    pages = filled(*[PAGE_ITEMS] * (MAX_ITEMS // PAGE_ITEMS))
     with pytest.raises(ValidationFailed, match="remove some"):
         pages.added("new", 2)
     assert len(orjson.dumps(pages.member())) < 250_000
