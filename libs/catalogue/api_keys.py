@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
@@ -24,6 +24,7 @@ from libs.contracts.catalogue_events import (
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused
+from libs.tally.time_conversion import timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
 
 PERMISSIONS: Final = (
@@ -140,6 +141,22 @@ async def keys_of(views: CatalogueViews, account: str) -> list[KeyRow]:
     partition = catalogue_topic("").partition_of(account)
     rows = (await views.keys(partition, "")).rows or ()
     return sorted((row for row in rows if row.account == account), key=lambda row: (-row.issued, row.key_id))
+
+
+def shown_key(row: KeyRow, last_used: int | None) -> dict[str, Any]:
+    """Return a key without its text; `last_used` is in microseconds since 1970 UTC."""
+    rules = row.rules
+    return {
+        "key_id": row.key_id,
+        "name": rules.name,
+        "permissions": row.permissions,
+        "expires": timestamp(rules.expires),
+        "networks": rules.networks,
+        "rate": rules.rate,
+        "parent": row.parent,
+        "created": timestamp(row.issued),
+        "last_used": timestamp(last_used),
+    }
 
 
 async def find_key(views: CatalogueViews, key_id: str) -> KeyRow:

@@ -32,7 +32,7 @@ from libs.legacy.translator import (
     shape_of,
 )
 from libs.tally.errors import NotFound
-from libs.tally.time_conversion import microseconds, timestamp
+from libs.tally.time_conversion import microseconds
 
 STYLE: Final[JsonSchema] = inlined(StyleObject.model_json_schema()) | {
     "description": "The style. Unknown members cannot be changed.",
@@ -189,7 +189,7 @@ def _separate_ids(document: Document) -> None:
 def article_read(account: str, stored: Stored, embedded: Embedded, now: int) -> dict[str, Any]:
     """Return the article read shape at `now` (us). An article with a draft is marked as draft, as is the draft."""
     record = Article.model_validate(stored.document)
-    times = {"created": timestamp(stored.created), "updated": timestamp(stored.updated)}
+    times = stored.times
     draft = None
     if record.draft is not None:
         own = DRAFT.read(record.draft) | {"is_draft": True, "draft": None, "is_published": False}

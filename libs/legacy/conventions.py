@@ -11,7 +11,6 @@ from libs.contracts.validation import Problem
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
 from libs.legacy.routing import UPDATE, WHOLE, LegacyCall, ResourceHandlers
 from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, Translator, array, shape
-from libs.tally.time_conversion import timestamp
 
 DAY: Final = (
     *Field.same("id", "title"),
@@ -68,8 +67,7 @@ def convention_read(account: str, stored: Stored, images: Images) -> dict[str, A
         "search_helps": [
             {"term": each.term, "icon": image_read(each.icon_id, account, images)} for each in record.search_helps
         ],
-        "created": timestamp(stored.created),
-        "updated": timestamp(stored.updated),
+        **stored.times,
     }
 
 

@@ -248,8 +248,7 @@ def feed_read(stored: Stored, pages: Pages, articles: Articles) -> Document:
             "total_pages": len(pages.pages),
             "total_count": len(pages.items),
             "first_page": _head(stored.key, pages, 0) | {"articles": shown},
-            "created": timestamp(stored.created),
-            "updated": timestamp(stored.updated),
+            **stored.times,
         }
     )
 

@@ -15,7 +15,6 @@ from libs.legacy.conventions import SEARCH_HELP, missing
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at
 from libs.legacy.routing import LegacyCall, LegacyRoutes, ResourceHandlers
 from libs.legacy.translator import TEXT, TEXT_OR_NULL, TIMES, Field, JsonSchema, Translator, array, page, shape
-from libs.tally.time_conversion import timestamp
 
 FIELDS: Final = (
     *Field.same("title", "description", "day_id", "venue_id", "time_text", "start", "end"),
@@ -88,8 +87,7 @@ def timeslot_read(account: str, stored: Stored, images: Images) -> dict[str, Any
             }
             for place, each in enumerate(record.search_helps)
         ],
-        "created": timestamp(stored.created),
-        "updated": timestamp(stored.updated),
+        **stored.times,
     }
 
 

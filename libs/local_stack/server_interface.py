@@ -65,12 +65,10 @@ class External:
         pass
 
     async def kill(self) -> None:
-        raise StackError(
-            "external_server", f"{self.name} is not ours to kill: unset {self._setting}.", errors.Exit.BAD_USAGE
-        )
+        raise StackError("external_server", f"{self.name} is not ours to kill: unset {self._setting}.")
 
 
-class NativeServer:
+class NativeServer(Process):
     """Server as a child process, which has started once it `answers` at its address."""
 
     def __init__(
@@ -84,26 +82,11 @@ class NativeServer:
         timeout_s: float,
         grace_s: float = 10.0,
     ) -> None:
-        self.name = name
+        super().__init__(name, (), reaper=reaper, log=log, grace_s=grace_s)
         self.address = address
-        self._log = log
-        self._reaper = reaper
+        self._server_log = log
         self._answers = answers
         self._timeout_s = timeout_s
-        self._grace_s = grace_s
-        self._process: Process | None = None
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
-
-    async def stop(self) -> None:
-        if self._process:
-            await self._process.stop()
-
-    async def kill(self) -> None:
-        if self._process:
-            await self._process.kill()
 
     async def _run(self, command: Sequence[str], port: int, cwd: Path | None = None) -> None:
         """Start a process, and wait until it answers.
@@ -112,26 +95,24 @@ class NativeServer:
         """
         if not ports.is_free(port):
             raise errors.port_in_use(port)
-        process = self._process = Process(
-            self.name, command, reaper=self._reaper, log=self._log, cwd=cwd, grace_s=self._grace_s
-        )
+        self.command, self._cwd = list(command), cwd
         try:
-            await process.start()
+            self._spawn()
         except OSError as error:
-            raise errors.from_os_error(error, self._log) from error
+            raise errors.from_os_error(error, self._server_log) from error
         deadline = time.monotonic() + self._timeout_s
         while not await self._answers(self.address):
-            if process.exit_code is not None:
-                raise self._startup_error(process, port)
+            if self.exit_code is not None:
+                raise self._startup_error(port)
             if time.monotonic() > deadline:
-                await process.kill()
-                raise errors.start_failed(self.name, self._log, f"no answer in {self._timeout_s:g} s")
+                await self.kill()
+                raise errors.start_failed(self.name, self._server_log, f"no answer in {self._timeout_s:g} s")
             await asyncio.sleep(POLL_S)
 
-    def _startup_error(self, process: Process, port: int) -> StackError:
-        output = process.log_since_start()
+    def _startup_error(self, port: int) -> StackError:
+        output = self.log_since_start()
         if "No space left on device" in output or "Disk quota exceeded" in output:
-            return errors.disk_full(self._log.parent)
+            return errors.disk_full(self._server_log.parent)
         if "Address already in use" in output:
             return errors.port_in_use(port)
-        return errors.start_failed(self.name, self._log, f"ended with {process.exit_code}")
+        return errors.start_failed(self.name, self._server_log, f"ended with {self.exit_code}")

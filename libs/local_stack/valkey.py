@@ -48,17 +48,7 @@ def find() -> Path:
 
 async def answers(url: str, timeout_s: float = 2.0) -> bool:
     """Return whether a server of the URL accepts commands; False while it loads its data."""
-    return any(await asyncio.gather(*(_answers(each, timeout_s) for each in server_urls(url))))
-
-
-async def _answers(url: str, timeout_s: float) -> bool:
-    client = connect(ValkeySettings(valkey_url=url), timeout_s)
-    try:
-        return bool(await client.ping())
-    except (RedisError, OSError):
-        return False
-    finally:
-        await client.aclose()
+    return len(await away_servers(url, timeout_s)) < len(server_urls(url))
 
 
 async def away_servers(url: str, timeout_s: float = 2.0) -> list[AwayServer]:

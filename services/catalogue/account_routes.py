@@ -48,7 +48,6 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     @router.get(
         PATH,
         summary="Read the account's settings",
-        response_class=Response,
         responses={200: answer(AccountShown, "The settings."), **UNCHANGED},
     )
     async def get_account(caller: Reader, if_none_match: IfNoneMatch = None) -> Response:
@@ -66,7 +65,6 @@ def account_router(auth: Authenticator, records: RecordService) -> APIRouter:
     @router.patch(
         PATH,
         summary="Change the account's settings",
-        response_class=Response,
         responses={200: answer(AccountShown, "The changed settings.")},
     )
     async def patch_account(caller: Writer, changes: Changes, if_match: IfMatch = None) -> Response:

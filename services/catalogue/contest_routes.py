@@ -137,5 +137,5 @@ def reopening_router(auth: Authenticator, reopener: Reopener, requests: RequestK
     }
     for area, name in ("", "reopen_contest"), ("/operations", "reopen_contest_as_operator"):
         path = f"{area}/contests/{{contest_key}}/reopen"
-        router.post(path, response_class=Response, responses=responses, name=name)(reopen_contest)
+        router.post(path, responses=responses, name=name)(reopen_contest)
     return router

@@ -33,7 +33,6 @@ def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRoute
     @router.post(
         "/files/{file_key}/upload_url",
         summary="Renew a file's upload address",
-        response_class=Response,
         responses={200: record_answer(FILES, "With another `upload_url`."), **problems("not_found")},
     )
     async def renew_upload_url(
@@ -55,7 +54,6 @@ def file_router(auth: Authenticator, files: Files, urls: UploadUrls) -> APIRoute
         status_code=204,
         summary="Delete a file",
         operation_id="delete_file",
-        response_class=Response,
         responses={204: {"description": "Deleted, with its bytes."}, **problems("not_found", "in_use")},
     )
     async def delete_file(caller: Caller, file_key: str, if_match: IfMatch = None) -> Response:
@@ -94,7 +92,7 @@ def file_content_router(
     auth: Authenticator, views: CatalogueViews, files: Files, urls: UploadUrls, max_bytes: int
 ) -> APIRouter:
     """Build the routes. Except for public files, they need a signature or an API key."""
-    router = APIRouter(tags=["files"])
+    router = APIRouter(tags=["files"], route_class=TypedRoute)
 
     async def admit(request: Request, key: str, permission: str, signature: str | None) -> Admission:
         """Admit a request with the file's signature, or with an API key of the account that has `permission`.
@@ -132,7 +130,6 @@ def file_content_router(
         CONTENT,
         summary="Upload a file's bytes",
         status_code=204,
-        response_class=Response,
         responses={
             204: {"description": "Stored as the file's bytes.", "headers": _headers("ETag")},
             **problems("not_found", "malware_found", "scanner_unavailable"),
@@ -161,7 +158,6 @@ def file_content_router(
     @router.get(
         CONTENT,
         summary="Download a file's bytes",
-        response_class=Response,
         responses={
             200: {
                 "description": "All bytes.",
@@ -218,7 +214,6 @@ def file_content_router(
         CONTENT,
         summary="Delete a file's bytes",
         status_code=204,
-        response_class=Response,
         responses={204: {"description": "The file has no bytes any more."}, **problems("not_found")},
         openapi_extra=needs("content:write"),
     )

@@ -145,7 +145,6 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
     @router.post(
         "/images",
         status_code=201,
-        response_class=Response,
         responses=MADE,
         openapi_extra={"requestBody": _body("ImageUpload", FORM, TEXTS, file=FILE)},
     )
@@ -167,7 +166,6 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         "/images/upload_from_url",
         summary="Create an image from an address",
         status_code=201,
-        response_class=Response,
         responses=MADE,
         openapi_extra={"requestBody": _body("ImageFetch", "application/json", url=URL)},
     )
@@ -191,7 +189,6 @@ def image_router(auth: Authenticator, images: Images, urls: Complete, max_bytes:
         "/images/{image_key}",
         operation_id="delete_image",
         status_code=204,
-        response_class=Response,
         responses={204: {"description": "Deleted, with its picture."}, **problems("not_found", "in_use")},
     )
     async def delete_image(caller: Caller, image_key: str, if_match: IfMatch = None) -> Response:

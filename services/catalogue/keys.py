@@ -9,7 +9,7 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,6 +23,7 @@ from libs.catalogue.api_keys import (
     issue_key,
     keys_of,
     revoke_key,
+    shown_key,
 )
 from libs.catalogue.commands import CommandWriter, WriteRequest
 from libs.catalogue.errors import UnknownKey
@@ -282,7 +283,7 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         page, has_more = rows[:limit], len(rows) > limit
         used = await keys.last_used(page)
         response.headers.update(NO_STORE)
-        data = [KeyRecord(**_shown(row, used.get(row.key_id))) for row in page]
+        data = [KeyRecord(**shown_key(row, used.get(row.key_id))) for row in page]
         return ListPage(data=data, has_more=has_more, next=_token(page[-1]) if has_more else None)
 
     @router.post(
@@ -307,7 +308,7 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         rules = KeyRules(form.name, expires, tuple(form.networks), form.rate)
         write = write_request(caller.account, request, idempotency_key, sent.content)
         made = await keys.create(caller, form.permissions, rules, write)
-        shown = _shown(made.row, None) | {"api_key": made.api_key or None}
+        shown = shown_key(made.row, None) | {"api_key": made.api_key or None}
         headers = NO_STORE | {"Location": f"/keys/{made.row.key_id}"}
         return json_response(shown, 201, headers, replayed=not made.api_key)
 
@@ -315,12 +316,11 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
     async def get_key(caller: Caller, key_id: KeyId) -> Response:
         """Read an API key of the account, without its text."""
         row = await keys.get(caller.account, key_id)
-        return json_response(_shown(row, (await keys.last_used([row])).get(key_id)), 200, NO_STORE)
+        return json_response(shown_key(row, (await keys.last_used([row])).get(key_id)), 200, NO_STORE)
 
     @router.delete(
         "/{key_id}",
         status_code=204,
-        response_class=Response,
         responses={204: {"description": "Revoked: refused within a second."}, **problems("not_found")},
     )
     async def delete_key(caller: Caller, key_id: KeyId, descendants: Descendants = "revoke") -> Response:
@@ -335,21 +335,6 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
         return Response(status_code=204)
 
     return router
-
-
-def _shown(row: KeyRow, last_used: int | None) -> dict[str, Any]:
-    rules = row.rules
-    return {
-        "key_id": row.key_id,
-        "name": rules.name,
-        "permissions": row.permissions,
-        "expires": timestamp(rules.expires),
-        "networks": rules.networks,
-        "rate": rules.rate,
-        "parent": row.parent,
-        "created": timestamp(row.issued),
-        "last_used": timestamp(last_used),
-    }
 
 
 def _token(row: KeyRow) -> str:

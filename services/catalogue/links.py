@@ -96,7 +96,7 @@ def link_router(auth: Authenticator, records: RecordService, links: WallLinks, p
         found = [await shown(request, stored) for stored in await all_links(caller.account, contest_key)]
         return json_response({"data": found, "next": None}, 200, NO_STORE)
 
-    @router.delete(ALL + "/{link_key}", status_code=204, response_class=Response, responses=problems("not_found"))
+    @router.delete(ALL + "/{link_key}", status_code=204, responses=problems("not_found"))
     async def revoke_link(caller: Director, contest_key: str, link_key: LinkKey) -> Response:
         """Revoke a link: screens that it opened show nothing more within seconds."""
         stored = await records.get(LINKS, caller.account, link_key)

@@ -105,7 +105,6 @@ class _Routes:
                     tags=[row.name],
                     operation_id=openapi.operation_id(name, row),
                     responses=responses[name],
-                    response_class=Response,
                     status_code=next(iter(responses[name])),  # type: ignore[arg-type]
                     openapi_extra=bodies.get(name, {}),
                 )

@@ -75,7 +75,6 @@ def show_router(
 
     @router.get(
         PATH,
-        response_class=Response,
         responses={200: answer(ContestShow, "The show."), **UNCHANGED, **problems("not_found")},
     )
     async def read_show(caller: Reader, contest_key: str, if_none_match: IfNoneMatch = None) -> Response:
@@ -87,7 +86,6 @@ def show_router(
 
     @router.put(
         PATH,
-        response_class=Response,
         responses={200: answer(ContestShow, "The new show."), **problems("not_found")},
     )
     async def control_show(caller: Director, sent: Form, contest_key: str, if_match: IfMatch = None) -> Response:

@@ -116,7 +116,6 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
 
     @router.put(
         ONE,
-        response_class=Response,
         responses={
             200: answer(Registration, "Changed."),
             201: answer(Registration, "Registered, also again after it was retired."),
@@ -140,7 +139,6 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
 
     @router.get(
         ONE,
-        response_class=Response,
         responses={200: answer(Registration, "The registration."), **UNCHANGED, **problems("not_found")},
     )
     async def read_vote_source(
@@ -153,7 +151,6 @@ def vote_source_router(auth: Authenticator, sources: VoteSources) -> APIRouter:
     @router.delete(
         ONE,
         status_code=204,
-        response_class=Response,
         responses={
             204: {"description": "Retired: reports are refused; its counts stay."},
             **problems("not_found"),

@@ -17,7 +17,7 @@ from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.deployment.identity import create_deployment
 from libs.deployment.settings import DeploymentAddresses
-from libs.local_stack.errors import Exit, StackError
+from libs.local_stack.errors import StackError
 from libs.tally.errors import ViewsUnavailable
 from libs.views.valkey.function_loading import load_functions
 
@@ -72,7 +72,7 @@ class Restoration:
             async with Deployment(addresses) as deployment:
                 await import_logs(deployment, self.export, execute=True)
         except ImportRefused as error:
-            raise StackError(error.code, error.message, Exit.BAD_USAGE) from None
+            raise StackError(error.code, error.message) from None
         await prepare(addresses)
 
     development_credentials = staticmethod(development_credentials)

@@ -56,7 +56,6 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
     @router.post(
         "/operations/purchases",
         status_code=202,
-        response_class=Response,
         responses={
             202: {
                 "model": PurchaseShown,
@@ -88,7 +87,6 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
     @router.post(
         "/operations/purchases/refund",
         status_code=202,
-        response_class=Response,
         responses={
             202: {
                 "model": PurchaseShown | RefundShown,
@@ -113,7 +111,6 @@ def purchase_router(auth: Authenticator, register: PurchaseService, requests: Re
     @router.post(
         "/operations/purchases/{purchase_key}/refund",
         status_code=202,
-        response_class=Response,
         responses={
             202: {
                 "model": PurchaseShown,

@@ -164,7 +164,6 @@ def voter_router(
     @router.delete(
         "/contests/{contest_key}/votes/{vote_id}",
         status_code=204,
-        response_class=Response,
         responses={
             204: {"description": "The vote no longer counts.", "headers": POSITION},
             **problems("not_found", "gone", "vote_removal_not_allowed", "contest_not_running", *UNKNOWN),

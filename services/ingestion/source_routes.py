@@ -26,7 +26,6 @@ def source_router(
     @router.post(
         "/contests/{contest_key}/vote_sources/{source}/counts",
         status_code=202,
-        response_class=Response,
         responses={
             202: {"model": ReportAnswer, "description": "Recorded and counted.", "headers": POSITION | REPLAYED},
             **problems("not_found", "idempotency_key_reused", "contest_final"),

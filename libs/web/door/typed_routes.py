@@ -6,11 +6,13 @@ FastAPI's own body parameters parse a body before the API key is checked (401), 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import signature
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 from fastapi import Header, Query, Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from libs.contracts.validation import checked, explained
 from libs.web.documents.openapi import Schema, needs, takes
@@ -89,9 +91,14 @@ class JsonBody(Generic[T]):
 
 
 class TypedRoute(APIRoute):
-    """Documents the `Permitted` and `JsonBody` parameters of its handler, which are checked in their order."""
+    """Documents the `Permitted` and `JsonBody` parameters of its handler, which are checked in their order.
+
+    Of a handler that returns a `Response`, only the declared bodies are documented.
+    """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        if signature(endpoint).return_annotation is Response and not options.get("response_model"):
+            options["response_class"] = Response
         super().__init__(path, endpoint, **options)
         declared = [each.call for each in self.dependant.dependencies]
         kinds = [type(each) for each in declared if isinstance(each, Permitted | JsonBody)]

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings
 
 from libs.contracts.validation import likely
 from libs.local_stack import stack_json
-from libs.local_stack.errors import Exit, StackError
+from libs.local_stack.errors import StackError
 from libs.local_stack.settings import StackSettings
 from libs.telemetry.environment_settings import (
     OF_FILE,
@@ -44,7 +44,7 @@ def check_settings(*classes: type[BaseSettings]) -> None:
         try:
             each()
         except ValidationError as error:
-            raise StackError("wrong_setting", describe_problems(error), Exit.BAD_USAGE) from None
+            raise StackError("wrong_setting", describe_problems(error)) from None
 
 
 def unknown_settings(environment: Mapping[str, str] = os.environ) -> Iterator[str]:

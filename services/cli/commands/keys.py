@@ -15,7 +15,6 @@ from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
-from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment
 from services.cli.contest_lookup import named
 from services.cli.output import Result
@@ -94,7 +93,7 @@ async def list_keys(deployment: Deployment, environment: EnvironmentOption = Env
     catalogue = deployment.catalogue_of(environment)
     used = await catalogue.key_uses.last()
     keys = await api_keys.list_keys(catalogue.views)
-    return Result.listing("keys", [members_of(key, used.get(key.key_id)) for key in keys])
+    return Result.listing("keys", [_members(key, used.get(key.key_id)) for key in keys])
 
 
 @command(app)
@@ -123,7 +122,7 @@ async def revoke(
         await api_keys.revoke_key(await catalogue.writer(check=False), row, keep_descendants)
         for each in (row, *(() if keep_descendants else descendants)):
             await catalogue.key_uses.forget(each.key_id)
-    first, *others = (members_of(each, last_used.get(each.key_id)) for each in (row, *descendants))
+    first, *others = (_members(each, last_used.get(each.key_id)) for each in (row, *descendants))
     members = {"key": first, "descendants": others, "kept": keep_descendants}
     text: list[Block] = [
         f"Key {named(key_id, row.rules.name)} of account {row.account}: {', '.join(row.permissions)}.",
@@ -137,21 +136,8 @@ async def revoke(
     return Result.change(members, text, execute or now, done, to)
 
 
-def members_of(row: KeyRow, last_used: int | None) -> dict[str, Any]:
-    """Return a key without its text."""
-    rules = row.rules
-    return {
-        "key_id": row.key_id,
-        "account": row.account,
-        "created": timestamp(row.issued),
-        "permissions": row.permissions,
-        "name": rules.name,
-        "expires": timestamp(rules.expires),
-        "networks": rules.networks,
-        "rate": rules.rate,
-        "parent": row.parent,
-        "last_used": timestamp(last_used),
-    }
+def _members(row: KeyRow, last_used: int | None) -> dict[str, Any]:
+    return {"account": row.account} | api_keys.shown_key(row, last_used)
 
 
 def _descendant(key: dict[str, Any]) -> dict[str, object]:
