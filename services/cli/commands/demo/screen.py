@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.padding import Padding
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -102,10 +103,8 @@ class LiveMetrics:
         return False
 
 
-EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 TITLE_WIDTH: Final = 19
-BARS: Final = (4, 44)
-"""Minimum and maximum width."""
+LONGEST_BAR: Final = 44
 COLUMNS: Final = (" share", " votes", "  free", "  paid", "voters", " anon.")
 REDRAW_S: Final = 0.25
 LINE_S: Final = 5.0
@@ -130,7 +129,7 @@ class Screen:
         head.add_column(justify="right")
         head.add_row(f"[bold]{TITLE}[/]  [dim]{escape(self.address)}[/]", f"[dim]{self.phase}  {self._clock()}[/]")
         below = self._answers(), self._refusals(console), self._rates()
-        return Padding(Group(head, "", self._table(console), "", *map(Text.from_markup, below)), (1, 1, 0, 1))
+        return Padding(Group(head, "", self._table(), "", *map(Text.from_markup, below)), (1, 1, 0, 1))
 
     def line(self) -> str:
         """Return the state as one short line, for logs; the result lists the reasons of refusals."""
@@ -148,26 +147,23 @@ class Screen:
             return _minutes(now)
         return f"{_minutes(min(now, self.seconds))} of {_minutes(self.seconds)}"
 
-    def _table(self, console: Console) -> RenderableType:
+    def _table(self) -> RenderableType:
         counts = self.metrics.counts or {"participants": {}}
         rows = {key: counts["participants"].get(key, {"count": 0}) for key in self.sample.titles}
-        figures = {key: _figures(row, counts.get("count", 0)) for key, row in rows.items()}
-        figures["all"] = _figures(counts | {"vote_sources": counts.get("total_vote_sources")}, 0)
-        widths = [max(map(len, cells)) for cells in zip(COLUMNS, *figures.values(), strict=True)]
-        room = console.width - TITLE_WIDTH - sum(widths) - len(widths) - 4
-        width = min(BARS[1], max(BARS[0], room))
-        top = max(row["count"] for row in rows.values())
+        top = max(1, *(row["count"] for row in rows.values()))
         table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
         table.add_column("", no_wrap=True, width=TITLE_WIDTH)
-        table.add_column("", no_wrap=True, width=width)
+        table.add_column("", max_width=LONGEST_BAR, ratio=1)
         for name in COLUMNS:
             table.add_column(name.strip(), justify="right", min_width=len(name), no_wrap=True)
         for key, title in self.sample.titles.items():
-            leads = rows[key]["count"] == top > 0
-            bar = Text(_bar(rows[key]["count"], top, width, console), style="green" if leads else "cyan")
-            table.add_row(Text(title, style="bold" if leads else ""), bar, *figures[key])
+            count = rows[key]["count"]
+            bar = ProgressBar(top, count, complete_style="cyan", finished_style="green")
+            style = "bold" if count == top else ""
+            table.add_row(Text(title, style=style), bar, *_figures(rows[key], counts.get("count", 0)))
         table.add_row("")
-        table.add_row("all", "", *figures["all"], style="bold")
+        total = _figures(counts | {"vote_sources": counts.get("total_vote_sources")}, 0)
+        table.add_row("all", "", *total, style="bold")
         return table
 
     def _answers(self) -> str:
@@ -236,16 +232,6 @@ def _figures(row: dict[str, Any], total: int) -> tuple[str, ...]:
     votes = count, by_source.get("c-free", 0), by_source.get("c-paid", 0)
     voters = row.get("unique_voter_count", 0), row.get("anonymous_voter_count", 0)
     return share, *(f"{number:,}" for number in (*votes, *voters))
-
-
-def _bar(count: int, top: int, width: int, console: Console) -> str:
-    """Return a bar; the largest count fills the width."""
-    if not top:
-        return ""
-    if not console.encoding.startswith("utf"):
-        return "#" * round(count / top * width)
-    eighths = round(count / top * width * 8)
-    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
 def _minutes(seconds: float) -> str:
