@@ -1,4 +1,4 @@
-"""Images in the legacy API: their table and routes; `media_routes` serves their pictures."""
+"""Images in the legacy API: their table and routes; `image_routes` serves their pictures."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -23,9 +23,8 @@ from libs.tally.errors import LogUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from services.cli.contest_lookup import find_contest
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment, find_addresses
-from services.cli.exit_codes import ExitCode, run
 from services.cli.operator_actions import AuditedGroup
-from services.cli.output import Output, Result
+from services.cli.output import ExitCode, Output, Result, run
 
 DataDir = Annotated[
     Path, Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")

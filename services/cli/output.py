@@ -1,14 +1,247 @@
-"""The result of a command, its printing, and the progress in between."""
+"""The result of a command: as JSON for programs, as lines and aligned tables for people, and its exit code."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+import logging
+import re
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
 
+import orjson
 import typer
+import uvloop
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+from typer import Exit
 
+from libs.contracts.ndjson_codec import json_form
+from libs.local_stack.errors import StackError
 from libs.local_stack.startup_report import Report
-from services.cli.exit_codes import ExitCode
-from services.cli.render import Block, Rows, as_json, group, new_console, rows_of, show
+from libs.tally.errors import TallyError
+from libs.telemetry.environment_settings import describe_problems
+from libs.telemetry.redaction import redacted
+from services.cli.deployment_discovery import NoDeployment
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the `tally` command."""
+
+    FINE = 0
+    PROBLEM = 1
+    BAD_USAGE = 2
+    SERVER_AWAY = 3
+
+    @classmethod
+    def fine_if(cls, condition: bool) -> "ExitCode":
+        return cls.FINE if condition else cls.PROBLEM
+
+
+BAD_USAGE_CODES: Final = frozenset({"validation_failed", "not_found"})
+"""Codes of errors caused by arguments; all other permanent errors exit with `PROBLEM`."""
+
+
+def run(work: Coroutine[Any, Any, ExitCode]) -> None:
+    """Run a command; always raises `Exit`. Expected errors print no traceback."""
+    for noisy in ("aiokafka", "kafka", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    try:
+        ending = uvloop.run(work)
+    except NoDeployment as error:
+        ending = _print_error(str(error), ExitCode.SERVER_AWAY)
+    except TallyError as error:
+        if error.code in BAD_USAGE_CODES:
+            ending = _print_error(error.message, ExitCode.BAD_USAGE)
+        elif error.retry_after_s is None:
+            ending = _print_error(str(error), ExitCode.PROBLEM)
+        else:
+            ending = _print_error(
+                f"{str(error).rstrip('.')}. Run `tally doctor` for details.", ExitCode.SERVER_AWAY
+            )
+    except ValidationError as error:
+        ending = _print_error(describe_problems(error), ExitCode.BAD_USAGE)
+    except StackError as error:
+        ending = _print_error(error.message, ExitCode(int(error.exit_code)))
+    except asyncio.CancelledError:
+        # Only a library cancels a command (Ctrl-C is a KeyboardInterrupt), when its connection ends.
+        ending = _print_error(
+            "A connection to a server ended: run it again. Run `tally doctor` for details.",
+            ExitCode.SERVER_AWAY,
+        )
+    except KeyboardInterrupt:
+        ending = _print_error("Interrupted.", ExitCode.PROBLEM)
+    raise Exit(ending)
+
+
+def check_environment(*classes: type[BaseSettings]) -> None:
+    """Warn of unknown settings; exit with a line for wrong ones of `classes`, by default of all."""
+    from services.cli.commands.config import check_settings, unknown_settings  # noqa: PLC0415 (only if needed)
+
+    for line in unknown_settings():
+        typer.echo(f"Warning: {line}", err=True)
+    try:
+        check_settings(*classes)
+    except StackError as error:
+        raise Exit(_print_error(error.message, ExitCode(int(error.exit_code)))) from None
+
+
+def _print_error(message: str, ending: ExitCode) -> ExitCode:
+    typer.echo(f"Error: {redacted(message)}", err=True)
+    return ending
+
+
+UNBOUNDED: Final = 1_000
+LEAST_TEXT: Final = 16
+"""Width that a text of several words needs at least."""
+FIRST_COLUMNS: Final = 3
+"""Columns that a table which hides others keeps; if they do not fit, its rows become records."""
+_NUMBER: Final = re.compile(r"[-+]?\d[\d,.]*(%| ?[A-Za-z]{1,2}(\d\d[a-z])?|/s)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of named cells, all with the same names: a table, without the columns that are empty.
+
+    Where a terminal has no room for all columns, each row becomes a record of a line for each cell. With `fit` it
+    shows the first columns instead, and names those that it hides. A file or pipe gets the whole table.
+    """
+
+    rows: Sequence[Mapping[str, object]]
+    fit: bool = False
+
+
+Block = str | Text | Rows
+"""A `str` is not wrapped, so that it can be copied; a `Text` is, on a terminal, unless it is `no_wrap`."""
+
+
+def as_json(members: object) -> str:
+    """Return a result's members as one line; bytes, such as a certificate, are JSON already."""
+    return (members if isinstance(members, bytes) else orjson.dumps(json_form(members))).decode()
+
+
+def rows_of(records: Sequence[object], columns: Sequence[str] = ()) -> list[dict[str, object]]:
+    """Return a row for each record, with the members that `columns` name in this order, by default all."""
+    rows = map(json_form, records)
+    return [{name: row[name] for name in columns} if columns else row for row in rows]
+
+
+def show(blocks: Iterable[Block], console: Console) -> None:
+    for block in blocks:
+        if not isinstance(block, Rows):
+            text = block if isinstance(block, Text) else Text(block, no_wrap=True)
+            console.print(text, soft_wrap=bool(text.no_wrap) or not console.is_terminal)
+        elif block.rows and console.is_terminal:
+            console.print(_shown(block, console))
+        elif block.rows:
+            for line in _aligned(_table(_columns(block)), console):
+                console.print(line, soft_wrap=True)
+
+
+def group(blocks: Iterable[Block], console: Console) -> RenderableType:
+    """Return all blocks as one, for redrawing them in place on a terminal."""
+    shown = (block for block in blocks if not isinstance(block, Rows) or block.rows)
+    return Group(*(_shown(block, console) if isinstance(block, Rows) else block for block in shown))
+
+
+def new_console(*, stderr: bool = False) -> Console:
+    """Return a console without markup and highlighting."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def printable(text: str) -> str:
+    """Return untrusted text with control characters escaped, since these may control a terminal."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def plural(number: int, noun: str) -> str:
+    """Return the number with the noun: 1 vote, 2 votes."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def cell(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case Mapping():
+            return " ".join(f"{name}={cell(one)}" for name, one in value.items())
+        case str() | Text():
+            return str(value)
+        case Collection():
+            return " ".join(map(cell, value))
+    return str(value)
+
+
+def _aligned(table: Table, console: Console) -> Iterator[str]:
+    """Yield the table's lines in full width."""
+    options = console.options.update(width=UNBOUNDED)
+    options = options.update(width=console.measure(table, options=options).maximum)
+    for line in console.render_lines(table, options, pad=False):
+        yield "".join(segment.text for segment in line).rstrip()
+
+
+Columns = list[tuple[str, Sequence[str | Text]]]
+
+
+def _columns(block: Rows) -> Columns:
+    """Return the names and cells of the columns that are not empty."""
+    texts = [[one if isinstance(one, Text) else cell(one) for one in row.values()] for row in block.rows]
+    columns = zip(block.rows[0], zip(*texts, strict=True), strict=True)
+    return [(name.replace("_", " "), column) for name, column in columns if any(column)]
+
+
+def _shown(block: Rows, console: Console) -> RenderableType:
+    """Return the block as a terminal of this width shows it."""
+    columns, hidden = _columns(block), list[str]()
+    while _least_width(columns) > console.width and (block.fit and len(columns) > FIRST_COLUMNS):
+        hidden.insert(0, columns.pop()[0])
+    if _least_width(columns) > console.width:
+        return Group(*_records(columns))
+    if hidden:
+        note = f"Hidden at this width: {', '.join(hidden)}. A wider terminal, a pipe or --json shows them."
+        return Group(_table(columns), Text(note, style="dim"))
+    return _table(columns)
+
+
+def _least(column: Sequence[str | Text]) -> int:
+    """Return the width that a column needs: keys, numbers and times are not broken."""
+    texts = [str(text) for text in column]
+    longest = max(map(len, texts))
+    return min(longest, LEAST_TEXT) if any(" " in text for text in texts) else longest
+
+
+def _least_width(columns: Columns) -> int:
+    return sum(max(len(name), _least(column)) + 1 for name, column in columns)
+
+
+def _records(columns: Columns) -> Iterator[RenderableType]:
+    """Yield a table of two columns for each row: names and values, which wrap."""
+    name_width = max(len(name) for name, _ in columns)
+    for row in zip(*(column for _, column in columns), strict=True):
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+        table.add_column(style="dim", min_width=name_width)
+        table.add_column(overflow="fold")
+        for (name, _), text in zip(columns, row, strict=True):
+            if text:
+                table.add_row(name, text)
+        yield Group(table, "")
+
+
+def _table(columns: Columns) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0))
+    for name, column in columns:
+        is_number = all(_NUMBER.fullmatch(str(text)) for text in column if text)
+        table.add_column(name, justify="right" if is_number else "left", min_width=_least(column), overflow="fold")
+    for row in zip(*(column for _, column in columns), strict=True):
+        table.add_row(*row)
+    return table
 
 
 @dataclass(frozen=True, slots=True)

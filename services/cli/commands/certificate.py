@@ -32,9 +32,7 @@ from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, command_group
 from services.cli.contest_lookup import named, read_titles
-from services.cli.exit_codes import ExitCode
-from services.cli.output import Result
-from services.cli.render import Block, Rows, plural
+from services.cli.output import Block, ExitCode, Result, Rows, plural
 
 
 @dataclass(frozen=True, slots=True)

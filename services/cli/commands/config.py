@@ -25,9 +25,7 @@ from libs.telemetry.environment_settings import (
 from libs.telemetry.redaction import redacted
 from services.cli.command_decorator import DataDir, command, command_group
 from services.cli.deployment_discovery import DATA_DIR
-from services.cli.exit_codes import ExitCode
-from services.cli.output import Result
-from services.cli.render import Rows
+from services.cli.output import ExitCode, Result, Rows
 from services.gateway.settings import Settings as GatewaySettings
 from services.projector.settings import Settings as ProjectorSettings
 

@@ -20,8 +20,7 @@ from libs.tally.contest import Contest
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, command_group, moment
 from services.cli.contest_lookup import all_contests, named
-from services.cli.output import Result
-from services.cli.render import Block, Rows, plural
+from services.cli.output import Block, Result, Rows, plural
 
 CONSEQUENCES: Final = """\
 - Votes and allowances can no longer be read or removed by voter: such requests get 410.

@@ -17,8 +17,7 @@ from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment
 from services.cli.contest_lookup import named
-from services.cli.output import Result
-from services.cli.render import Block, Rows
+from services.cli.output import Block, Result, Rows
 
 _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")
 
@@ -93,7 +92,7 @@ async def list_keys(deployment: Deployment, environment: EnvironmentOption = Env
     catalogue = deployment.catalogue_of(environment)
     used = await catalogue.key_uses.last()
     keys = await api_keys.list_keys(catalogue.views)
-    return Result.listing("keys", [_members(key, used.get(key.key_id)) for key in keys])
+    return Result.listing("keys", [members_of(key, used.get(key.key_id)) for key in keys])
 
 
 @command(app)
@@ -122,7 +121,7 @@ async def revoke(
         await api_keys.revoke_key(await catalogue.writer(check=False), row, keep_descendants)
         for each in (row, *(() if keep_descendants else descendants)):
             await catalogue.key_uses.forget(each.key_id)
-    first, *others = (_members(each, last_used.get(each.key_id)) for each in (row, *descendants))
+    first, *others = (members_of(each, last_used.get(each.key_id)) for each in (row, *descendants))
     members = {"key": first, "descendants": others, "kept": keep_descendants}
     text: list[Block] = [
         f"Key {named(key_id, row.rules.name)} of account {row.account}: {', '.join(row.permissions)}.",
@@ -136,7 +135,7 @@ async def revoke(
     return Result.change(members, text, execute or now, done, to)
 
 
-def _members(row: KeyRow, last_used: int | None) -> dict[str, Any]:
+def members_of(row: KeyRow, last_used: int | None) -> dict[str, Any]:
     return {"account": row.account} | api_keys.shown_key(row, last_used)
 
 

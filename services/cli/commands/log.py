@@ -34,8 +34,7 @@ from libs.tally.events import (
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import EnvironmentOption, OneContest, command, moment
 from services.cli.contest_lookup import Titles, named, read_titles
-from services.cli.output import Result
-from services.cli.render import Block, printable
+from services.cli.output import Block, Result, printable
 
 ALARMING: Final[Mapping[str, str]] = {
     "overruled": "red", "quarantined": "red", "fenced": "yellow", "duplicate": "dim", "late": "yellow",

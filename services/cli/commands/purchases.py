@@ -26,10 +26,8 @@ from libs.web.door.request_parsing import parse_object
 from libs.web.errors import MalformedJson
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.contest_lookup import named, titles_by_key
-from services.cli.exit_codes import ExitCode
 from services.cli.operator_actions import record_action
-from services.cli.output import Result
-from services.cli.render import Block, Rows, plural
+from services.cli.output import Block, ExitCode, Result, Rows, plural
 
 Account = Annotated[
     str | None,

@@ -24,10 +24,8 @@ from libs.views.generations.generations import ProjectionName
 from libs.views.votes.votes_apply_items import POISON, UNKNOWN, fold_item
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.replay import Accept, rebuilt_text, with_titles
-from services.cli.exit_codes import ExitCode
 from services.cli.operator_actions import record_action
-from services.cli.output import Result
-from services.cli.render import Block, Rows, printable
+from services.cli.output import Block, ExitCode, Result, Rows, printable
 
 CODECS: Final[dict[ProjectionName, Codec[Any]]] = {
     ProjectionName.PURCHASES: purchases_codec,

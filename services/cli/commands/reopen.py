@@ -17,8 +17,7 @@ from libs.results.contest_results import entry_rank_key, places, results_of, vot
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import ContestKey, Execute, command, moment
 from services.cli.contest_lookup import read_titles
-from services.cli.output import Result
-from services.cli.render import Block, Rows, cell
+from services.cli.output import Block, Result, Rows, cell
 
 
 @command()

@@ -17,10 +17,8 @@ from libs.views.valkey.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.commands.verify import differences_text, figures_text
 from services.cli.contest_lookup import named, titles_by_key
-from services.cli.exit_codes import ExitCode
 from services.cli.operator_actions import record_action
-from services.cli.output import Result
-from services.cli.render import Block, Rows, plural
+from services.cli.output import Block, ExitCode, Result, Rows, plural
 
 MOST_SHOWN: Final = 30
 

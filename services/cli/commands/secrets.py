@@ -12,8 +12,7 @@ from libs.storage.secret_rings import AHEAD_S, FRESH_S, RingSecret, read_ring, r
 from libs.tally.time_conversion import timestamp
 from services.cli.command_decorator import Execute, command, command_group
 from services.cli.operator_actions import record_action
-from services.cli.output import Result
-from services.cli.render import Rows
+from services.cli.output import Result, Rows
 
 
 class Purpose(StrEnum):

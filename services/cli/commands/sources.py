@@ -19,8 +19,7 @@ from libs.voting.source_reports import SourceReport, SourceReporter
 from services.cli.command_decorator import ContestKey, Execute, command, command_group
 from services.cli.contest_lookup import Titles, read_titles
 from services.cli.operator_actions import record_action
-from services.cli.output import Result
-from services.cli.render import Block, Rows
+from services.cli.output import Block, Result, Rows
 
 app = command_group("External vote sources of contests.")
 

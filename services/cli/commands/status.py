@@ -32,10 +32,8 @@ from libs.telemetry.redaction import redacted
 from libs.views.generations.generations import ProjectionName
 from services.cli.command_decorator import DataDir, command
 from services.cli.deployment_discovery import DATA_DIR
-from services.cli.exit_codes import ExitCode
-from services.cli.output import Result
+from services.cli.output import Block, ExitCode, Result, Rows
 from services.cli.present_servers import FIND_S, open_present
-from services.cli.render import Block, Rows
 
 EVERY_S: Final = 1.0
 

@@ -13,10 +13,8 @@ from libs.kafka.topics import REPLICATION_FACTOR
 from libs.tally.errors import TallyError
 from libs.views.valkey.function_loading import load_functions
 from services.cli.command_decorator import Execute, command, command_group
-from services.cli.exit_codes import ExitCode
 from services.cli.operator_actions import record_action
-from services.cli.output import Result
-from services.cli.render import plural
+from services.cli.output import ExitCode, Result, plural
 
 app = command_group("Kafka topics of the log.")
 

@@ -17,7 +17,7 @@ from libs.local_stack.supervisor import Preparation, Supervisor
 from services.cli import bootstrap
 from services.cli.command_decorator import command
 from services.cli.deployment_discovery import DATA_DIR
-from services.cli.exit_codes import check_environment
+from services.cli.output import check_environment
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,7 @@ from libs.audit.report import SourceBalance, VerificationReport, VotesRow
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import OneContest, command
 from services.cli.contest_lookup import named, titles_by_key
-from services.cli.exit_codes import ExitCode
-from services.cli.output import Result
-from services.cli.render import Block, Rows, plural
+from services.cli.output import Block, ExitCode, Result, Rows, plural
 
 MOST_SHOWN = 30
 

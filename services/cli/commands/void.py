@@ -28,8 +28,7 @@ from libs.tally.voter_ledger import VoteStatus
 from services.cli.command_decorator import ContestKey, Execute, OneContest, command, command_group, moment
 from services.cli.contest_lookup import named, titles_by_key
 from services.cli.operator_actions import record_action
-from services.cli.output import Result
-from services.cli.render import Block, Rows, plural
+from services.cli.output import Block, Result, Rows, plural
 
 INTERNAL: Final = "c-free", "c-paid"
 PLATFORMS: Final = "ios", "android", "web"

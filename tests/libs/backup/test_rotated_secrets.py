@@ -11,7 +11,7 @@ from libs.storage.object_store import Store
 from libs.storage.secret_rings import AHEAD_S, SecretRing, rotate
 from libs.web.door.auth import ApiKey
 from libs.web.door.sessions import COOKIE, Sessions
-from services.catalogue.files import WRITE, UploadUrls
+from services.catalogue.file_routes import WRITE, UploadUrls
 from services.query.public_results import is_genuine
 from tests.libs.backup.filled_deployment import Site
 

@@ -19,8 +19,7 @@ from libs.web.door.auth import ApiKey, Authenticator
 from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
-from services.catalogue.file_routes import file_content_router
-from services.catalogue.files import Files, UploadUrls
+from services.catalogue.file_routes import Files, UploadUrls, file_content_router
 from tests.support.catalogue import Catalogue, open_catalogue
 
 BODY = {"filename": "a.txt", "file_type": "text/plain", "file_extension": "txt"}

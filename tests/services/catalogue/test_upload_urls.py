@@ -10,7 +10,7 @@ from hypothesis import given
 from libs.contracts.catalogue_events import Stored
 from libs.storage.object_store import environment_files, open_store
 from libs.storage.secret_rings import SecretRing
-from services.catalogue.files import UploadUrls, _signature
+from services.catalogue.file_routes import UploadUrls, _signature
 from tests.services.catalogue.conftest import Place
 from tests.support.hostile import mutated
 

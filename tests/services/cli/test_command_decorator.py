@@ -15,8 +15,7 @@ from typer.testing import Result as Invocation
 from libs.deployment.deployment import Deployment
 from libs.tally.errors import LogUnavailable, NotFound, TallyError
 from services.cli.command_decorator import Execute, command
-from services.cli.exit_codes import ExitCode, run
-from services.cli.output import Result
+from services.cli.output import ExitCode, Result, run
 
 
 @dataclass(frozen=True, slots=True)

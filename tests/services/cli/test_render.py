@@ -7,8 +7,7 @@ from io import StringIO
 from rich.console import Console
 from rich.text import Text
 
-from services.cli.output import Result
-from services.cli.render import Block, Rows, as_json, show
+from services.cli.output import Block, Result, Rows, as_json, show
 
 PEOPLE = [{"name": "Ann Lee", "votes": 1234, "note": None}, {"name": "Bob", "votes": 5, "note": "late"}]
 

@@ -23,8 +23,7 @@ from services.cli.commands.keys import members_of
 from services.cli.commands.log import audit_line
 from services.cli.commands.status import status_text
 from services.cli.commands.void import COLUMNS as VOID_COLUMNS
-from services.cli.output import Result
-from services.cli.render import Block, show
+from services.cli.output import Block, Result, show
 
 SCREENS: Final = Path(__file__).parent / "screens"
 AT: Final = 1_777_658_400_000

@@ -22,7 +22,7 @@ from libs.views.generations.generations import ProjectionName, State, projection
 from libs.views.valkey.function_loading import load_functions
 from services.cli.__main__ import app
 from services.cli.commands.status import parts_of, readings, status_text
-from services.cli.render import Block, show
+from services.cli.output import Block, show
 from tests.support.builders import a_cast
 from tests.support.commands import run, use_deployment
 from tests.support.deployments import read_status

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from libs.local_stack import ports
 from services.cli.__main__ import app
 from services.cli.commands.up import qr_code
-from services.cli.exit_codes import ExitCode
+from services.cli.output import ExitCode
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.pure

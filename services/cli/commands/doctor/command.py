@@ -24,9 +24,7 @@ from services.cli.command_decorator import DataDir, command
 from services.cli.commands.config import check_settings, unknown_settings
 from services.cli.commands.doctor.servers import Finding, check_servers, fine, problem
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment
-from services.cli.exit_codes import ExitCode
-from services.cli.output import Result
-from services.cli.render import Block, plural
+from services.cli.output import Block, ExitCode, Result, plural
 
 OLDEST_PYTHON: Final = (3, 11)
 ANSWER_S: Final = 2.0

@@ -27,8 +27,8 @@ from libs.views.valkey.hash_tags import SLOTS
 from libs.views.valkey.settings import ValkeySettings
 from libs.web.server.tls import public_authorities
 from services.cli.commands.status import read_parts
+from services.cli.output import plural
 from services.cli.present_servers import WITHIN_S, PresentServers, open_present
-from services.cli.render import plural
 
 MOST_SKEW_S: Final = 1.0
 PING_S: Final = 1.0
