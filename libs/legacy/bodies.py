@@ -12,8 +12,14 @@ from libs.catalogue.schemas.base import or_null
 from libs.legacy.translator import JsonSchema
 from libs.web.documents.openapi import COMPONENT
 from libs.web.door.auth import headers_of
-from libs.web.door.form_parsing import json_text
-from libs.web.door.request_parsing import parse_json, parse_object, read_body, require_json, require_utf8
+from libs.web.door.request_parsing import (
+    json_text,
+    parse_json,
+    parse_object,
+    read_body,
+    require_json,
+    require_utf8,
+)
 from libs.web.errors import MalformedJson
 
 FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")

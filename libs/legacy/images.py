@@ -18,7 +18,7 @@ from libs.legacy.participants import BRAND, Brand
 from libs.legacy.routing import LegacyCall, LegacyEnvironment, LegacyRoutes
 from libs.legacy.translator import TEXT, TIME, Field, JsonSchema, Translator, shape
 from libs.tally.time_conversion import timestamp
-from libs.web.door.form_parsing import open_form
+from libs.web.door.request_parsing import open_form
 
 FIELDS: Final = (
     Field("title", "title"),

@@ -23,9 +23,9 @@ from aiokafka.errors import (
 )
 
 from libs.concurrency.tasks import becomes_true
-from libs.kafka.brokers import ELECTION_MS
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import ELECTION_MS
 from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK

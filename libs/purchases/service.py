@@ -22,8 +22,7 @@ from libs.contracts.purchase_events import (
 from libs.contracts.topics import Topic
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.requests import PurchaseForm, current
-from libs.purchases.responses import PurchaseUnreadable, report
+from libs.purchases.schemas import PurchaseForm, PurchaseUnreadable, current, report
 from libs.tally.errors import AppendUnknown, IdempotencyKeyReused, NotFound, ViewsUnavailable
 from libs.tally.time_conversion import microseconds
 from libs.telemetry.environment_settings import EnvironmentSettings

@@ -30,9 +30,8 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import LEGACY_ANSWERS, UNCHANGED, Schema, named, problems
 from libs.web.door.auth import ApiKey, Authenticator, header, headers_of, require
-from libs.web.door.form_parsing import as_fields, open_form
 from libs.web.door.query_parameters import refuse_unknown_parameters
-from libs.web.door.request_parsing import MAX_DEPTH, parse_json, read_object
+from libs.web.door.request_parsing import MAX_DEPTH, as_fields, open_form, parse_json, read_object
 from libs.web.door.typed_routes import IdempotencyKey, IfMatch, IfNoneMatch, Permitted, TypedRoute
 from libs.web.errors import MalformedJson, MethodNotAllowed, allow
 from libs.web.responses import SAFE, etag, json_response, not_modified

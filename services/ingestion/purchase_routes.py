@@ -14,8 +14,16 @@ from starlette.responses import Response
 from libs.contracts.purchase_events import Purchase, PurchasePlace
 from libs.contracts.validation import no_token
 from libs.purchases.encryption import SecretLost
-from libs.purchases.requests import PurchaseForm, RefundForm
-from libs.purchases.responses import PurchaseShown, PurchaseUnreadable, RefundShown, report, show, show_all
+from libs.purchases.schemas import (
+    PurchaseForm,
+    PurchaseShown,
+    PurchaseUnreadable,
+    RefundForm,
+    RefundShown,
+    report,
+    show,
+    show_all,
+)
 from libs.purchases.service import PurchaseService
 from libs.tally.errors import NotFound
 from libs.views.purchases.purchase_views import Listed, Unreadable

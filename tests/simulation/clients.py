@@ -15,7 +15,7 @@ from libs.contracts.codec import vote_codec
 from libs.contracts.topics import catalogue_topic, votes_topic
 from libs.contracts.vote_states import VoteName
 from libs.projection.fencing import CLOCK_TOLERANCE_S
-from libs.purchases.requests import PurchaseForm, VotesForm
+from libs.purchases.schemas import PurchaseForm, VotesForm
 from libs.purchases.service import Recorded
 from libs.tally.errors import LogUnavailable, NotFound, TallyError
 from libs.tally.events import VoteRestored, VoteVoided

@@ -16,8 +16,7 @@ from libs.concurrency.tasks import retried
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.deployment.deployment import Deployment
 from libs.purchases.encryption import AccountCiphers
-from libs.purchases.requests import PurchaseForm, parse_purchase
-from libs.purchases.responses import PurchaseShown, show_all
+from libs.purchases.schemas import PurchaseForm, PurchaseShown, parse_purchase, show_all
 from libs.purchases.service import PackageBounds, PurchaseService, PurchaseSettings, Recorded
 from libs.storage.secrets import account_secret
 from libs.tally.errors import IdempotencyKeyReused

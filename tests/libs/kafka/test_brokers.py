@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from libs.kafka.brokers import read_brokers
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import read_brokers
 
 
 async def test_the_brokers_settings_are_read(kafka: str) -> None:

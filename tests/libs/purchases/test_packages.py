@@ -7,7 +7,7 @@ import pytest
 
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import ValidationFailed
-from libs.purchases.requests import PurchaseForm, parse_purchase
+from libs.purchases.schemas import PurchaseForm, parse_purchase
 from libs.purchases.service import PackageBounds
 from libs.views.catalogue.catalogue_views import CatalogueViews
 

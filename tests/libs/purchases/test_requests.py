@@ -8,8 +8,7 @@ import pytest
 from libs.contracts.purchase_events import Purchase, PurchaseStatus, Subscription, purchases_codec
 from libs.contracts.validation import ValidationFailed
 from libs.purchases.encryption import AccountCipher, SecretLost
-from libs.purchases.requests import parse_purchase
-from libs.purchases.responses import mask, show
+from libs.purchases.schemas import mask, parse_purchase, show
 from libs.purchases.service import FIXED
 
 SECRET = b"s" * 32

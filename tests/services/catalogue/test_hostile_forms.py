@@ -15,7 +15,7 @@ from libs.catalogue.resource_table import IMAGES
 from libs.legacy.bodies import FORMS, from_form, read_parameters
 from libs.legacy.contests import CONTEST
 from libs.legacy.images import IMAGE, MOST_FIELDS
-from libs.web.door.form_parsing import open_form
+from libs.web.door.request_parsing import open_form
 from libs.web.errors import handle_errors
 from libs.web.server.http_middleware import HttpMiddleware
 from services.catalogue.image_routes import read_form

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
-from libs.kafka.brokers import Brokers
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import Brokers
 from libs.local_stack import stack_json
 from libs.local_stack.java import pins
 from libs.local_stack.settings import StackSettings

@@ -27,7 +27,7 @@ from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.topics import create_topics
 from libs.purchases.encryption import AccountCipher
 from libs.purchases.fold import paid_vote
-from libs.purchases.requests import parse_purchase
+from libs.purchases.schemas import parse_purchase
 from libs.storage.object_store import Store, open_store
 from libs.storage.secrets import account_secret, contest_secret, erase_contest_secret
 from libs.tally.events import ContestClosed, Event, VoteCast, VoteRemoved

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from libs.contracts.purchase_events import PurchaseRefused
 from libs.purchases.encryption import AccountCipher, AccountCiphers, Buyer
-from libs.purchases.requests import parse_purchase
+from libs.purchases.schemas import parse_purchase
 from libs.purchases.service import PurchaseService
 from libs.telemetry.metrics import REGISTRY
 from libs.web.errors import handle_errors

@@ -10,8 +10,8 @@ import httpx
 
 from libs.contracts.topics import topics_of
 from libs.deployment.deployment import Deployment
-from libs.kafka.brokers import read_brokers
 from libs.kafka.settings import KafkaSettings
+from libs.kafka.topics import read_brokers
 from libs.local_stack.server_interface import AwayServer
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import problems_of

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from libs.deployment.settings import DeploymentAddresses
-from libs.local_stack import foreground
 from libs.local_stack.errors import Exit
 from libs.local_stack.startup_report import Report
 from libs.tally.errors import LogUnavailable
 from services.cli import bootstrap
+from services.cli.commands import up
 
 
 class Unstartable:
@@ -26,7 +26,7 @@ class Unstartable:
 
 
 async def test_a_server_that_does_not_respond_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert await foreground.run(Unstartable(), Report()) == Exit.SERVER_AWAY  # type: ignore[arg-type]
+    assert await up.run(Unstartable(), Report()) == Exit.SERVER_AWAY  # type: ignore[arg-type]
     assert capsys.readouterr().err.strip() == "Error: Kafka did not respond."
 
 
