@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -26,6 +26,7 @@ from typing_extensions import TypedDict
 from libs.contracts.validation import UNKNOWN_MEMBER, Problem, problems_in
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 
+M = TypeVar("M", bound=BaseModel)
 MAX_LIMIT: Final = 2**31 - 1
 
 
@@ -88,10 +89,12 @@ def require_unique(name: str, values: Sequence[str]) -> None:
         raise ValueError(f"every {name} must be unique")
 
 
-def require_order(start: datetime | None, end: datetime | None) -> None:
-    """Raise ValueError if the end is before the start."""
+def in_order(record: M) -> M:
+    """Validate a whole record: raise ValueError if its `end` is before its `start`."""
+    start, end = record.__dict__["start"], record.__dict__["end"]
     if start is not None and end is not None and end < start:
         raise ValueError("end must not be before start")
+    return record
 
 
 @cache

@@ -1,6 +1,6 @@
 """Schemas of articles, with the legacy API's style object, of feeds and surveys."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -19,7 +19,7 @@ from libs.catalogue.schemas.base import (
     Tags,
     Timestamp,
     Title,
-    require_order,
+    in_order,
 )
 from libs.contracts.validation import explained
 
@@ -227,7 +227,4 @@ class Survey(Record):
     custom_data: CustomData = Field({})
     settings: SurveySettings = Field(default_factory=SurveySettings, description="The rules for answers.")
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        require_order(self.start, self.end)
-        return self
+    _in_order = model_validator(mode="after")(in_order)

@@ -22,7 +22,7 @@ from libs.catalogue.schemas.base import (
     Tags,
     Timestamp,
     Title,
-    require_order,
+    in_order,
     require_unique,
 )
 from libs.catalogue.schemas.content import Colour
@@ -181,10 +181,7 @@ class ContestConfig(Members):
     participant_default_status: Status = Field("approved", description="Legacy: the status of new participants.")
     show_video_play_button: bool = Field(False, description="Legacy.")
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        require_order(self.start, self.end)
-        return self
+    _in_order = model_validator(mode="after")(in_order)
 
 
 class Contest(Record):

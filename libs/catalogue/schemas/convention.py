@@ -15,7 +15,7 @@ from libs.catalogue.schemas.base import (
     Style,
     Timestamp,
     Title,
-    require_order,
+    in_order,
     require_unique,
 )
 from libs.contracts.validation import explained
@@ -39,10 +39,7 @@ class Day(Members):
     start: Timestamp | None = Field(None, description="Start of the day.")
     end: Timestamp | None = Field(None, description="End of the day.")
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        require_order(self.start, self.end)
-        return self
+    _in_order = model_validator(mode="after")(in_order)
 
 
 class Venue(Members):
@@ -98,9 +95,10 @@ class Convention(Record):
     custom_data: CustomData = Field({})
     search_helps: SearchHelps = Field([])
 
+    _in_order = model_validator(mode="after")(in_order)
+
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        require_order(self.start, self.end)
+    def _distinct(self) -> Self:
         require_unique("id of days", [day.id for day in self.days])
         require_unique("id of venues", [venue.id for venue in self.venues])
         return self
@@ -126,7 +124,4 @@ class Timeslot(Record):
     custom_data: CustomData = Field({})
     search_helps: SearchHelps = Field([])
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        require_order(self.start, self.end)
-        return self
+    _in_order = model_validator(mode="after")(in_order)

@@ -10,7 +10,7 @@ import pytest
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_table import FEEDS
 from libs.contracts.catalogue_events import Stored
-from libs.legacy.feeds import PAGE, Pages
+from libs.legacy.feeds import PAGE_ITEMS, Pages
 from tests.services.catalogue.conftest import Place
 
 
@@ -64,23 +64,23 @@ async def reel(place: Place, client: httpx.AsyncClient) -> Reel:
 
 async def test_articles_that_are_added_at_once_are_all_there_once(reel: Reel) -> None:
     article = await reel.article()
-    added = await asyncio.gather(*(reel.add(article) for _ in range(2 * PAGE + 5)))
+    added = await asyncio.gather(*(reel.add(article) for _ in range(2 * PAGE_ITEMS + 5)))
     ids = {each["feed_item_id"] for each in added}
     pages, key = [], added[0]["page_key"]
     while key is not None:
         pages.append(await reel.page(key))
         key = pages[-1]["next_page_key"]
-    assert [len(page["items"]) for page in pages] == [PAGE, PAGE, 5]
+    assert [len(page["items"]) for page in pages] == [PAGE_ITEMS, PAGE_ITEMS, 5]
     assert {item["feed_item_id"] for page in pages for item in page["items"]} == ids
-    assert len(ids) == 2 * PAGE + 5
+    assert len(ids) == 2 * PAGE_ITEMS + 5
 
 
 async def test_a_change_that_moves_items_through_all_pages_is_one_event(reel: Reel) -> None:
     article = await reel.article()
-    added = [await reel.add(article) for _ in range(2 * PAGE)]
+    added = [await reel.add(article) for _ in range(2 * PAGE_ITEMS)]
     before = (await reel.stored()).version
     await reel.add(article)
-    assert [len(page.items) for page in (await reel.pages()).pages] == [PAGE, PAGE, 1]
+    assert [len(page.items) for page in (await reel.pages()).pages] == [PAGE_ITEMS, PAGE_ITEMS, 1]
     assert (await reel.stored()).version == before + 1
     first, oldest = added[0]["page_key"], added[1]["feed_item_id"]
     second = (await reel.page(first))["next_page_key"]
@@ -91,19 +91,19 @@ async def test_a_change_that_moves_items_through_all_pages_is_one_event(reel: Re
 
 async def test_items_of_deleted_articles_are_passed_over_and_go_with_the_next_write(reel: Reel) -> None:
     stays, goes = await reel.article(), await reel.article()
-    for article in (stays, goes, *[stays] * (PAGE - 1), *[goes] * PAGE):
+    for article in (stays, goes, *[stays] * (PAGE_ITEMS - 1), *[goes] * PAGE_ITEMS):
         await reel.add(article)
     shown = answered(await reel.client.get(reel.path))
-    assert (shown["total_pages"], shown["total_count"]) == (3, 2 * PAGE + 1)
+    assert (shown["total_pages"], shown["total_count"]) == (3, 2 * PAGE_ITEMS + 1)
     assert (await reel.client.delete(f"/articles/{goes}")).status_code == 204
     shown = answered(await reel.client.get(reel.path))
-    assert (shown["total_pages"], shown["total_count"]) == (3, PAGE)
+    assert (shown["total_pages"], shown["total_count"]) == (3, PAGE_ITEMS)
     assert shown["first_page"]["articles"] == []
     second = await reel.page((await reel.page(shown["first_page"]["page_key"]))["next_page_key"])
-    assert [item["article"]["article_key"] for item in second["items"]] == [stays] * (PAGE - 1)
-    assert len((await reel.pages()).items) == 2 * PAGE + 1
+    assert [item["article"]["article_key"] for item in second["items"]] == [stays] * (PAGE_ITEMS - 1)
+    assert len((await reel.pages()).items) == 2 * PAGE_ITEMS + 1
     await reel.add(stays)
-    assert len((await reel.pages()).items) == PAGE + 1
+    assert len((await reel.pages()).items) == PAGE_ITEMS + 1
 
 
 async def test_what_either_generation_writes_leaves_the_pages_alone(reel: Reel) -> None:
