@@ -19,10 +19,9 @@ from libs.catalogue.contests import closing_record
 from libs.catalogue.contests.contest_mapper import phase_of
 from libs.catalogue.errors import StatusTransition
 from libs.catalogue.resource_definition import OPERATIONS, Document, Offer, Reference, Resource, Table
-from libs.catalogue.schemas.app import AccountSettings, App, CloudSettings
-from libs.catalogue.schemas.content import Article, Feed, Survey
+from libs.catalogue.schemas.app import AccountSettings, App, CloudSettings, Package, Shop
+from libs.catalogue.schemas.content import Article, Convention, Feed, Survey, Timeslot
 from libs.catalogue.schemas.contest import Contest, Link, Participant, Show, StoredVoteSource
-from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import (
     SIZES,
     Access,
@@ -33,7 +32,6 @@ from libs.catalogue.schemas.media import (
     picture_url,
     picture_urls,
 )
-from libs.catalogue.schemas.shop import Package, Shop
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import MILLION, Phase

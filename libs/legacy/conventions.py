@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONVENTIONS
-from libs.catalogue.schemas.convention import Convention
+from libs.catalogue.schemas.content import Convention
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem
 from libs.legacy.participants import IMAGE_OR_NULL, Images, image_read, images_at

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from libs.catalogue.records import Change
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import TIMESLOTS
-from libs.catalogue.schemas.convention import Timeslot
+from libs.catalogue.schemas.content import Timeslot
 from libs.contracts.catalogue_events import Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.legacy.conventions import SEARCH_HELP, missing

@@ -1,4 +1,4 @@
-"""Declares commands, with their common options.
+"""Declares commands, with their common options, and finds contests and their titles.
 
 A command is an async function of its options and, where it has a parameter of that type, a `Deployment`. It
 returns a `Result`, or yields several; one that prints by itself returns None. `command` adds --data-dir and
@@ -7,9 +7,9 @@ returns a `Result`, or yields several; one that prints by itself returns None. `
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
@@ -17,14 +17,104 @@ from typing import Annotated, Any, Final, get_args, get_type_hints
 import typer
 from typer import Argument, BadParameter, Option
 
+from libs.audit.recount import titles_of
+from libs.catalogue.api_keys import list_keys
+from libs.catalogue.resource_table import CONTESTS
+from libs.contracts.catalogue_events import Stored
 from libs.deployment.deployment import Deployment
-from libs.deployment.environment_catalogue import Environment
-from libs.tally.errors import LogUnavailable
+from libs.deployment.environment_catalogue import Catalogue, Environment
+from libs.tally.errors import LogUnavailable, NotFound, ViewsUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp
-from services.cli.contest_lookup import find_contest
+from libs.views.catalogue.catalogue_views import DELETED_CONTESTS, Order
 from services.cli.deployment_discovery import DATA_DIR, NoDeployment, find_addresses
 from services.cli.operator_actions import AuditedGroup
 from services.cli.output import ExitCode, Output, Result, run
+
+PAGE: Final = 500
+MOST_NAMED: Final = 5
+"""Contests of the same title that an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Titles:
+    """Titles of a contest and, by key, of its participants; empty for a contest that was deleted."""
+
+    contest: str
+    title: str = ""
+    participants: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return named(self.contest, self.title)
+
+    def of(self, participant: str) -> str:
+        return self.participants.get(participant, "")
+
+
+def named(key: str, title: str) -> str:
+    """Return the title with the key, or the key of a record without a title."""
+    return f"{title} ({key})" if title else key
+
+
+async def read_titles(deployment: Deployment, contest: str) -> Titles:
+    """Return the contest's current titles; without the catalogue's views, none."""
+    try:
+        _, config = await deployment.catalogue.contest(contest)
+    except (NotFound, ViewsUnavailable):
+        return Titles(contest)
+    title = "" if config.contest is None else config.contest.document.get("title") or ""
+    return Titles(contest, title, titles_of(config))
+
+
+async def titles_by_key(deployment: Deployment, contests: Iterable[str]) -> dict[str, str]:
+    """Return the titles of the contests and of their participants."""
+    found: dict[str, str] = {}
+    for contest in set(contests):
+        titles = await read_titles(deployment, contest)
+        found |= {contest: titles.title, **titles.participants}
+    return found
+
+
+async def find_contest(deployment: Deployment, given: str) -> str:
+    """Return the key of the contest with this key or title, ignoring case; an unknown name is returned as it is.
+
+    The log may still hold a deleted contest, so commands themselves refuse an unknown key. Raises `BadParameter`
+    if several contests have the title.
+    """
+    try:
+        if await deployment.catalogue.views.find_owner(CONTESTS.name, given) is not None:
+            return given
+        entitled = [
+            stored.key async for _, stored in all_contests(deployment.catalogue) if _is_title(stored, given)
+        ]
+    except ViewsUnavailable:  # The log alone suffices for some commands.
+        return given
+    if len(entitled) > 1:
+        keys = ", ".join(entitled[:MOST_NAMED]) + (", ..." if len(entitled) > MOST_NAMED else "")
+        raise BadParameter(
+            f"{len(entitled)} contests have the title {given}; give one of the keys: {keys}", param_hint="CONTEST"
+        )
+    return entitled[0] if entitled else given
+
+
+async def all_contests(catalogue: Catalogue, *, deleted: bool = False) -> AsyncIterator[tuple[str, Stored]]:
+    """Yield each contest with its account, newest first within an account, for the accounts that have API keys.
+
+    The `deleted` ones, by the time of the deletion, or all others.
+    """
+    views = catalogue.views
+    for account in sorted({key.account for key in await list_keys(views)}):
+        after: int | str = ""
+        resource = DELETED_CONTESTS if deleted else CONTESTS.name
+        order: Order = "updated" if deleted else "created"
+        while page := await views.page(account, resource, order=order, after=after, limit=PAGE):
+            for stored in page:
+                yield account, stored
+            after = page[-1].updated if deleted else page[-1].created
+
+
+def _is_title(stored: Stored, given: str) -> bool:
+    return str(stored.document.get("title") or "").strip().casefold() == given.strip().casefold()
+
 
 DataDir = Annotated[
     Path, Option("--data-dir", envvar="TALLY_DATA_DIR", help="Data directory of the running stack.")

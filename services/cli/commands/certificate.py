@@ -30,8 +30,7 @@ from libs.contracts.topics import Log, Topic, catalogue_topic
 from libs.deployment.deployment import Deployment, Progress
 from libs.tally.errors import TallyError
 from libs.tally.time_conversion import timestamp
-from services.cli.command_decorator import ContestKey, Execute, command, command_group
-from services.cli.contest_lookup import named, read_titles
+from services.cli.command_decorator import ContestKey, Execute, command, command_group, named, read_titles
 from services.cli.output import Block, ExitCode, Result, Rows, plural
 
 

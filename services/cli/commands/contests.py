@@ -18,8 +18,7 @@ from libs.results.contest_results import entry_rank_key, places, results_of
 from libs.storage.secrets import erase_contest_secret
 from libs.tally.contest import Contest
 from libs.tally.time_conversion import timestamp
-from services.cli.command_decorator import ContestKey, Execute, command, command_group, moment
-from services.cli.contest_lookup import all_contests, named
+from services.cli.command_decorator import ContestKey, Execute, all_contests, command, command_group, moment, named
 from services.cli.output import Block, Result, Rows, plural
 
 CONSEQUENCES: Final = """\

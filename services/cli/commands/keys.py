@@ -15,8 +15,7 @@ from libs.catalogue.api_keys import PERMISSIONS
 from libs.contracts.catalogue_events import KeyRow, KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
-from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment
-from services.cli.contest_lookup import named
+from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment, named
 from services.cli.output import Block, Result, Rows
 
 _DURATION: Final = re.compile(r"([0-9]{1,5})([dhm])")

@@ -32,8 +32,15 @@ from libs.tally.events import (
     VoteVoided,
 )
 from libs.tally.time_conversion import timestamp
-from services.cli.command_decorator import EnvironmentOption, OneContest, command, moment
-from services.cli.contest_lookup import Titles, named, read_titles
+from services.cli.command_decorator import (
+    EnvironmentOption,
+    OneContest,
+    Titles,
+    command,
+    moment,
+    named,
+    read_titles,
+)
 from services.cli.output import Block, Result, printable
 
 ALARMING: Final[Mapping[str, str]] = {

@@ -23,8 +23,7 @@ from libs.tally.errors import IdempotencyKeyReused
 from libs.views.purchases.purchase_views import Listed
 from libs.web.door.request_parsing import parse_object
 from libs.web.errors import MalformedJson
-from services.cli.command_decorator import Execute, command, command_group
-from services.cli.contest_lookup import named, titles_by_key
+from services.cli.command_decorator import Execute, command, command_group, named, titles_by_key
 from services.cli.operator_actions import record_action
 from services.cli.output import Block, ExitCode, Result, Rows, plural
 

@@ -15,8 +15,7 @@ from libs.deployment.deployment import Deployment
 from libs.results.contest_counts import counts_by_partition, sum_of
 from libs.results.contest_results import entry_rank_key, places, results_of, vote_count
 from libs.tally.time_conversion import timestamp
-from services.cli.command_decorator import ContestKey, Execute, command, moment
-from services.cli.contest_lookup import read_titles
+from services.cli.command_decorator import ContestKey, Execute, command, moment, read_titles
 from services.cli.output import Block, Result, Rows, cell
 
 

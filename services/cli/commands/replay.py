@@ -14,9 +14,8 @@ from libs.replay.targets import PROJECTIONS, ReplayTarget
 from libs.tally.errors import NotFound
 from libs.views.generations.generations import ProjectionName
 from libs.views.valkey.function_loading import load_functions
-from services.cli.command_decorator import Execute, command, command_group
+from services.cli.command_decorator import Execute, command, command_group, named, titles_by_key
 from services.cli.commands.verify import differences_text, figures_text
-from services.cli.contest_lookup import named, titles_by_key
 from services.cli.operator_actions import record_action
 from services.cli.output import Block, ExitCode, Result, Rows, plural
 

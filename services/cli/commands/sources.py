@@ -16,8 +16,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.time_conversion import timestamp
 from libs.views.votes.reply_types import SourceCounts
 from libs.voting.source_reports import SourceReport, SourceReporter
-from services.cli.command_decorator import ContestKey, Execute, command, command_group
-from services.cli.contest_lookup import Titles, read_titles
+from services.cli.command_decorator import ContestKey, Execute, Titles, command, command_group, read_titles
 from services.cli.operator_actions import record_action
 from services.cli.output import Block, Result, Rows
 

@@ -11,8 +11,7 @@ from libs.audit.comparison import compare_in_parallel
 from libs.audit.log_fold import Difference
 from libs.audit.report import SourceBalance, VerificationReport, VotesRow
 from libs.deployment.deployment import Deployment
-from services.cli.command_decorator import OneContest, command
-from services.cli.contest_lookup import named, titles_by_key
+from services.cli.command_decorator import OneContest, command, named, titles_by_key
 from services.cli.output import Block, ExitCode, Result, Rows, plural
 
 MOST_SHOWN = 30

@@ -25,8 +25,16 @@ from libs.tally.events import VoteCast, VoteRestored, VoteVoided
 from libs.tally.fold import ContestTally
 from libs.tally.time_conversion import timestamp
 from libs.tally.voter_ledger import VoteStatus
-from services.cli.command_decorator import ContestKey, Execute, OneContest, command, command_group, moment
-from services.cli.contest_lookup import named, titles_by_key
+from services.cli.command_decorator import (
+    ContestKey,
+    Execute,
+    OneContest,
+    command,
+    command_group,
+    moment,
+    named,
+    titles_by_key,
+)
 from services.cli.operator_actions import record_action
 from services.cli.output import Block, Result, Rows, plural
 

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from libs.catalogue.resource_table import RESOURCES
-from libs.catalogue.schemas.app import CloudSettings
+from libs.catalogue.schemas.app import CloudSettings, Package
 from libs.catalogue.schemas.base import Members
 from libs.catalogue.schemas.contest import Contest, Participant
 from libs.catalogue.schemas.media import Access
-from libs.catalogue.schemas.shop import Package
 from libs.contracts.validation import ValidationFailed, checked
 
 

@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libs.catalogue.schemas.base import Record
-from libs.catalogue.schemas.content import Article, ArticleDraft, Feed
+from libs.catalogue.schemas.content import Article, ArticleDraft, Convention, Feed, Timeslot
 from libs.catalogue.schemas.contest import Contest, Participant
-from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.catalogue.schemas.media import Image
 from libs.legacy.articles import ARTICLE, DRAFT
 from libs.legacy.contests import CONTEST

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.schemas.base import Record
-from libs.catalogue.schemas.content import Article, Feed
+from libs.catalogue.schemas.content import Article, Convention, Feed, Timeslot
 from libs.catalogue.schemas.contest import Contest
-from libs.catalogue.schemas.convention import Convention, Timeslot
 from libs.contracts.catalogue_events import Stored
 from libs.legacy.articles import Embedded, article_read, article_written, named_by
 from libs.legacy.contests import ContestPage, contest_read, contest_written
