@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from libs.backup import objects, secrets
-from libs.backup.manifest import ExportedPartition, ExportRefused, Manifest, Request, logs_by_kind, read_manifest
+from libs.backup.manifest import (
+    ExportedPartition,
+    ExportRefused,
+    ExportRequest,
+    Manifest,
+    logs_by_kind,
+    read_manifest,
+)
 from libs.contracts.log_records import LogRecord
 from libs.contracts.ndjson_codec import from_line, to_line
 from libs.contracts.topics import Log
@@ -22,7 +29,7 @@ OBJECTS_A_MANIFEST: Final = 1_000
 """Objects after which the manifest lists them as written, for a call that resumes."""
 
 
-async def export_logs(deployment: Deployment, directory: Path, request: Request) -> Manifest:
+async def export_logs(deployment: Deployment, directory: Path, request: ExportRequest) -> Manifest:
     """Write all records, or the rest of them after an interrupted call.
 
     Raises `ExportRefused` if the directory holds other files or the log is no longer the one that the export began
@@ -65,7 +72,7 @@ def export_directory(directory: Path) -> Iterator[None]:
         raise ExportRefused(f"{error.filename or directory}: {error.strerror}") from error
 
 
-def _begun(directory: Path, deployment: Deployment, request: Request) -> Manifest | None:
+def _begun(directory: Path, deployment: Deployment, request: ExportRequest) -> Manifest | None:
     try:
         found = read_manifest(directory)
     except ValueError as error:
@@ -86,7 +93,7 @@ def _begun(directory: Path, deployment: Deployment, request: Request) -> Manifes
     return found
 
 
-async def _plan(deployment: Deployment, topics: dict[str, Log], request: Request) -> Manifest:
+async def _plan(deployment: Deployment, topics: dict[str, Log], request: ExportRequest) -> Manifest:
     parts, reader = [], deployment.reader
     for kind, topic in topics.items():
         ids = await reader.log_ids(topic.name, topic.numbers)

@@ -34,7 +34,7 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Request(_Model):
+class ExportRequest(_Model):
     """Options of an export."""
 
     secrets: bool = True
@@ -80,7 +80,7 @@ class Manifest(_Model):
     namespace: str
     partitions: int = Field(ge=1)
     later: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    request: Request
+    request: ExportRequest
     began: str
     ended: str | None = None
     complete: bool = False

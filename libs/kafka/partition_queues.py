@@ -10,7 +10,7 @@ from aiokafka.structs import RecordMetadata
 
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Place
-from libs.kafka.producers import Link
+from libs.kafka.producers import StartedProducer
 from libs.tally.errors import LogUnavailable, NotAppended
 from libs.telemetry.metrics import APPEND_SECONDS, APPENDED_RECORDS
 from libs.telemetry.tracing import Headers
@@ -92,7 +92,7 @@ class PartitionQueue:
         self.records: deque[Waiting] = deque()
         self.flight: list[Waiting] = []
         self.ack: asyncio.Future[RecordMetadata] | None = None
-        self.link: Link | None = None
+        self.link: StartedProducer | None = None
         self.sent_at = 0.0
         self.earliest = math.inf
         """Lower bound of the deadlines of all records in the queue."""

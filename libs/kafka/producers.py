@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class Link:
+class StartedProducer:
     """A started producer, with its own producer id, and the number of records sent through it."""
 
     producer: AIOKafkaProducer
@@ -77,7 +77,7 @@ class Producers:
         self._on_ready = on_ready
         self._connecting: asyncio.Task[None] | None = None
         self._retired: set[asyncio.Task[None]] = set()
-        self.link: Link | None = None
+        self.link: StartedProducer | None = None
         self.away: str | None = None
         """Reason why there is no producer, after the first failed attempt."""
 
@@ -90,7 +90,7 @@ class Producers:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
 
-    def replace(self, link: Link, why: str, *, always: bool = False) -> bool:
+    def replace(self, link: StartedProducer, why: str, *, always: bool = False) -> bool:
         """Stop sending through `link`; False if too many retired producers still drain, unless `always`."""
         if link is not self.link:
             return True
@@ -134,7 +134,7 @@ class Producers:
                 self._on_ready()
                 return
 
-    async def _start_one(self) -> Link:
+    async def _start_one(self) -> StartedProducer:
         settings = self._settings
         producer = AIOKafkaProducer(
             **connection(settings),
@@ -152,7 +152,7 @@ class Producers:
         except BaseException:
             await producer.stop()
             raise
-        return Link(producer)
+        return StartedProducer(producer)
 
 
 async def _drain(producer: AIOKafkaProducer) -> None:

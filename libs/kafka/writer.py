@@ -19,7 +19,7 @@ from libs.contracts.log_records import Appended
 from libs.contracts.topics import Placement, in_topic
 from libs.kafka.errors import NO_ANSWER
 from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, Waiting
-from libs.kafka.producers import SEQUENCE_ROOM, Link, Producers
+from libs.kafka.producers import SEQUENCE_ROOM, Producers, StartedProducer
 from libs.kafka.request_pacing import RequestPace
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended, TallyError
@@ -235,7 +235,7 @@ class LogWriter:
     async def _send(
         self,
         queue: PartitionQueue,
-        link: Link,
+        link: StartedProducer,
         pace: RequestPace[PartitionQueue],
         request: int,
         found: dict[str, Collection[int]],
@@ -298,7 +298,7 @@ class LogWriter:
                 flight.append(waiting)
             records.popleft()
 
-    def _land(self, queue: PartitionQueue, link: Link, ack: "asyncio.Future[RecordMetadata]") -> None:
+    def _land(self, queue: PartitionQueue, link: StartedProducer, ack: "asyncio.Future[RecordMetadata]") -> None:
         """Resolve the records of the batch in flight by its acknowledgement or error."""
         error = asyncio.CancelledError() if ack.cancelled() else ack.exception()
         if queue.ack is not ack:

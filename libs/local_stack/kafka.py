@@ -133,7 +133,7 @@ def _endpoints(bootstrap_servers: str) -> Iterator[tuple[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class ClusterMember:
     """A broker's place in its cluster; `controllers`: the controllers' ports by node id."""
 
     node: int
@@ -169,12 +169,12 @@ class NativeKafka(NativeServer):
         report: Report,
         heap_mb: int = 512,
         timeout_s: float = 60.0,
-        membership: Membership | None = None,
+        membership: ClusterMember | None = None,
         password: str | None = None,
     ) -> None:
         """`membership`: of a cluster of several, with its `password`; by default it is alone, with one of its own,
         kept in `data_dir`."""
-        self._membership = membership or Membership(1, new_id(), {1: controller_port})
+        self._membership = membership or ClusterMember(1, new_id(), {1: controller_port})
         self.endpoint = f"{LOOPBACK}:{port}"
         self._password = password or remembered_secret(data_dir / SECRET_FILE)
         super().__init__(
@@ -336,7 +336,7 @@ def native_brokers(
             directory / name,
             data_dir / "logs" / f"{name}.log",
             reaper,
-            membership=Membership(node, cluster_id, controllers),
+            membership=ClusterMember(node, cluster_id, controllers),
             password=password,
             **options,
         )

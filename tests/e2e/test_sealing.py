@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from libs.backup.exporter import export_logs
-from libs.backup.manifest import Request
+from libs.backup.manifest import ExportRequest
 from libs.deployment.deployment import Deployment
 from libs.local_stack.supervisor import Supervisor
 from services.cli.__main__ import app
@@ -161,7 +161,7 @@ async def test_what_is_certified_is_what_readers_see_and_an_export_confirms_it(
         ]
     file, export = await kept(tally, contest, tmp_path), tmp_path / "export"
     async with Deployment(find_addresses(stack.data_dir)) as deployment:
-        await export_logs(deployment, export, Request(secrets=False))
+        await export_logs(deployment, export, ExportRequest(secrets=False))
     confirmed = await asyncio.to_thread(_verify, file, export)
     assert confirmed.exit_code == 0, confirmed.output
     independent = tmp_path / "verify_certificate.py"

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """The part of a request that the connection waits for, or of its end."""
 
     IDLE = "the first byte of a request"
@@ -56,18 +56,18 @@ class Action(Enum):
 class Step(NamedTuple):
     """The phase after an event; None stays in the phase, and starts no deadline."""
 
-    phase: Phase | None
+    phase: ConnectionPhase | None
     action: Action = Action.NOTHING
 
 
-_, P = Step(None), Phase
-IDLE, HEADERS, BODY = Step(Phase.IDLE), Step(Phase.HEADERS), Step(Phase.BODY)
-ANSWER, REST, LAST = Step(Phase.ANSWER), Step(Phase.REST), Step(Phase.LAST)
-REFUSE, FINISH = Step(Phase.END, Action.REFUSE), Step(Phase.END, Action.FINISH)
+_, P = Step(None), ConnectionPhase
+IDLE, HEADERS, BODY = Step(P.IDLE), Step(P.HEADERS), Step(P.BODY)
+ANSWER, REST, LAST = Step(P.ANSWER), Step(P.REST), Step(P.LAST)
+REFUSE, FINISH = Step(P.END, Action.REFUSE), Step(P.END, Action.FINISH)
 STOP, CLOSE, ABORT = (
-    Step(Phase.LAST, Action.STOP),
-    Step(Phase.CLOSED, Action.CLOSE),
-    Step(Phase.CLOSED, Action.ABORT),
+    Step(P.LAST, Action.STOP),
+    Step(P.CLOSED, Action.CLOSE),
+    Step(P.CLOSED, Action.ABORT),
 )
 
 # fmt: off
@@ -83,9 +83,9 @@ _ROWS: Final = {
     P.CLOSED:  (_,       _,       _,       _,       _,       _,       _,       _,       _,       _,       _),
 }
 # fmt: on
-TABLE: Final[Mapping[Phase, Mapping[Event, Step]]] = {
+TABLE: Final[Mapping[ConnectionPhase, Mapping[Event, Step]]] = {
     phase: dict(zip(Event, row, strict=True)) for phase, row in _ROWS.items()
 }
 """The step of each event in each phase. A deadline that is over in HEADERS or BODY is a FAULT (408)."""
-READING: Final = frozenset({Phase.IDLE, Phase.HEADERS, Phase.BODY, Phase.ANSWER, Phase.REST})
+READING: Final = frozenset({P.IDLE, P.HEADERS, P.BODY, P.ANSWER, P.REST})
 """Phases whose input is parsed; in others it is dropped."""

@@ -22,7 +22,7 @@ from libs.web.door import cors
 from libs.web.errors import BadRequest, HeadersTooLarge, RequestTimeout, problem_response
 from libs.web.server.client_transport import ClientTransport
 from libs.web.server.connection_limits import ConnectionLimits
-from libs.web.server.connection_phases import READING, TABLE, Action, Event, Phase
+from libs.web.server.connection_phases import READING, TABLE, Action, ConnectionPhase, Event
 from libs.web.server.direct_routes import DirectCycle, DirectRoutes
 
 PIECE_BYTES: Final = 4096
@@ -71,11 +71,11 @@ class HttpConfig(uvicorn.Config):
         self.direct = direct
         settings = limits.settings
         self.timeouts = {
-            Phase.IDLE: settings.http_idle_timeout_s,
-            Phase.HEADERS: settings.http_header_timeout_s,
-            Phase.BODY: settings.http_body_timeout_s,
-            Phase.REST: LINGER_S,
-            Phase.END: LINGER_S,
+            ConnectionPhase.IDLE: settings.http_idle_timeout_s,
+            ConnectionPhase.HEADERS: settings.http_header_timeout_s,
+            ConnectionPhase.BODY: settings.http_body_timeout_s,
+            ConnectionPhase.REST: LINGER_S,
+            ConnectionPhase.END: LINGER_S,
         }
         """Seconds that a client may stay in a phase; without limit in others."""
 
@@ -100,7 +100,7 @@ class HttpConnection(HttpToolsProtocol):
         self._timeouts = config.timeouts
         self.deadline: float | None = None
         self.url = b""
-        self.phase = Phase.IDLE
+        self.phase = ConnectionPhase.IDLE
         self._paused_with: float | None = None
         """Seconds that the client has left when reading resumes; None while not paused."""
         self._since_body = 0
@@ -132,7 +132,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.limits.leave(self)
-        self.phase, self.deadline, self._held = Phase.CLOSED, None, b""
+        self.phase, self.deadline, self._held = ConnectionPhase.CLOSED, None, b""
         super().connection_lost(exc)
         self.transport.release()
 
@@ -150,7 +150,7 @@ class HttpConnection(HttpToolsProtocol):
             piece = data[at : at + max(1, min(PIECE_BYTES, most - self._since_body))]
             at += len(piece)
             self._since_body += len(piece)
-            if self.phase is Phase.REST:
+            if self.phase is ConnectionPhase.REST:
                 self._drop(len(piece))
             self._has_answered = False
             self._parse(piece)
@@ -161,7 +161,7 @@ class HttpConnection(HttpToolsProtocol):
                 self._hold(data[at:])
                 self.loop.call_soon(self._read_held)
                 return
-        if self.phase is Phase.BODY and self.deadline is not None:
+        if self.phase is ConnectionPhase.BODY and self.deadline is not None:
             self.limits.waits(self)
 
     def _parse(self, piece: bytes) -> None:
@@ -180,7 +180,7 @@ class HttpConnection(HttpToolsProtocol):
         The parser takes the body for another protocol, and would then read requests in it. So another parser reads
         the same body, after a head that this connection ignores in the phase BODY.
         """
-        if self.phase is Phase.BODY:
+        if self.phase is ConnectionPhase.BODY:
             framing = (b"%s: %s\r\n" % (name, value) for name, value in self.headers if name in FRAMING)
             self.parser = httptools.HttpRequestParser(self)
             self._parse(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(framing))
@@ -190,7 +190,7 @@ class HttpConnection(HttpToolsProtocol):
         """Return whether a request before the one that is being read has no complete response."""
         if self.pipeline:
             return True
-        if self.cycle is None or self.phase in (Phase.BODY, Phase.REST):
+        if self.cycle is None or self.phase in (ConnectionPhase.BODY, ConnectionPhase.REST):
             return False
         return not self.cycle.response_complete
 
@@ -207,17 +207,17 @@ class HttpConnection(HttpToolsProtocol):
     # callbacks of the parser
 
     def on_message_begin(self) -> None:
-        if self.phase in (Phase.IDLE, Phase.ANSWER):
+        if self.phase in (ConnectionPhase.IDLE, ConnectionPhase.ANSWER):
             super().on_message_begin()
             self._hosts, self._codings = 0, []
             self._step(Event.BEGIN)
 
     def on_url(self, url: bytes) -> None:
-        if self.phase is Phase.HEADERS:
+        if self.phase is ConnectionPhase.HEADERS:
             self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.phase is not Phase.HEADERS:
+        if self.phase is not ConnectionPhase.HEADERS:
             return  # trailers are ignored
         name, value = name.lower(), value.rstrip(b" \t")
         if name == b"host":
@@ -231,7 +231,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(HeadersTooLarge("There are too many headers."))
 
     def on_headers_complete(self) -> None:
-        if self.phase is not Phase.HEADERS:
+        if self.phase is not ConnectionPhase.HEADERS:
             return
         if (fault := self._fault()) is not None:
             self._refuse(BadRequest(fault))
@@ -266,20 +266,20 @@ class HttpConnection(HttpToolsProtocol):
         return None
 
     def on_body(self, body: bytes) -> None:
-        if self.phase not in (Phase.BODY, Phase.REST):
+        if self.phase not in (ConnectionPhase.BODY, ConnectionPhase.REST):
             return
         self._since_body = 0
-        if self.phase is Phase.BODY and self.deadline is not None:
+        if self.phase is ConnectionPhase.BODY and self.deadline is not None:
             settings = self.limits.settings
             latest = self.limits.clock() + settings.http_body_timeout_s
             self.deadline = min(latest, self.deadline + len(body) / settings.http_body_min_rate)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self.phase not in (Phase.BODY, Phase.REST) or self.parser.should_upgrade():
+        if self.phase not in (ConnectionPhase.BODY, ConnectionPhase.REST) or self.parser.should_upgrade():
             return
         self._since_body = 0
-        cycle, is_answered = self.cycle, self.phase is Phase.REST
+        cycle, is_answered = self.cycle, self.phase is ConnectionPhase.REST
         cycle.keep_alive &= self.parser.should_keep_alive()  # also by its trailers
         self._step(Event.COMPLETE if cycle.keep_alive else Event.FINAL)
         if is_answered:
@@ -308,20 +308,20 @@ class HttpConnection(HttpToolsProtocol):
             super().on_response_complete()
         if self.transport.is_closing():
             return
-        if self.phase is Phase.HEADERS and self.cycle.response_complete:
+        if self.phase is ConnectionPhase.HEADERS and self.cycle.response_complete:
             self._step(Event.NEXT)
         elif self.cycle.response_complete:
             self._step(Event.ANSWERED)
-        elif self.phase is Phase.BODY and not self.pipeline:
+        elif self.phase is ConnectionPhase.BODY and not self.pipeline:
             self._step(Event.NEXT)
         self._read_held()
 
     # called by `ConnectionLimits` and `ClientTransport`
 
     def expire(self) -> None:
-        if self.phase is Phase.HEADERS:
+        if self.phase is ConnectionPhase.HEADERS:
             self._refuse(RequestTimeout("The headers did not arrive in time."))
-        elif self.phase is Phase.BODY:
+        elif self.phase is ConnectionPhase.BODY:
             self._refuse(RequestTimeout("The body did not arrive in time."))
         else:
             self._step(Event.LATE)
@@ -356,9 +356,9 @@ class HttpConnection(HttpToolsProtocol):
         timeout_s = self._timeouts.get(phase)
         if timeout_s is None:
             self.limits.works(self)
-        elif phase not in (Phase.HEADERS, Phase.BODY) or not self._owes_earlier():
+        elif phase not in (ConnectionPhase.HEADERS, ConnectionPhase.BODY) or not self._owes_earlier():
             self.deadline = self.limits.clock() + timeout_s
-            if phase is not Phase.HEADERS:
+            if phase is not ConnectionPhase.HEADERS:
                 self.limits.waits(self)
         if action is not Action.NOTHING:
             self._act(action)
@@ -379,18 +379,18 @@ class HttpConnection(HttpToolsProtocol):
         event = Event.FAULT
         if self._owes_earlier():
             event = Event.FAULT_BEHIND
-        elif self.phase is Phase.BODY and self.transport.has_written:
+        elif self.phase is ConnectionPhase.BODY and self.transport.has_written:
             event = Event.FAULT_AMID
         step = TABLE[self.phase][event]
         if step.phase is None:
             return
-        if step.action is Action.STOP and self.phase is Phase.BODY:
+        if step.action is Action.STOP and self.phase is ConnectionPhase.BODY:
             self.pipeline.popleft()
             self.cycle = self._previous
         if (refused := REFUSED.get(type(error))) is not None:
             refused.inc()
         if step.action is Action.REFUSE:
-            if self.phase is Phase.BODY:
+            if self.phase is ConnectionPhase.BODY:
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             path = _path(self.url)
@@ -405,7 +405,7 @@ class HttpConnection(HttpToolsProtocol):
             self._abort()
 
     def _abort(self) -> None:
-        self.phase, self.deadline, self._held = Phase.CLOSED, None, b""
+        self.phase, self.deadline, self._held = ConnectionPhase.CLOSED, None, b""
         self.transport.abort()
 
 

@@ -8,7 +8,7 @@ from typer import BadParameter, Option
 
 from libs.backup.exporter import export_logs
 from libs.backup.importer import import_logs
-from libs.backup.manifest import ExportRefused, Request
+from libs.backup.manifest import ExportRefused, ExportRequest
 from libs.deployment.deployment import Deployment
 from services.cli.command_decorator import Execute, command
 from services.cli.operator_actions import record_action
@@ -29,7 +29,7 @@ async def export(
     `tally import` restores the namespace from it, `tally up --restore` starts it on an empty machine. DuckDB and
     its kin read the logs as they are: `FROM read_json('votes-*.ndjson')`.
     """
-    request = Request(secrets=not no_secrets, files=not no_files)
+    request = ExportRequest(secrets=not no_secrets, files=not no_files)
     try:
         await record_action(deployment, "exported", secrets=request.secrets, files=request.files)
         manifest = await export_logs(deployment, to, request)

@@ -8,7 +8,7 @@ from uvicorn.server import ServerState
 
 from libs.web.door.client_address import Proxies
 from libs.web.server.connection_limits import ConnectionLimits
-from libs.web.server.connection_phases import Phase
+from libs.web.server.connection_phases import ConnectionPhase
 from libs.web.server.direct_routes import DirectRoutes
 from libs.web.server.http_connection import HttpConfig, HttpConnection
 from libs.web.settings import HostSettings
@@ -104,5 +104,5 @@ class Driver:
         """The end of the connection, as the event loop reports it."""
         socket.is_closed = True
         connection.connection_lost(None)
-        assert connection.phase is Phase.CLOSED
+        assert connection.phase is ConnectionPhase.CLOSED
         await self.until(lambda: not self.state.tasks)

@@ -5,18 +5,18 @@ from typing import Any, Final
 
 import pytest
 
-from libs.web.server.connection_phases import TABLE, Action, Phase
+from libs.web.server.connection_phases import TABLE, Action, ConnectionPhase
 from tests.libs.web.server.driven_connection import Driver
 
 HEAD: Final = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n"
 REACHED_BY: Final = {
-    Phase.IDLE: (b"", False),
-    Phase.HEADERS: (HEAD, False),
-    Phase.BODY: (HEAD + b"\r\nbody", False),
-    Phase.ANSWER: (HEAD + b"\r\nwhole bod", False),
-    Phase.REST: (HEAD + b"\r\nbody", True),
-    Phase.LAST: (HEAD + b"Connection: close\r\n\r\nwhole bod", False),
-    Phase.END: (b"no request", False),
+    ConnectionPhase.IDLE: (b"", False),
+    ConnectionPhase.HEADERS: (HEAD, False),
+    ConnectionPhase.BODY: (HEAD + b"\r\nbody", False),
+    ConnectionPhase.ANSWER: (HEAD + b"\r\nwhole bod", False),
+    ConnectionPhase.REST: (HEAD + b"\r\nbody", True),
+    ConnectionPhase.LAST: (HEAD + b"Connection: close\r\n\r\nwhole bod", False),
+    ConnectionPhase.END: (b"no request", False),
 }
 """What a client has sent in a phase, and whether the app has answered before it has read the body."""
 
@@ -37,11 +37,11 @@ class App:
 
 def test_what_closes_the_sending_side_or_the_connection_leads_to_the_end() -> None:
     ends = {
-        Action.REFUSE: Phase.END,
-        Action.FINISH: Phase.END,
-        Action.STOP: Phase.LAST,
-        Action.CLOSE: Phase.CLOSED,
-        Action.ABORT: Phase.CLOSED,
+        Action.REFUSE: ConnectionPhase.END,
+        Action.FINISH: ConnectionPhase.END,
+        Action.STOP: ConnectionPhase.LAST,
+        Action.CLOSE: ConnectionPhase.CLOSED,
+        Action.ABORT: ConnectionPhase.CLOSED,
     }
     for row in TABLE.values():
         for step in row.values():
@@ -49,22 +49,22 @@ def test_what_closes_the_sending_side_or_the_connection_leads_to_the_end() -> No
 
 
 @pytest.mark.parametrize("phase", REACHED_BY)
-async def test_each_phase_ends_in_time_alone(phase: Phase) -> None:
+async def test_each_phase_ends_in_time_alone(phase: ConnectionPhase) -> None:
     sent, is_early = REACHED_BY[phase]
     app = App(is_early)
     driver = Driver(app)
     connection, socket = driver.connect()
     connection.data_received(sent)
     assert await driver.until(lambda: connection.phase is phase)
-    if phase in (Phase.ANSWER, Phase.LAST):
+    if phase in (ConnectionPhase.ANSWER, ConnectionPhase.LAST):
         driver.pass_time()
         assert connection.phase is phase, "the app may take its time"
         app.going_on.set()
-        assert await driver.until(lambda: connection.phase in (Phase.IDLE, Phase.END))
+        assert await driver.until(lambda: connection.phase in (ConnectionPhase.IDLE, ConnectionPhase.END))
     app.going_on.set()
     for _ in range(2):  # a late request is refused, and then its end is waited for
         driver.pass_time()
-    assert connection.phase is Phase.CLOSED
+    assert connection.phase is ConnectionPhase.CLOSED
     assert socket.is_closed
     await driver.lose(connection, socket)
     assert len(driver.limits) == 0
@@ -73,7 +73,7 @@ async def test_each_phase_ends_in_time_alone(phase: Phase) -> None:
 
 @pytest.mark.parametrize("phase", REACHED_BY)
 @pytest.mark.parametrize("junk", [b"\r\n", b"x", b"\x00", b"0\r\n", b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"])
-async def test_each_phase_ends_under_any_input(phase: Phase, junk: bytes) -> None:
+async def test_each_phase_ends_under_any_input(phase: ConnectionPhase, junk: bytes) -> None:
     """Input that goes on and on is read, held or dropped, within bounds."""
     sent, is_early = REACHED_BY[phase]
     app = App(is_early)
@@ -98,7 +98,7 @@ async def test_each_phase_ends_under_any_input(phase: Phase, junk: bytes) -> Non
 
 
 @pytest.mark.parametrize("phase", REACHED_BY)
-async def test_each_phase_ends_when_the_client_is_gone_or_evicted(phase: Phase) -> None:
+async def test_each_phase_ends_when_the_client_is_gone_or_evicted(phase: ConnectionPhase) -> None:
     sent, is_early = REACHED_BY[phase]
     for is_evicted in (False, True):
         app = App(is_early)

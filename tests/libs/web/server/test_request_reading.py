@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from libs.web.server.asgi_routes import DirectRoute
-from libs.web.server.connection_phases import Phase
+from libs.web.server.connection_phases import ConnectionPhase
 from libs.web.server.direct_routes import DirectCycle, DirectRoutes
 from libs.web.server.http_connection import MOST_PIPELINED
 from libs.web.server.metrics import RequestTimes
@@ -94,7 +94,7 @@ async def check(recorder: Recorder, segments: tuple[bytes, ...], draw: random.Ra
     assert [_comparable(request) for request in recorder.requests] == [
         _comparable(request) for request in expected.requests
     ], expected.reason
-    ended = connection.phase in (Phase.END, Phase.CLOSED)
+    ended = connection.phase in (ConnectionPhase.END, ConnectionPhase.CLOSED)
     if expected.ends is not None:
         assert ended is expected.ends, expected.reason
     _check_responses(recorder, socket)
@@ -108,9 +108,9 @@ async def check(recorder: Recorder, segments: tuple[bytes, ...], draw: random.Ra
 
 
 def _is_at_work(connection: Any) -> bool:
-    if connection.phase in (Phase.CLOSED, Phase.END):
+    if connection.phase in (ConnectionPhase.CLOSED, ConnectionPhase.END):
         return False
-    return bool(connection._held) or connection._owes_earlier() or connection.phase is Phase.LAST
+    return bool(connection._held) or connection._owes_earlier() or connection.phase is ConnectionPhase.LAST
 
 
 def _comparable(request: Request) -> Request:
