@@ -6,13 +6,12 @@ import logging
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
@@ -23,9 +22,10 @@ from aiokafka.errors import (
 )
 
 from libs.concurrency.tasks import becomes_true
+from libs.kafka.cancellation import call
 from libs.kafka.security import connection
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import ELECTION_MS
+from libs.kafka.topics import ELECTION_MS, open_admin
 from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
@@ -34,6 +34,7 @@ from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report, Silence
 from libs.local_stack.topology import Topology
 from libs.storage.private_files import remembered_secret, write_private
+from libs.tally.errors import LogUnavailable
 
 SESSION_MS = 3000
 MOST_REPLICAS = 3
@@ -62,30 +63,19 @@ async def answers(bootstrap_servers: str, timeout_s: float = 5.0, brokers: int =
 
     Returns within `timeout_s` even if aiokafka swallows the cancellation and keeps waiting.
     """
-    addresses = KafkaSettings(kafka_bootstrap_servers=bootstrap_servers).kafka_bootstrap_servers
-    if not await asyncio.to_thread(_any_listens, addresses):
-        return False
-    asking = asyncio.create_task(_has_brokers(bootstrap_servers, timeout_s, brokers))
-    try:
-        await asyncio.wait((asking,), timeout=timeout_s)
-        return asking.done() and asking.result()
-    finally:
-        asking.cancel()
-
-
-async def _has_brokers(bootstrap_servers: str, timeout_s: float, brokers: int) -> bool:
     settings = KafkaSettings(
         kafka_bootstrap_servers=bootstrap_servers, kafka_request_timeout_ms=int(timeout_s * 1000)
     )
-    client = AIOKafkaAdminClient(**connection(settings))
-    with _silenced("aiokafka", "aiokafka.conn"):
-        try:
-            await client.start()
-            return len((await client.describe_cluster())["brokers"]) >= brokers
-        except (KafkaError, OSError, TimeoutError):
-            return False
-        finally:
-            await client.close()
+    if not await asyncio.to_thread(_any_listens, settings.kafka_bootstrap_servers):
+        return False
+    with _silenced("aiokafka", "aiokafka.conn"), suppress(KafkaError, LogUnavailable, TimeoutError):
+        return await call(_number_of_brokers(settings), timeout_s) >= brokers
+    return False
+
+
+async def _number_of_brokers(settings: KafkaSettings) -> int:
+    async with open_admin(settings) as admin:
+        return len((await admin.describe_cluster())["brokers"])
 
 
 async def away_servers(bootstrap_servers: str, timeout_s: float = 2.0) -> list[AwayServer]:

@@ -47,10 +47,8 @@ class SealableContest:
     @classmethod
     async def find(cls, deployment: Deployment, contest: str) -> "SealableContest":
         """Raises `NotFound`, and as `Deployment.check`."""
-        account, records = (
-            await deployment.catalogue.owner_of(contest),
-            await deployment.catalogue.record_service(),
-        )
+        account = await deployment.catalogue.owner_of(contest)
+        records = await deployment.catalogue.record_service()
         sealer = SealingService(records, deployment.vote_views, deployment.votes, account)
         return cls(deployment, contest, account, records, sealer)
 
