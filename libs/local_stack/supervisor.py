@@ -31,13 +31,8 @@ UNANSWERED: Final = 6
 timed: a supervisor that is itself suspended asks again before it restarts."""
 
 
-class Probed(Protocol):
-    @property
-    def pid(self) -> int | None: ...
-
-
 async def watch_liveness(
-    process: Probed, url: str, restart: Callable[[], Awaitable[None]], probe_s: float = PROBE_S
+    process: Watched, url: str, restart: Callable[[], Awaitable[None]], probe_s: float = PROBE_S
 ) -> None:
     """Call `restart` whenever the process does not answer `url` any more.
 

@@ -64,11 +64,7 @@ _, P = Step(None), ConnectionPhase
 IDLE, HEADERS, BODY = Step(P.IDLE), Step(P.HEADERS), Step(P.BODY)
 ANSWER, REST, LAST = Step(P.ANSWER), Step(P.REST), Step(P.LAST)
 REFUSE, FINISH = Step(P.END, Action.REFUSE), Step(P.END, Action.FINISH)
-STOP, CLOSE, ABORT = (
-    Step(P.LAST, Action.STOP),
-    Step(P.CLOSED, Action.CLOSE),
-    Step(P.CLOSED, Action.ABORT),
-)
+STOP, CLOSE, ABORT = Step(P.LAST, Action.STOP), Step(P.CLOSED, Action.CLOSE), Step(P.CLOSED, Action.ABORT)
 
 # fmt: off
 _ROWS: Final = {

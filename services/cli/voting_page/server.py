@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from libs.concurrency.tasks import retried
 from libs.local_stack import ports
 from libs.local_stack.stack_json import base_url as base_url_of
 from services.cli.commands.demo.sample_contest import DemoFailed, create_sample
@@ -75,14 +77,7 @@ def _client(base_url: str, key: str) -> httpx.AsyncClient:
 @asynccontextmanager
 async def _page_key(owner: httpx.AsyncClient) -> AsyncIterator[str]:
     """Yield a key with the page's permissions only, valid while it is served. Raises `DemoFailed`."""
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            key = await _made_key(owner)
-            break
-        except httpx.HTTPError as error:  # a service that has just started may need a moment
-            if attempt == ATTEMPTS:
-                raise DemoFailed(f"The voting page got no API key: {error}", retry_after_s=1) from error
-            await asyncio.sleep(1)
+    key = await retried(partial(_made_key, owner), ATTEMPTS)  # a service that has just started may need a moment
     try:
         yield key["api_key"]
     finally:
@@ -91,12 +86,15 @@ async def _page_key(owner: httpx.AsyncClient) -> AsyncIterator[str]:
 
 
 async def _made_key(owner: httpx.AsyncClient) -> dict[str, Any]:
-    """Create the key in place of those of earlier pages. Raises `httpx.HTTPError`."""
-    listed = (await owner.get("/keys", params={"limit": 100})).raise_for_status().json()["data"]
-    for left in (each for each in listed if each["name"] == KEY_NAME):
-        await owner.delete(f"/keys/{left['key_id']}")
-    made = await owner.post("/keys", json={"name": KEY_NAME, "permissions": PERMISSIONS})
-    key: dict[str, Any] = made.raise_for_status().json()
+    """Create the key in place of those of earlier pages. Raises `DemoFailed`."""
+    try:
+        listed = (await owner.get("/keys", params={"limit": 100})).raise_for_status().json()["data"]
+        for left in (each for each in listed if each["name"] == KEY_NAME):
+            await owner.delete(f"/keys/{left['key_id']}")
+        made = await owner.post("/keys", json={"name": KEY_NAME, "permissions": PERMISSIONS})
+        key: dict[str, Any] = made.raise_for_status().json()
+    except httpx.HTTPError as error:
+        raise DemoFailed(f"The voting page got no API key: {error}", retry_after_s=1) from error
     return key
 
 
