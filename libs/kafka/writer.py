@@ -18,9 +18,8 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 from libs.contracts.log_records import Appended
 from libs.contracts.topics import Placement, in_topic
 from libs.kafka.errors import NO_ANSWER
-from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, Waiting
+from libs.kafka.partition_queues import Answer, Callback, PartitionQueue, Reply, RequestPace, Waiting
 from libs.kafka.producers import SEQUENCE_ROOM, Producers, StartedProducer
-from libs.kafka.request_pacing import RequestPace
 from libs.kafka.settings import KafkaSettings
 from libs.tally.errors import AppendUnknown, LogUnavailable, NotAppended, TallyError
 from libs.telemetry.metrics import APPENDED_RECORDS

@@ -30,9 +30,8 @@ from libs.local_stack import errors, java, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
 from libs.local_stack.server_interface import AwayServer, NativeServer, ServerGroup, alone
-from libs.local_stack.settings import StackSettings
+from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Report, Silence
-from libs.local_stack.topology import Topology
 from libs.storage.private_files import remembered_secret, write_private
 from libs.tally.errors import LogUnavailable
 

@@ -14,9 +14,8 @@ from libs.local_stack.child_process import Reaper
 from libs.local_stack.data_dir import DataDir
 from libs.local_stack.kafka import native_brokers
 from libs.local_stack.server_interface import External, Server, ServerGroup, alone
-from libs.local_stack.settings import StackSettings
+from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Report
-from libs.local_stack.topology import Topology
 from libs.local_stack.valkey import native_valkey
 from libs.storage.private_files import remembered_secret
 from libs.telemetry.redaction import revealed

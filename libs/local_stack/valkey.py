@@ -17,8 +17,7 @@ from libs.local_stack import errors, ports
 from libs.local_stack.child_process import Reaper
 from libs.local_stack.ports import LOOPBACK
 from libs.local_stack.server_interface import AwayServer, NativeServer, ServerGroup, alone
-from libs.local_stack.settings import StackSettings
-from libs.local_stack.topology import Topology
+from libs.local_stack.settings import StackSettings, Topology
 from libs.storage.private_files import remembered_secret, write_private
 from libs.views.valkey.client import connect
 from libs.views.valkey.failover_settings import ROUNDED_S

@@ -36,11 +36,10 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import Authenticator
 from libs.web.door.sessions import Sessions
 from libs.web.server.http_service import ByVotes, Complete, HttpModule
-from services.catalogue.account_routes import account_router
+from services.catalogue.account import AccountKeys, account_router, key_router
 from services.catalogue.contest_routes import ClosedContests, reopening_router
 from services.catalogue.file_routes import Files, UploadUrls, file_content_router, file_router
 from services.catalogue.image_routes import MediaEnvironment, image_router, media_router
-from services.catalogue.keys import AccountKeys, key_router
 from services.catalogue.routes import build_router
 from services.catalogue.settings import Settings
 from services.catalogue.show import counts_now, link_router, show_router

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.topics import Topic
-from libs.kafka import request_pacing
-from libs.kafka.request_pacing import RequestPace
+from libs.kafka import partition_queues
+from libs.kafka.partition_queues import RequestPace
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.writer import LogWriter
 from tests.support.eventually import eventually
@@ -67,7 +67,7 @@ async def test_records_that_come_during_a_request_are_one_batch_for_each_partiti
     writer = LogWriter(settings)
     await writer.start()
     await writer.append(topic.name, 0, b"first")
-    monkeypatch.setattr(request_pacing, "LONGEST_WAIT_S", NEVER_S)
+    monkeypatch.setattr(partition_queues, "LONGEST_WAIT_S", NEVER_S)
     link = writer._producers.link
     assert link is not None
     batches: list[int] = []

@@ -26,9 +26,8 @@ from libs.local_stack.errors import Exit, StackError
 from libs.local_stack.kafka import address_with
 from libs.local_stack.kafka import answers as kafka_answers
 from libs.local_stack.servers import Servers, choose
-from libs.local_stack.settings import StackSettings
+from libs.local_stack.settings import StackSettings, Topology
 from libs.local_stack.startup_report import Silence
-from libs.local_stack.topology import Topology
 from tests.support.other_user import as_nobody, as_root, open_path
 
 __all__ = ["open_path"]

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from libs.local_stack.errors import Exit, StackError
-from libs.local_stack.settings import StackSettings
-from libs.local_stack.topology import Topology
+from libs.local_stack.settings import StackSettings, Topology
 
 CLUSTERS = {"brokers": 3, "valkey_shards": 3, "valkey_replicas": 2}
 
