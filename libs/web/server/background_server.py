@@ -31,8 +31,14 @@ async def serve_in_background(app: ASGIApp, settings: HostSettings, host: str, p
         logger.error("cannot listen at %s, port %d: %s", host, port, error)
         yield
         return
-    connection_limits = ConnectionLimits(settings, settings.proxies())
-    config = HttpConfig(app, connection_limits, timeout_graceful_shutdown=1)
+    async with serve_listening(app, settings, listening):
+        yield
+
+
+@asynccontextmanager
+async def serve_listening(app: ASGIApp, settings: HostSettings, listening: socket.socket) -> AsyncIterator[None]:
+    """Serve `app` on a listening socket, as `serve_in_background`."""
+    config = HttpConfig(app, ConnectionLimits(settings, settings.proxies()), timeout_graceful_shutdown=1)
     server = _BackgroundServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:

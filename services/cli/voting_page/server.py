@@ -1,15 +1,12 @@
 """Serves the voting page beside a local stack, in the process of `tally up` or `tally demo`."""
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -17,6 +14,8 @@ from starlette.routing import Route
 from libs.concurrency.tasks import retried
 from libs.local_stack import ports
 from libs.local_stack.stack_json import base_url as base_url_of
+from libs.web.server.background_server import listen, serve_listening
+from libs.web.settings import HostSettings
 from services.cli.commands.demo.sample_contest import DemoFailed, create_sample
 from services.cli.voting_page.backend import voting_app
 
@@ -27,16 +26,6 @@ KEY_NAME: Final = "Voting page of this machine"
 PERMISSIONS: Final = ["content:read", "votes:write"]
 RENEWAL_S: Final = 60
 """Seconds between renewals in the sample contest, short enough to watch one."""
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to the command that runs it."""
-
-    def install_signal_handlers(self) -> None:
-        pass
-
-    def capture_signals(self) -> Any:
-        return nullcontext()
 
 
 @asynccontextmanager
@@ -53,20 +42,12 @@ async def serve_voting_page(stack: Mapping[str, Any]) -> AsyncIterator[str]:
         _page_key(owner) as key,
         _client(base_url, key) as api,
     ):
-        with socket.create_server((host, _port_beside(base_url, host))) as listening:
+        with listen(host, _port_beside(base_url, host)) as listening:
             origin = base_url_of(urlsplit(public_url).hostname or "", listening.getsockname()[1])
             app = voting_app(api, origin, secret, public_url)
             app.router.routes.append(Route("/sample", _creator(owner), methods=["POST"]))
-            config = uvicorn.Config(
-                app, log_config=None, lifespan="off", proxy_headers=False, timeout_graceful_shutdown=STOP_S
-            )
-            server = _Server(config)
-            serving = asyncio.create_task(server.serve([listening]))
-            try:
+            async with serve_listening(app, HostSettings(), listening):
                 yield origin
-            finally:
-                server.should_exit = True
-                await serving
 
 
 def _client(base_url: str, key: str) -> httpx.AsyncClient:
