@@ -6,7 +6,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from libs.catalogue.api_key_cache import ApiKeyCache
+from libs.catalogue.api_keys import ApiKeyCache
 from libs.contracts.topics import Topic, legacy_test_namespace, purchases_topic
 from libs.contracts.votes_log import VotesLog
 from libs.deployment.environment_catalogue import Catalogue, Environment

@@ -9,8 +9,7 @@ import orjson
 
 from libs.backup.importer import import_logs
 from libs.backup.manifest import ImportRefused
-from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, ApiKeyCache, issue_key
 from libs.concurrency.tasks import retried
 from libs.contracts.catalogue_events import KeyRules
 from libs.deployment.deployment import Deployment

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Collection
 
 import pytest
 
-from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.api_keys import PERMISSIONS, find_key, issue_key, list_keys, revoke_key
+from libs.catalogue.api_keys import PERMISSIONS, ApiKeyCache, find_key, issue_key, list_keys, revoke_key
 from libs.catalogue.errors import UnknownKey
 from libs.contracts.catalogue_events import KeyRow, KeyRows
 from libs.contracts.topics import CATALOGUE_PARTITIONS

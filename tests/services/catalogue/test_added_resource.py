@@ -7,8 +7,7 @@ import httpx
 import pytest
 from pydantic import Field
 
-from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.api_keys import PERMISSIONS, issue_key
+from libs.catalogue.api_keys import PERMISSIONS, ApiKeyCache, issue_key
 from libs.catalogue.resource_definition import Offer, Reference, Resource, Table
 from libs.catalogue.resource_table import RESOURCES
 from libs.catalogue.schemas.base import Linked, Picture, Record, Tags, Title

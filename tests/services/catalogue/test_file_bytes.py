@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.catalogue.api_key_cache import ApiKeyCache
+from libs.catalogue.api_keys import ApiKeyCache
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
 from libs.storage.object_store import Store, environment_files, open_store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.catalogue.api_key_cache import ApiKeyCache
+from libs.catalogue.api_keys import ApiKeyCache
 from libs.contracts.topics import topics_of
 from libs.deployment.settings import DeploymentAddresses
 from libs.kafka.settings import KafkaSettings

@@ -18,8 +18,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from libs.catalogue.api_key_cache import ApiKeyCache
-from libs.catalogue.api_keys import PERMISSIONS
+from libs.catalogue.api_keys import PERMISSIONS, ApiKeyCache
 from libs.catalogue.commands import CommandWriter
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Table
