@@ -46,7 +46,7 @@ end
 function judges.RecordChanged(base, e, after)
   local old = find_there(base, e.account, e.resource, e.key)
   if not old then return MISSING, { e.resource, e.key } end
-  if old[VERSION] ~= e.expected then return CONFLICT, {} end
+  if old[VERSION] ~= e.expected_version then return CONFLICT, {} end
   local missing = missing_refs(base, e, after)
   if #missing > 0 then return MISSING, missing end
   local offered, found = set_of(e.offers), {}

@@ -34,7 +34,7 @@ folds.RecordCreated, folds.RecordChanged = folds.RecordsWritten, folds.RecordsWr
 function folds.ContestClosing(base, e, clock)
   local old = find(base, e.account, 'contests', e.key)
   if not old then return MISSING, { 'contests', e.key } end
-  if call('HGET', base .. ':config', e.key) ~= whole(e.expected) then return CONFLICT, {} end
+  if call('HGET', base .. ':config', e.key) ~= whole(e.expected_config) then return CONFLICT, {} end
   old[VERSION], old[UPDATED], old[JSON] = e.offset, clock, e.record
   write_record(base, e, old)
   return OK, {}, { e.key, old }
@@ -43,8 +43,8 @@ end
 function folds.RecordDeleted(base, e, clock)
   local old = find_there(base, e.account, e.resource, e.key)
   if not old then return MISSING, { e.resource, e.key } end
-  if e.expected >= 0 and old[VERSION] ~= e.expected then return CONFLICT, {} end
-  if e.expected_parent >= 0 then
+  if e.expected_version and old[VERSION] ~= e.expected_version then return CONFLICT, {} end
+  if e.expected_parent then
     local above = find(base, e.account, old[PARENT_RESOURCE], old[PARENT])
     if not above or above[VERSION] ~= e.expected_parent then return CONFLICT, {} end
   end
@@ -92,42 +92,46 @@ local function drop_key(base, key, row)
 end
 
 function folds.KeyIssued(base, e)
-  if call('HEXISTS', base .. ':keys', e.key) == 1 then return EXISTS, {} end
+  if call('HEXISTS', base .. ':keys', e.key_id) == 1 then return EXISTS, {} end
   local parent = e.ancestors[#e.ancestors]
   if parent and not find_key(base, e.account, parent) then return MISSING, { 'keys', parent } end
-  for _, ancestor in ipairs(e.ancestors) do call('SADD', base .. ':descendants:' .. ancestor, e.key) end
-  call('HSET', base .. ':keys', e.key,
-    pack({ e.account, e.sha256, e.permissions, e.at, e.rules, e.ancestors, e.command }))
+  for _, ancestor in ipairs(e.ancestors) do call('SADD', base .. ':descendants:' .. ancestor, e.key_id) end
+  call('HSET', base .. ':keys', e.key_id,
+    pack({ e.account, e.sha256, e.permissions, e.at, e.rules, e.ancestors, e.command_id }))
   call('HSET', base .. ':position', 'keys', whole(e.offset))
   return OK, {}
 end
 
 function folds.KeyRevoked(base, e)
-  local row = find_key(base, e.account, e.key)
-  if not row then return MISSING, { 'keys', e.key } end
-  if e.keeps_descendants ~= 1 then
-    for _, descendant in ipairs(call('SMEMBERS', base .. ':descendants:' .. e.key)) do
+  local row = find_key(base, e.account, e.key_id)
+  if not row then return MISSING, { 'keys', e.key_id } end
+  if not e.keeps_descendants then
+    for _, descendant in ipairs(call('SMEMBERS', base .. ':descendants:' .. e.key_id)) do
       drop_key(base, descendant, find_key(base, e.account, descendant))
     end
   end
-  drop_key(base, e.key, row)
+  drop_key(base, e.key_id, row)
   call('HSET', base .. ':position', 'keys', whole(e.offset))
   return OK, {}
 end
 
+-- {{resource, key}, ...} as {resource, key, ...}
+local function flat(named)
+  local list = {}
+  for i, ref in ipairs(named or {}) do list[2 * i - 1], list[2 * i] = ref[1], ref[2] end
+  return list
+end
+
+-- The event of an item, which stays as it is for the next generation: its `writes`, itself if it is only one, have what they
+-- need of it.
 local function event_of(item)
-  local e = { kind = item[1], offset = item[2], time = item[3], at = item[4], account = item[5], command = item[6],
-    content = item[7], contest = '', writes = {} }
-  if e.kind == 'KeyIssued' then
-    e.key, e.sha256, e.permissions, e.rules, e.ancestors = item[8], item[9], item[10], item[11], item[12]
-  elseif e.kind == 'KeyRevoked' then
-    e.key, e.keeps_descendants = item[8], item[9]
-  elseif e.kind == 'RecordsWritten' then
-    for i, write in ipairs(item[8]) do e.writes[i] = event_of(write) end
-  else
-    e.resource, e.key, e.contest, e.expected, e.expected_parent = item[8], item[9], item[10], item[11], item[12]
-    e.record, e.parent_resource, e.parent, e.refs, e.offers = item[13], item[14], item[15], item[16], item[17]
-    e.due, e.sort_key, e.writes[1] = item[18], item[19], e
+  local e = setmetatable({ writes = {} }, { __index = item })
+  for i, write in ipairs(item.writes or (item.key and { item }) or {}) do
+    local above = write.parent or { '', '' }
+    e.writes[i] = setmetatable({
+      kind = write.expected_version and 'RecordChanged' or 'RecordCreated', account = item.account, offset = item.offset,
+      parent_resource = above[1], parent = above[2], refs = flat(write.refs), offers = flat(write.offers),
+    }, { __index = write })
   end
   return e
 end
@@ -149,8 +153,8 @@ local function remember(base, e, now, kind, named, left)
     for _, value in ipairs({ left[i], envelope[VERSION], envelope[CREATED], envelope[UPDATED], envelope[NUMBER],
       envelope[PARENT], e.content ~= '' and envelope[JSON] or '' }) do outcome[#outcome + 1] = value end
   end
-  call('HSET', base .. ':outcomes', e.command, pack(outcome))
-  call('ZADD', base .. ':outcome_times', whole(now), e.command)
+  call('HSET', base .. ':outcomes', e.command_id, pack(outcome))
+  call('ZADD', base .. ':outcome_times', whole(now), e.command_id)
 end
 
 -- Folds items; the position moves after each event's writes.
@@ -159,17 +163,17 @@ local function fold(base, items, range)
   local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
   for i = 1, #items do
     local item = items[i]
-    local kind = item[2] < range.from and 'folded' or item[1]
+    local kind = item.offset < range.from and 'folded' or item.type
     if kind ~= 'folded' then
-      time = math.max(time, item[3])
+      time = math.max(time, item.time)
       while remove_doomed(base, REMOVED) do end  -- none is left after a DELETE that ends its batch
     end
     if kind == 'poison' then
-      call('HSET', base .. ':quarantine', whole(item[2]), item[4])
+      call('HSET', base .. ':quarantine', whole(item.offset), item.reason)
       call('HINCRBY', base .. ':position', 'poison', 1)
     elseif folds[kind] then
       local e = event_of(item)
-      local seen = call('ZSCORE', base .. ':outcome_times', e.command)
+      local seen = call('ZSCORE', base .. ':outcome_times', e.command_id)
       if not seen or tonumber(seen) <= time - KEPT_MS then
         local tick = math.max(clock + 1, math.min(e.at, time * 1000 + 999))
         local outcome, named, left = folds[kind](base, e, tick)
@@ -177,11 +181,11 @@ local function fold(base, items, range)
         remember(base, e, time, outcome, named, left or {})
       end
       for _, about in ipairs(e.writes) do
-        if about.contest ~= '' then call('HSET', base .. ':config', about.contest, whole(e.offset)) end
+        if about.contest then call('HSET', base .. ':config', about.contest, whole(e.offset)) end
       end
     end
     if kind ~= 'folded' then
-      call('HSET', base .. ':position', 'offset', whole(item[2] + 1), 'time', whole(time), 'clock', whole(clock))
+      call('HSET', base .. ':position', 'offset', whole(item.offset + 1), 'time', whole(time), 'clock', whole(clock))
     end
   end
   prune(base, time, 2 * #items)

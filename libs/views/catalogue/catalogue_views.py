@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, assert_never
 
 import msgpack
 import orjson
+from msgspec import to_builtins
 
 from libs.contracts.catalogue_events import (
     CatalogueEvent,
@@ -25,9 +26,7 @@ from libs.contracts.catalogue_events import (
     RecordCreated,
     RecordDeleted,
     RecordsWritten,
-    RecordWritten,
     Stored,
-    Write,
 )
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
@@ -45,7 +44,6 @@ Order = Literal["created", "updated", "running_number", "sort_key"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 
 
-ANY_VERSION = -1
 REASON_SIZE = 500
 PAGE = 250
 """Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
@@ -246,62 +244,24 @@ class CatalogueViews:
         return key_base(self._namespace, "catalogue", partition, CATALOGUE_PARTITIONS)
 
 
-def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> list[Any]:
-    """Convert an event to the arguments of the function, in the order of `event_of` in 03_fold.lua."""
-    position = [record.offset, record.timestamp_ms]
+def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> dict[str, Any]:
+    """Return an event's members by their names, for the function, and what it needs besides."""
+    item: dict[str, Any] = {"offset": record.offset, "time": record.timestamp_ms}
     match event:
         case Undecodable():
-            return ["poison", *position, event.reason[:REASON_SIZE]]
+            return item | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
         case LogCreated() | OperatorActed():
-            return ["nothing", *position]
-    head = [*position, event.at, event.account, event.command_id, event.content]
-    match event:
-        case RecordCreated():
-            return [event.type, *head, *_write(event, None)]
-        case RecordChanged():
-            return [event.type, *head, *_write(event, event.expected_version)]
-        case RecordsWritten():
-            writes = [
-                ["RecordCreated" if version is None else "RecordChanged", *head, *_write(write, version)]
-                for write in event.writes
-                for version in [write.expected_version]
-            ]
-            return [event.type, *head, writes]
-        case RecordDeleted():
-            versions = [_any(event.expected_version), _any(event.expected_parent)]
-            return [event.type, *head, event.resource, event.key, event.contest or "", *versions]
-        case ContestRestored():
-            contest = Write(
-                resource="contests", key=event.contest, contest=event.contest, record="", due=event.due
-            )
-            return [event.type, *head, *_write(contest, None)]
-        case ContestClosing():
-            name, versions = ["contests", event.contest, event.contest], [event.expected_config, ANY_VERSION]
-            return [event.type, *head, *name, *versions, event.record]
+            return item | {"type": "nothing"}
+        case ContestRestored() | ContestClosing():
+            item |= {"resource": "contests", "key": event.contest}
         case KeyIssued():
-            return [
-                event.type,
-                *head,
-                event.key_id,
-                event.sha256,
-                list(event.permissions),
-                _rules(event.rules, event.ancestors),
-                [ancestor.key_id for ancestor in event.ancestors],
-            ]
-        case KeyRevoked():
-            return [event.type, *head, event.key_id, int(event.keeps_descendants)]
-    assert_never(event)
-
-
-def _write(write: RecordWritten | Write, expected_version: int | None) -> list[Any]:
-    refs, offers = ([part for ref in flat for part in ref] for flat in (write.refs, write.offers))
-    record = [write.resource, write.key, write.contest or "", _any(expected_version), ANY_VERSION, write.record]
-    due = False if write.due is None else write.due
-    return [*record, *(write.parent or ("", "")), refs, offers, due, write.sort_key]
-
-
-def _any(version: int | None) -> int:
-    return ANY_VERSION if version is None else version
+            names = [ancestor.key_id for ancestor in event.ancestors]
+            item |= {"rules": _rules(event.rules, event.ancestors), "ancestors": names}
+        case RecordCreated() | RecordChanged() | RecordsWritten() | RecordDeleted() | KeyRevoked():
+            pass
+        case _:
+            assert_never(event)
+    return to_builtins(event) | item
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:

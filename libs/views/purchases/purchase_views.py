@@ -192,26 +192,26 @@ def _has_none(reply: bool) -> float | None:
     return 0.0 if reply else None
 
 
-def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:
-    """Convert an event to the arguments of the function, in the order of `event_of` in purchases.lua."""
-    position = [record.offset, record.timestamp_ms]
+def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> dict[str, Any]:
+    """Return what the function needs of an event, by the names of its members."""
+    item: dict[str, Any] = {"offset": record.offset, "time": record.timestamp_ms}
     match event:
         case Undecodable():
-            return ["poison", *position, event.reason[:REASON_SIZE]]
+            return item | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
         case LogCreated():
-            return ["nothing", *position]
-    item = [event.type, *position, event.at, event.account, event.key]
+            return item | {"type": "nothing"}
+    item |= {"type": event.type, "at": event.at, "account": event.account, "key": event.key}
     match event:
         case PurchaseRecorded():
             choice = "" if event.vote is None else _choice(event.account, event.vote)
             text = purchases_codec.encode(event).decode()
-            return [*item, event.user, int(event.vote is not None), text, choice, _or_minus_1(event.reported_at)]
+            return item | {"user": event.user, "event": text, "choice": choice, "reported_at": event.reported_at}
         case PurchaseUpdated():
             text = "" if event.subscription is None else orjson.dumps(event.subscription).decode()
             expiration = "" if event.expiration is None else str(event.expiration)
-            return [*item, text, expiration, _or_minus_1(event.reported_at)]
+            return item | {"subscription": text, "expiration": expiration, "reported_at": event.reported_at}
         case PurchaseRefused() | PurchaseUncounted():
-            return [*item, event.code, event.reason]
+            return item | {"code": event.code, "reason": event.reason}
         case PurchaseRefunded() | PurchaseCast() | PurchaseCountedAgain() | PurchaseTakenBack():
             return item
     assert_never(event)
@@ -219,10 +219,6 @@ def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> list[Any]:
 
 def _choice(account: str, vote: PurchasedVotes) -> str:
     return f"{account}\0{vote.contest_key}\0{vote.participant_key}"
-
-
-def _or_minus_1(moment: int | None) -> int:
-    return -1 if moment is None else moment
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:

@@ -28,17 +28,17 @@ local folds = {}
 
 function folds.PurchaseRecorded(p, e, now)
   if p and p[EVENT] ~= '' then return nil end
-  return { p and p[STATUS] or RECORDED, now, now, e.offset, '', '', p and 1 or 0, e.votes, e.event, e.choice, '', '',
-    e.reported_at < 0 and now or e.reported_at }
+  return { p and p[STATUS] or RECORDED, now, now, e.offset, '', '', p and 1 or 0, e.choice ~= '' and 1 or 0, e.event,
+    e.choice, '', '', e.reported_at or now }
 end
 
--- a reported time of -1: the event's place in the log decides
+-- without a reported time, the event's place in the log decides
 function folds.PurchaseUpdated(p, e, now)
   if not p or p[EVENT] == '' then return nil end
-  if e.reported_at >= 0 and e.reported_at <= p[REPORTED_AT] then return nil end
+  if e.reported_at and e.reported_at <= p[REPORTED_AT] then return nil end
   if e.subscription ~= '' then p[SUBSCRIPTION], p[EXPIRATION] = e.subscription, '' end
   if e.expiration ~= '' then p[EXPIRATION] = e.expiration end
-  p[REPORTED_AT] = e.reported_at < 0 and math.max(now, p[REPORTED_AT]) or e.reported_at
+  p[REPORTED_AT] = e.reported_at or math.max(now, p[REPORTED_AT])
   p[UPDATED] = now
   return p
 end
@@ -113,28 +113,17 @@ local function write(base, e, p)
   call('HSET', records_of(base, e.account), e.key, pack(p))
 end
 
-local function event_of(item)
-  local e = { offset = item[2], at = item[4], account = item[5], key = item[6] }
-  if item[1] == 'PurchaseRecorded' then
-    e.user, e.votes, e.event, e.choice, e.reported_at = item[7], item[8], item[9], item[10], item[11]
-  end
-  if item[1] == 'PurchaseUpdated' then e.subscription, e.expiration, e.reported_at = item[7], item[8], item[9] end
-  if item[1] == 'PurchaseRefused' or item[1] == 'PurchaseUncounted' then e.code, e.reason = item[7], item[8] end
-  return e
-end
-
 -- The position moves after each event's writes.
 local function fold(base, items, range)
   local stored = call('HMGET', base .. ':position', 'time', 'clock')
   local time, clock = tonumber(stored[1] or 0), tonumber(stored[2] or 0)
-  for _, item in ipairs(items) do
-    local kind = item[2] < range.from and 'folded' or item[1]
-    if kind ~= 'folded' then time = math.max(time, item[3]) end
+  for _, e in ipairs(items) do
+    local kind = e.offset < range.from and 'folded' or e.type
+    if kind ~= 'folded' then time = math.max(time, e.time) end
     if kind == 'poison' then
-      call('HSET', base .. ':quarantine', whole(item[2]), item[4])
+      call('HSET', base .. ':quarantine', whole(e.offset), e.reason)
       call('HINCRBY', base .. ':position', 'poison', 1)
     elseif folds[kind] then
-      local e = event_of(item)
       local now = math.max(clock + 1, math.min(e.at, time * 1000 + 999))
       local packed = call('HGET', records_of(base, e.account), e.key)
       local p = folds[kind](packed and unpack_one(packed) or nil, e, now)
@@ -144,7 +133,7 @@ local function fold(base, items, range)
       end
     end
     if kind ~= 'folded' then
-      call('HSET', base .. ':position', 'offset', whole(item[2] + 1), 'time', whole(time), 'clock', whole(clock))
+      call('HSET', base .. ':position', 'offset', whole(e.offset + 1), 'time', whole(time), 'clock', whole(clock))
     end
   end
 end
