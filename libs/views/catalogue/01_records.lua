@@ -16,8 +16,8 @@
 --   base:owners:<resource>                         hash  key -> account; of keys that accounts choose, one that has it
 --   base:config                                    hash  contest -> offset of the last event that names it
 --   base:due                                       zset  account NUL contest, by the time of its next due step (us)
---   base:keys                                      hash  key id -> packed {account, sha256, permissions, issued, rules,
---                                                  ids of its ancestors, command id}
+--   base:keys                                      hash  key id -> packed `KeyRow` (contracts/catalogue_events.py), by the
+--                                                  names of its members, without the id
 --   base:descendants:<key id>                      set   ids of the keys that descend from this one
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)
 --   base:quarantine                                hash  offset -> reason
@@ -30,7 +30,7 @@
 local VERSION, CREATED, UPDATED, NUMBER, PARENT_RESOURCE, PARENT, REFS, OFFERS, JSON = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local SORT = 10
 local OK, CONFLICT, IN_USE, MISSING, EXISTS = 1, 2, 3, 4, 5
-local SCHEMA = 7       -- raised with every change of the stored layout, or of the fold's result for the same log
+local SCHEMA = 8       -- raised with every change of the stored layout, or of the fold's result for the same log
 local KEPT_MS = 24 * 3600 * 1000
 local DELETED = 'deleted_contests'
 local LISTED = 100   -- referrers named at most

@@ -82,11 +82,11 @@ end
 local function find_key(base, account, key)
   local packed = call('HGET', base .. ':keys', key)
   local row = packed and unpack_one(packed)
-  return row and row[1] == account and row or nil
+  return row and row.account == account and row or nil
 end
 
 local function drop_key(base, key, row)
-  for _, ancestor in ipairs(row[6]) do call('SREM', base .. ':descendants:' .. ancestor, key) end
+  for _, above in ipairs(row.ancestors) do call('SREM', base .. ':descendants:' .. above.key_id, key) end
   call('UNLINK', base .. ':descendants:' .. key)
   call('HDEL', base .. ':keys', key)
 end
@@ -94,10 +94,10 @@ end
 function folds.KeyIssued(base, e)
   if call('HEXISTS', base .. ':keys', e.key_id) == 1 then return EXISTS, {} end
   local parent = e.ancestors[#e.ancestors]
-  if parent and not find_key(base, e.account, parent) then return MISSING, { 'keys', parent } end
-  for _, ancestor in ipairs(e.ancestors) do call('SADD', base .. ':descendants:' .. ancestor, e.key_id) end
-  call('HSET', base .. ':keys', e.key_id,
-    pack({ e.account, e.sha256, e.permissions, e.at, e.rules, e.ancestors, e.command_id }))
+  if parent and not find_key(base, e.account, parent.key_id) then return MISSING, { 'keys', parent.key_id } end
+  for _, above in ipairs(e.ancestors) do call('SADD', base .. ':descendants:' .. above.key_id, e.key_id) end
+  call('HSET', base .. ':keys', e.key_id, pack({ account = e.account, sha256 = e.sha256, permissions = e.permissions,
+    issued = e.at, rules = e.rules, ancestors = e.ancestors, command_id = e.command_id }))
   call('HSET', base .. ':position', 'keys', whole(e.offset))
   return OK, {}
 end

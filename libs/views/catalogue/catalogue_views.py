@@ -2,30 +2,22 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Any, Final, Literal, assert_never
+from typing import Any, Final, Literal
 
 import msgpack
-import orjson
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 
 from libs.contracts.catalogue_events import (
     CatalogueEvent,
     ContestClosing,
     ContestRecords,
     ContestRestored,
-    KeyAncestor,
-    KeyIssued,
-    KeyRevoked,
     KeyRow,
     KeyRows,
-    KeyRules,
     OperatorActed,
     Outcome,
     OutcomeKind,
-    RecordChanged,
-    RecordCreated,
     RecordDeleted,
-    RecordsWritten,
     Stored,
 )
 from libs.contracts.codec import Undecodable
@@ -254,13 +246,6 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> dict[str, A
             return item | {"type": "nothing"}
         case ContestRestored() | ContestClosing():
             item |= {"resource": "contests", "key": event.contest}
-        case KeyIssued():
-            names = [ancestor.key_id for ancestor in event.ancestors]
-            item |= {"rules": _rules(event.rules, event.ancestors), "ancestors": names}
-        case RecordCreated() | RecordChanged() | RecordsWritten() | RecordDeleted() | KeyRevoked():
-            pass
-        case _:
-            assert_never(event)
     return to_builtins(event) | item
 
 
@@ -290,14 +275,4 @@ def _outcome(packed: bytes) -> Outcome:
 
 
 def _key_row(key_id: bytes, packed: bytes) -> KeyRow:
-    account, sha256, permissions, issued, rules, ids, command_id = msgpack.unpackb(packed)
-    name, expires, networks, rate, rates = orjson.loads(rules)
-    bounds = KeyRules(name, expires, tuple(networks), rate)
-    ancestors = tuple(map(KeyAncestor, ids, rates))
-    return KeyRow(account, key_id.decode(), sha256, tuple(permissions), issued, bounds, ancestors, command_id)
-
-
-def _rules(rules: KeyRules, ancestors: Sequence[KeyAncestor]) -> str:
-    """Encode the rules and the ancestors' rates as JSON, opaque to Lua, whose lists cannot contain nil."""
-    rates = [ancestor.rate for ancestor in ancestors]
-    return orjson.dumps([rules.name, rules.expires, rules.networks, rules.rate, rates]).decode()
+    return convert(msgpack.unpackb(packed) | {"key_id": key_id.decode()}, KeyRow)
