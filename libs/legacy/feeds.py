@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
+from msgspec import convert, json
+
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ARTICLES, FEEDS
 from libs.catalogue.schemas.base import MAX_LIMIT
@@ -73,25 +75,12 @@ class Pages:
     def of(cls, document: Mapping[str, Any], created: int) -> "Pages":
         """Read the pages from a feed's document; without any, return one empty page from `created`."""
         kept = document.get("pages")
-        if kept is None:
-            return cls((FeedPage(1, (), created, created),), 2)
-        pages = (
-            replace(FeedPage(**page), items=tuple(Item(*item) for item in page["items"])) for page in kept["pages"]
-        )
-        return cls(tuple(pages), kept["next_number"])
+        return cls((FeedPage(1, (), created, created),), 2) if kept is None else convert(kept, cls)
 
     def member(self) -> dict[str, Any]:
         """Return the value of the document's member `pages`."""
-        pages = [
-            {
-                "number": page.number,
-                "items": [list(item) for item in page.items],
-                "created": page.created,
-                "updated": page.updated,
-            }
-            for page in self.pages
-        ]
-        return {"pages": pages, "next_number": self.next_number}
+        member: dict[str, Any] = json.decode(json.encode(self))  # lists, as in the stored document
+        return member
 
     @property
     def items(self) -> list[Item]:
