@@ -73,7 +73,7 @@ class FoldedPurchases:
         """Overwrite the event's purchase in the view with an invalid record."""
         valkey, partition = self.views._valkey, self.topic.partition_of(event.key)
         [records] = await valkey.call("KEYS", f"{self.views._base(partition)}:*records:{event.account}")
-        unread = ["recorded", 1, 1, 1, "", "", 0, 1, "no event"]
+        unread = {"status": "recorded", "created": 1, "updated": 1, "offset": 1, "recorded": "no event"}
         await valkey.call("HSET", records, event.key, msgpack.packb(unread))
 
 

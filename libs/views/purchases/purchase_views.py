@@ -2,33 +2,18 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from heapq import nlargest
-from typing import Any, Final, Literal, NamedTuple, assert_never
+from typing import Any, Literal, NamedTuple
 
 import msgpack
-import orjson
-from pydantic import TypeAdapter
+from msgspec import convert, to_builtins
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.purchase_events import (
     Purchase,
-    PurchaseCast,
-    PurchaseCountedAgain,
-    PurchasedVotes,
     PurchasePlace,
-    PurchaseRecorded,
-    PurchaseRefunded,
-    PurchaseRefused,
     PurchasesEvent,
-    PurchaseStatus,
-    PurchaseTakenBack,
-    PurchaseUncounted,
-    PurchaseUpdated,
-    Refusal,
-    Subscription,
-    purchases_codec,
 )
 from libs.contracts.topics import Topic
 from libs.tally.events import LogCreated
@@ -44,7 +29,6 @@ Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
 REASON_SIZE = 500
 MOST_LISTED = 200
-SUBSCRIPTION: Final = TypeAdapter(Subscription)
 
 
 class Unreadable(NamedTuple):
@@ -193,32 +177,14 @@ def _has_none(reply: bool) -> float | None:
 
 
 def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> dict[str, Any]:
-    """Return what the function needs of an event, by the names of its members."""
-    item: dict[str, Any] = {"offset": record.offset, "time": record.timestamp_ms}
+    """Return an event's members by their names, for the function, with its place in the log."""
+    place = {"offset": record.offset, "time": record.timestamp_ms}
     match event:
         case Undecodable():
-            return item | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
+            return place | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
         case LogCreated():
-            return item | {"type": "nothing"}
-    item |= {"type": event.type, "at": event.at, "account": event.account, "key": event.key}
-    match event:
-        case PurchaseRecorded():
-            choice = "" if event.vote is None else _choice(event.account, event.vote)
-            text = purchases_codec.encode(event).decode()
-            return item | {"user": event.user, "event": text, "choice": choice, "reported_at": event.reported_at}
-        case PurchaseUpdated():
-            text = "" if event.subscription is None else orjson.dumps(event.subscription).decode()
-            expiration = "" if event.expiration is None else str(event.expiration)
-            return item | {"subscription": text, "expiration": expiration, "reported_at": event.reported_at}
-        case PurchaseRefused() | PurchaseUncounted():
-            return item | {"code": event.code, "reason": event.reason}
-        case PurchaseRefunded() | PurchaseCast() | PurchaseCountedAgain() | PurchaseTakenBack():
-            return item
-    assert_never(event)
-
-
-def _choice(account: str, vote: PurchasedVotes) -> str:
-    return f"{account}\0{vote.contest_key}\0{vote.participant_key}"
+            return place | {"type": "nothing"}
+    return to_builtins(event) | place
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:
@@ -234,29 +200,11 @@ def _readable(account: str, key: str, packed: bytes) -> Purchase | Unreadable:
 
 
 def _purchase(account: str, key: str, packed: bytes) -> Purchase:
-    status, created, updated, offset, code, reason, taken_back, _, event, _, *state = msgpack.unpackb(packed)
-    recorded = purchases_codec.decode(event.encode()) if event else None
-    assert recorded is None or isinstance(recorded, PurchaseRecorded), "only these are stored"
-    return Purchase(
-        account=account,
-        key=key,
-        status=PurchaseStatus(status),
-        created=created,
-        updated=updated,
-        offset=offset,
-        refusal=Refusal(code, reason) if code else None,
-        taken_back=bool(taken_back),
-        recorded=recorded,
-        subscription=_subscription(recorded, *state[:2]),
-        reported_at=state[2],
-    )
-
-
-def _subscription(recorded: PurchaseRecorded | None, later: str, expiration: str) -> Subscription | None:
-    """Return the latest state: `later` as JSON, or as recorded; with another `expiration` unless that is empty."""
-    subscription = recorded.subscription if recorded is not None else None
-    if later:
-        subscription = SUBSCRIPTION.validate_json(later)
-    if expiration:
-        subscription = replace(subscription or Subscription(), expiration=int(expiration))
-    return subscription
+    found = msgpack.unpackb(packed) | {"account": account, "key": key}
+    recorded = found.get("recorded")
+    for holder in (found,) if recorded is None else (found, recorded):
+        if holder.get("subscription") == []:  # Lua cannot tell an empty object from an empty list
+            holder["subscription"] = {}
+    if recorded is not None:
+        recorded.setdefault("vote", None)
+    return convert(found, Purchase)

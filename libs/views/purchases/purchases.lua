@@ -10,13 +10,10 @@
 --   base:uncounted:<choice>      zset  key by offset, of those whose cast votes stopped counting
 --   base:todo                    zset  account NUL key by offset, of those whose votes have to be cast or removed
 --   base:quarantine              hash  offset -> reason
--- A purchase is {status, created, updated, offset, code, reason, taken back (0|1), votes (0|1), event, choice ('' without
--- votes), subscription, expiration, reported at (us)}. The event, its later subscription and its expiration (us), which
--- replaces the subscription's, stay text, '' where there is none. Numbers stay below 2^53; times as in the catalogue.
+-- A purchase is a `Purchase` (contracts/purchase_events.py) by the names of its members, without those that are None, and
+-- without account and key. Numbers stay below 2^53; times as in the catalogue.
 
-local STATUS, CREATED, UPDATED, OFFSET, CODE, REASON, TAKEN_BACK, VOTES, EVENT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local CHOICE, SUBSCRIPTION, EXPIRATION, REPORTED_AT = 10, 11, 12, 13
-local SCHEMA = 2  -- raised with every change of the stored layout, or of the fold's result for the same log
+local SCHEMA = 3  -- raised with every change of the stored layout, or of the fold's result for the same log
 local RECORDED, CAST, UNCOUNTED, REFUSED, REFUNDED = 'recorded', 'cast', 'uncounted', 'refused', 'refunded'
 
 local function records_of(base, account) return base .. ':records:' .. account end
@@ -27,84 +24,91 @@ local function records_of(base, account) return base .. ':records:' .. account e
 local folds = {}
 
 function folds.PurchaseRecorded(p, e, now)
-  if p and p[EVENT] ~= '' then return nil end
-  return { p and p[STATUS] or RECORDED, now, now, e.offset, '', '', p and 1 or 0, e.choice ~= '' and 1 or 0, e.event,
-    e.choice, '', '', e.reported_at or now }
+  if p and p.recorded then return nil end
+  return { status = p and p.status or RECORDED, created = now, updated = now, offset = e.offset, taken_back = p ~= nil,
+    recorded = e, subscription = e.subscription, reported_at = e.reported_at or now }
 end
 
 -- without a reported time, the event's place in the log decides
 function folds.PurchaseUpdated(p, e, now)
-  if not p or p[EVENT] == '' then return nil end
-  if e.reported_at and e.reported_at <= p[REPORTED_AT] then return nil end
-  if e.subscription ~= '' then p[SUBSCRIPTION], p[EXPIRATION] = e.subscription, '' end
-  if e.expiration ~= '' then p[EXPIRATION] = e.expiration end
-  p[REPORTED_AT] = e.reported_at or math.max(now, p[REPORTED_AT])
-  p[UPDATED] = now
+  if not p or not p.recorded then return nil end
+  if e.reported_at and e.reported_at <= p.reported_at then return nil end
+  if e.subscription then p.subscription = e.subscription end
+  if e.expiration then
+    p.subscription = p.subscription or {}
+    p.subscription.expiration = e.expiration
+  end
+  p.reported_at = e.reported_at or math.max(now, p.reported_at)
+  p.updated = now
   return p
 end
 
 function folds.PurchaseRefunded(p, _, now)
-  if not p then return { REFUNDED, now, now, -1, '', '', 0, 0, '', '', '', '', 0 } end
-  if p[STATUS] == REFUNDED then return nil end
-  p[STATUS], p[UPDATED] = REFUNDED, now
+  if not p then return { status = REFUNDED, created = now, updated = now } end
+  if p.status == REFUNDED then return nil end
+  p.status, p.updated = REFUNDED, now
   return p
 end
 
+local function has_votes(p) return p and p.recorded and p.recorded.vote end
+
 function folds.PurchaseCast(p, _, now)
-  if not p or p[VOTES] == 0 or p[STATUS] ~= RECORDED then return nil end
-  p[STATUS], p[UPDATED] = CAST, now
+  if not has_votes(p) or p.status ~= RECORDED then return nil end
+  p.status, p.updated = CAST, now
   return p
 end
 
 function folds.PurchaseUncounted(p, e, now)
-  if not p or p[STATUS] ~= CAST then return nil end
-  p[STATUS], p[UPDATED], p[CODE], p[REASON] = UNCOUNTED, now, e.code, e.reason
+  if not p or p.status ~= CAST then return nil end
+  p.status, p.updated, p.refusal = UNCOUNTED, now, { e.code, e.reason }
   return p
 end
 
 function folds.PurchaseCountedAgain(p, _, now)
-  if not p or p[STATUS] ~= UNCOUNTED then return nil end
-  p[STATUS], p[UPDATED], p[CODE], p[REASON] = CAST, now, '', ''
+  if not p or p.status ~= UNCOUNTED then return nil end
+  p.status, p.updated, p.refusal = CAST, now, nil
   return p
 end
 
 function folds.PurchaseRefused(p, e, now)
   -- of a cast and a refusal the first holds: a purchase that was cast looks open again while its log is folded again
-  if not p or p[VOTES] == 0 or p[STATUS] ~= RECORDED then return nil end
-  p[STATUS], p[UPDATED], p[CODE], p[REASON] = REFUSED, now, e.code, e.reason
+  if not has_votes(p) or p.status ~= RECORDED then return nil end
+  p.status, p.updated, p.refusal = REFUSED, now, { e.code, e.reason }
   return p
 end
 
 function folds.PurchaseTakenBack(p)
-  if not p or p[VOTES] == 0 or p[TAKEN_BACK] == 1 or (p[STATUS] ~= REFUSED and p[STATUS] ~= REFUNDED) then return nil end
-  p[TAKEN_BACK] = 1
+  if not has_votes(p) or p.taken_back or (p.status ~= REFUSED and p.status ~= REFUNDED) then return nil end
+  p.taken_back = true
   return p
 end
 
 local function is_open(p)
-  return p[VOTES] == 1 and (p[STATUS] == RECORDED or ((p[STATUS] == REFUSED or p[STATUS] == REFUNDED) and p[TAKEN_BACK] == 0))
+  return has_votes(p)
+    and (p.status == RECORDED or ((p.status == REFUSED or p.status == REFUNDED) and not p.taken_back))
 end
 
 -- lists the purchase under its choice, in one of two lists, while its votes are cast
 local function place(base, e, p)
-  if p[CHOICE] == '' then return end
-  local lists = { [CAST] = base .. ':cast:' .. p[CHOICE], [UNCOUNTED] = base .. ':uncounted:' .. p[CHOICE] }
+  if not has_votes(p) then return end
+  local choice = table.concat({ e.account, p.recorded.vote.contest_key, p.recorded.vote.participant_key }, '\0')
+  local lists = { [CAST] = base .. ':cast:' .. choice, [UNCOUNTED] = base .. ':uncounted:' .. choice }
   local listed = false
   for status, list in pairs(lists) do
-    if p[STATUS] == status then call('ZADD', list, whole(p[OFFSET]), e.key) else call('ZREM', list, e.key) end
+    if p.status == status then call('ZADD', list, whole(p.offset), e.key) else call('ZREM', list, e.key) end
     listed = listed or call('EXISTS', list) == 1
   end
-  call(listed and 'SADD' or 'SREM', base .. ':bought', p[CHOICE])
+  call(listed and 'SADD' or 'SREM', base .. ':bought', choice)
 end
 
 -- the record last: a fold that ended in between is done again from the record
 local function write(base, e, p)
-  if p[OFFSET] == e.offset then
-    call('ZADD', base .. ':users:' .. e.account .. ':' .. e.user, whole(p[CREATED]), e.key)
+  if p.offset == e.offset then
+    call('ZADD', base .. ':users:' .. e.account .. ':' .. e.user, whole(p.created), e.key)
   end
   place(base, e, p)
-  if p[STATUS] == REFUSED or p[STATUS] == UNCOUNTED then
-    call('ZADD', base .. ':refused:' .. e.account, whole(p[UPDATED]), e.key)
+  if p.status == REFUSED or p.status == UNCOUNTED then
+    call('ZADD', base .. ':refused:' .. e.account, whole(p.updated), e.key)
   else
     call('ZREM', base .. ':refused:' .. e.account, e.key)
   end
