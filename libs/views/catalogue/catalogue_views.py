@@ -246,7 +246,8 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> dict[str, A
             return item | {"type": "nothing"}
         case ContestRestored() | ContestClosing():
             item |= {"resource": "contests", "key": event.contest}
-    return to_builtins(event) | item
+    members: dict[str, Any] = to_builtins(event)
+    return members | item
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:

@@ -184,7 +184,8 @@ def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> dict[str, A
             return place | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
         case LogCreated():
             return place | {"type": "nothing"}
-    return to_builtins(event) | place
+    members: dict[str, Any] = to_builtins(event)
+    return members | place
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:
