@@ -170,7 +170,7 @@ class KeyAncestor:
     """A key with whose rate another one, which it made or whose maker it made, is limited; it may be revoked."""
 
     key_id: Key
-    rate: int | None = None
+    rate: int | None
     """As in `KeyRules`."""
 
 

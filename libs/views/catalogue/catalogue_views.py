@@ -276,4 +276,6 @@ def _outcome(packed: bytes) -> Outcome:
 
 
 def _key_row(key_id: bytes, packed: bytes) -> KeyRow:
-    return convert(msgpack.unpackb(packed) | {"key_id": key_id.decode()}, KeyRow)
+    found = msgpack.unpackb(packed) | {"key_id": key_id.decode()}
+    ancestors = [{"rate": None} | ancestor for ancestor in found["ancestors"]]  # Lua drops what is None
+    return convert(found | {"ancestors": ancestors}, KeyRow)
