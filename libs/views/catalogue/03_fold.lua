@@ -171,7 +171,7 @@ local function fold(base, items, range)
     if kind == 'poison' then
       call('HSET', base .. ':quarantine', whole(item.offset), item.reason)
       call('HINCRBY', base .. ':position', 'poison', 1)
-    elseif folds[kind] then
+    elseif kind ~= 'folded' and kind ~= 'nothing' then
       local e = event_of(item)
       local seen = call('ZSCORE', base .. ':outcome_times', e.command_id)
       if not seen or tonumber(seen) <= time - KEPT_MS then

@@ -127,7 +127,7 @@ local function fold(base, items, range)
     if kind == 'poison' then
       call('HSET', base .. ':quarantine', whole(e.offset), e.reason)
       call('HINCRBY', base .. ':position', 'poison', 1)
-    elseif folds[kind] then
+    elseif kind ~= 'folded' and kind ~= 'nothing' then
       local now = math.max(clock + 1, math.min(e.at, time * 1000 + 999))
       local packed = call('HGET', records_of(base, e.account), e.key)
       local p = folds[kind](packed and unpack_one(packed) or nil, e, now)
