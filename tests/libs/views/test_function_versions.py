@@ -7,7 +7,7 @@ import pytest
 
 from libs.views.valkey.client import Valkey, ValkeyClient
 from libs.views.valkey.connection import NotExecuted
-from libs.views.valkey.function_libraries import libraries, version
+from libs.views.valkey.function_libraries import layouts, libraries, version
 from libs.views.valkey.function_loading import load_functions, loaded_libraries, open_valkey
 from tests.libs.views.partition import Partition
 from tests.support.eventually import eventually
@@ -63,3 +63,9 @@ async def test_a_process_whose_functions_were_deleted_loads_them_again(valkey: V
 
     await eventually(answers)
     assert await versions_of(valkey) == {version()}
+
+
+def test_layouts_name_the_number_of_each_library(tmp_path: Path) -> None:
+    catalogue, purchases, votes = layouts().split(".")
+    with functions_of_another_version(tmp_path, [("local SCHEMA = 12", "local SCHEMA = 13")]):
+        assert layouts() == f"{catalogue}.{purchases}.{int(votes) + 1}"

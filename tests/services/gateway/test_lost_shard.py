@@ -13,7 +13,7 @@ from libs.views.valkey.hash_tags import key_base, slot_of
 from tests.services.gateway.test_recovering_views import ACCOUNT, Deployment, deployment
 from tests.support.eventually import eventually
 from tests.support.valkey_cluster import Cluster, Node, valkey_cluster
-from tests.support.voting import Contest, code
+from tests.support.voting import Contest
 
 __all__ = ["deployment"]
 pytestmark = pytest.mark.slow
@@ -108,37 +108,3 @@ async def test_a_lost_shard_refuses_its_own_voters_only_until_it_is_back(
             return counts.status_code == 200 and counts.json()["count"] >= counted
 
         await eventually(all_count)
-
-
-async def test_a_change_of_a_contest_waits_for_a_lost_shard_and_stops_no_votes(
-    cluster: Cluster, deployment: Deployment, namespace: str
-) -> None:
-    client = deployment.api.client
-    async with deployment.projecting():
-        await deployment.settled()
-        contest = await deployment.api.contest(free={"max_participant": 100, "max_contest": 100})
-        assert await refused(contest, VOTERS) == set()
-        lost = a_shard_without_records(cluster, namespace)
-        lost.kill()
-        change = {"contest_config": {"free": {"max_participant": 1, "max_contest": 1}}}
-        for _ in range(2):
-            answer = await client.patch(contest.path, json=change)
-            assert code(answer) == (503, "views_unavailable")
-        read = (await client.get(contest.path)).json()
-        assert read["contest_config"]["free"]["max_participant"] == 100
-        answers = await asyncio.gather(*(contest.vote(voter=voter) for voter in VOTERS))
-        assert {answer.status_code for answer in answers} == {201, 503}
-
-        lost.start()
-
-        async def is_answered() -> bool:
-            return (await client.patch(contest.path, json=change)).status_code == 200
-
-        await eventually(is_answered)
-
-        async def is_refused_to_all() -> bool:
-            answers = await asyncio.gather(*(contest.vote(voter=voter) for voter in VOTERS))
-            assert {answer.status_code for answer in answers} <= {201, 409, 503}
-            return all(answer.status_code == 409 for answer in answers)
-
-        await eventually(is_refused_to_all)
