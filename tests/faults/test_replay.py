@@ -28,6 +28,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 FILLED = 3_000
+FOLDED = FILLED // 16
+"""Of a partition, when its replay is killed."""
 BATCH = 1_000
 VOTERS = 6
 PAUSE_S = 0.25
@@ -92,7 +94,7 @@ class Operator:
         return found
 
     async def kill_half_way(self) -> None:
-        """While the first partition is folded and the others are not."""
+        """While a partition is folded and others are not."""
         process = await self.start("run", "--projection", "votes", "--parallel", "1")
         async with Deployment(find_addresses(self.stack.data_dir)) as deployment:
             generations = deployment.projections[ProjectionName.VOTES]
@@ -101,7 +103,10 @@ class Operator:
                 others = [
                     one for found in (await generations.read_all()).values() for one in found.others.values()
                 ]
-                return any(one.state is State.BUILDING and one.position is not None for one in others)
+                return any(
+                    one.state is State.BUILDING and one.position is not None and one.position.offset > FOLDED
+                    for one in others
+                )
 
             await eventually(half_way, every_s=0.005)
             process.kill()
@@ -115,10 +120,11 @@ class Operator:
         [again] = (await self.replay("run"))["rebuilt"]
         assert (again["swapped"], again["generation"], again["verified"]["changes"]) == (True, generation + 1, [])
 
-    async def is_clean(self) -> bool:
+    async def is_clean(self) -> int:
+        """Compare the views with the log; return the number of its events."""
         report = await compare(find_addresses(self.stack.data_dir))
         assert report.equal, report.differences
-        return True
+        return report.events
 
 
 async def fill(contest: Contest) -> None:
@@ -149,6 +155,7 @@ async def test_nobody_is_the_worse_for_a_replay(stack: Supervisor) -> None:
             assert await operator.is_clean()
             [first] = (await operator.replay("run"))["rebuilt"]
             assert (first["resumed"], first["swapped"], first["verified"]["changes"]) == (True, True, [])
+            assert 0 < first["events"] < await operator.is_clean() - FOLDED, "it began again"
             await stack.kill("projector")
             if is_long():
                 await operator.rolls_back_and_swaps_again(first["generation"])

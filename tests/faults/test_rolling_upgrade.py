@@ -15,7 +15,6 @@ import pytest
 
 from libs.local_stack.child_process import Process, Reaper
 from libs.local_stack.ports import free_ports
-from libs.local_stack.servers import Servers
 from libs.local_stack.supervisor import Supervisor
 from libs.views.valkey import function_libraries
 from services.cli.deployment_discovery import find_addresses
@@ -23,17 +22,14 @@ from tests.faults.voters import Voters, settled
 from tests.support.deployments import compare
 from tests.support.eventually import eventually
 from tests.support.http_clients import http_client
-from tests.support.own_stack import open_own_stack
-from tests.support.retried import final_answer
 from tests.support.run_profile import by_profile
 from tests.support.versions import (
     LAYOUT,
-    OTHER_CATALOGUE,
     OTHER_LAYOUT,
     changed_copy,
     functions_of_another_version,
 )
-from tests.support.voting import Api, hours_from_now
+from tests.support.voting import Api
 
 pytestmark = pytest.mark.slow
 
@@ -200,43 +196,3 @@ async def test_views_of_another_layout_are_built_while_the_former_version_serves
     with functions_of_another_version(tmp_path / "newer", OTHER_LAYOUT):
         report = await compare(find_addresses(stack.data_dir))
     assert report.equal, report.differences
-
-
-@pytest.fixture
-async def own_stack(servers: Servers, tmp_path: Path) -> AsyncIterator[Supervisor]:
-    """Services whose views no other test has rebuilt in another layout."""
-    async with open_own_stack(servers, tmp_path / "stack", PARTITIONS) as supervisor:
-        yield supervisor
-
-
-async def test_what_only_a_rebuilt_catalogue_has_folded_is_in_force_after_its_swap(
-    own_stack: Supervisor, tmp_path: Path
-) -> None:
-    """The former projector is dead before a change and an end are recorded: only the newer version reads them."""
-    stack, sources = own_stack, changed_copy(function_libraries.SOURCES, tmp_path / "newer", OTHER_CATALOGUE)
-    headers = {"Authorization": f"Bearer {stack.stack['api_key']}"}
-    async with (
-        newer_version(stack, sources) as newer,
-        http_client(base_url=stack.base_url, headers=headers, timeout=30) as client,
-        http_client(base_url=newer.base_url, headers=headers, timeout=30) as newer_client,
-    ):
-        changed, ended = [await Api(client).contest(free={"max_participant": LIMIT}) for _ in range(2)]
-        voters = [f"voter {number}" for number in range(8)]
-        for contest in (changed, ended):
-            for voter in voters:
-                assert (await final_answer(lambda: contest.vote(0, voter))).status_code == 201  # noqa: B023
-        await stack.kill("projector", restart=False)
-        for contest, change in ((changed, {"free": {"max_participant": 1}}), (ended, {"end": hours_from_now(0)})):
-            answer = await client.patch(contest.path, json={"contest_config": change})
-            assert answer.status_code == 503, answer.text
-        where = "--data-dir", str(stack.data_dir)
-        await newer.tally("replay", "run", "--outdated", "--execute", *where)
-        assert await eventually(lambda: is_ready(newer.base_url))
-        for voter in voters:
-            assert (await changed.vote(0, voter)).status_code != 201, "voted by what was in force before"
-
-        async def is_final() -> bool:
-            answer = await newer_client.get(f"{ended.path}/vote_updates/")
-            return answer.headers.get("tally-final") == "final"
-
-        assert await eventually(is_final)

@@ -15,13 +15,9 @@ CACHED = (
     function_libraries.versioned,
 )
 SCHEMA = re.compile(r"local SCHEMA = (\d+)")
-LAYOUT, CATALOGUE_LAYOUT = (
-    int(SCHEMA.findall((function_libraries.SOURCES / folder / "01_records.lua").read_text())[0])
-    for folder in ("votes", "catalogue")
-)
+LAYOUT = int(SCHEMA.findall((function_libraries.SOURCES / "votes" / "01_records.lua").read_text())[0])
 OTHER_LAYOUT = [(f"local SCHEMA = {LAYOUT} ", "local SCHEMA = 99 ")]
-"""Changes for a version with another layout of the votes' views; `OTHER_CATALOGUE`: of the catalogue's."""
-OTHER_CATALOGUE = [(f"local SCHEMA = {CATALOGUE_LAYOUT} ", "local SCHEMA = 98 ")]
+"""Changes for a version with another layout of the votes' views."""
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +12,7 @@ from libs.contracts.topics import catalogue_topic, purchases_topic
 from libs.projection.partition_worker import PartitionWorker
 from libs.projection.projection_interface import NewerEvent, Projection
 from libs.projection.record_projections import CatalogueProjection, PurchasesProjection, no_votes
-from libs.tally.voter_ledger import VoteStatus
-from tests.support.builders import a_cast
 from tests.support.eventually import eventually
-from tests.support.folded_log import folded_log
 
 NEWER = b'{"type":"VoteCast.2","weight":3}'
 CREATED = b'{"type":"LogCreated","id":"log"}'
@@ -32,20 +28,6 @@ def test_an_event_of_an_unknown_type_or_version_is_one() -> None:
         decoded = vote_codec.decode(f'{{"type":"{name}"}}'.encode())
         assert isinstance(decoded, UnknownEvent)
         assert decoded.type == name
-
-
-async def test_votes_before_it_are_folded_and_nothing_is_quarantined(
-    kafka: str, valkey_address: str, namespace: str, tmp_path: Path
-) -> None:
-    async with folded_log(kafka, valkey_address, namespace) as log:
-        await log.append([a_cast(vote_id="one"), b"poison", a_cast(vote_id="two"), NEWER, a_cast(vote_id="three")])
-        for _ in range(2):
-            with pytest.raises(NewerEvent, match=r"VoteCast\.2 at offset 4.*Upgrade this process"):
-                await log.fold()
-        position = await log.views.position(0)
-        assert position is not None
-        assert position.offset == 4
-        assert (await log.views.ids(0))[VoteStatus.COUNTED] == 2
 
 
 class Stored:

@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 
-from libs.tally.errors import LimitReached, NotAppended
-from libs.tally.events import VoteCast
+from libs.tally.errors import LimitReached
 from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
-from tests.support.builders import a_ballot, a_contest, a_vote
+from tests.support.builders import a_contest, a_vote
 from tests.support.eventually import eventually
 
 LIMIT = 2
@@ -61,46 +60,10 @@ async def test_votes_of_one_call_share_the_limit(service: VotingService) -> None
     }
 
 
-async def test_a_refused_append_leaves_the_use_to_the_attempt_that_joined(
-    service: VotingService, log: Log
-) -> None:
-    log.answers = lambda number: NotAppended("no") if number == 0 else None
-    refused, accepted = await asyncio.gather(cast(service, "first"), cast(service, "first"))
-    assert isinstance(refused, NotAppended)
-    assert isinstance(accepted, Accepted)
-    outcomes = [await cast(service, f"v{number}") for number in range(LIMIT)]
-    assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * (LIMIT - 1) + [False]
-
-
 async def test_votes_of_several_voters_with_the_same_id_use_the_limit_each(service: VotingService) -> None:
     """A vote id is unique per voter only."""
     outcomes = [await cast(service, f"v{number}", vote_id="same") for number in range(LIMIT + 1)]
     assert [isinstance(outcome, Accepted) for outcome in outcomes] == [True] * LIMIT + [False]
-
-
-async def test_votes_of_a_voter_are_recorded_in_their_order_however_many_counters_each_needs(
-    partition: Partition, valkey: Counted, namespace: str, log: Log
-) -> None:
-    """A later ballot replaces an earlier one; one of several choices asks several counters first."""
-
-    async def read(partition: int, offset: int) -> None:
-        return None
-
-    positions = {"1st": 2, "2nd": 1}
-    contest = a_contest(contest_type="ordering", positions=positions, ip_restriction_per_participant=LIMIT)
-    service = service_of(partition, valkey, namespace, log, contest, read)
-    long, short = (("1st", "a"), ("2nd", "b")), (("1st", "a"),)
-    for first in range(0, 6, 2):
-        ballots = [
-            a_ballot(*places, voter=voter, vote_id=f"{voter}{first + at}", address="home")
-            for voter in ("v", "w")
-            for at, places in enumerate((long, short))
-        ]
-        outcomes = await service.cast("account", ballots)
-        assert [type(outcome) for outcome in outcomes] == [Accepted] * len(ballots)
-    recorded = [event.vote_id for event in log.events if isinstance(event, VoteCast)]
-    for voter in ("v", "w"):
-        assert [name for name in recorded if name[0] == voter] == [f"{voter}{at}" for at in range(6)]
 
 
 async def test_nothing_is_used_while_the_gate_is_closed(

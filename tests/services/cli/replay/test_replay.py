@@ -1,5 +1,8 @@
 """`tally replay` rebuilds wrong views from the log; readers see only correct counts."""
 
+import asyncio
+import sys
+from pathlib import Path
 from typing import Any
 
 from tests.services.cli.replay.context import ReplayContext, count, voted
@@ -99,6 +102,8 @@ async def test_one_partition_is_rebuilt_alone(api: Api, context: ReplayContext) 
 async def test_a_swap_that_was_interrupted_goes_on(api: Api, context: ReplayContext) -> None:
     contest = await a_spoilt_contest(api, context)
     begun = await context.begun()
+    [part] = (await context.run_json("replay", "plan", "--projection", "votes"))["parts"]
+    assert (part["resumes"], 0 < part["processed"] <= part["events"]) == (begun, True)
     for partition in range(context.deployment.partitions - 1):
         assert (await context.generations().swap(partition, begun)).done
     rebuilt = await context.replay()
@@ -154,3 +159,15 @@ async def test_what_does_not_equal_the_log_is_not_read(api: Api, context: Replay
     await context.run("replay", "drop", "--execute")
     assert (await context.replay())["swapped"]
     assert (await context.run_json("verify"))["equal"]
+
+
+async def test_two_at_once_make_one_generation(api: Api, context: ReplayContext) -> None:
+    contest = await api.contest()
+    await voted(contest, *map(str, range(9)))
+    command = [sys.executable, "-m", "services.cli", "replay", "run", "--projection", "votes", "--execute"]
+    where = ["--data-dir", str(context.supervisor.data_dir)]
+    root = Path(__file__).parents[4]
+    both = [await asyncio.create_subprocess_exec(*command, *where, cwd=root) for _ in range(2)]
+    assert 0 in await asyncio.gather(*(process.wait() for process in both))
+    assert await count(contest) == 9
+    assert (await context.run_json("verify", contest.key))["equal"]
