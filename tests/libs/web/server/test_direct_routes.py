@@ -106,21 +106,6 @@ async def test_a_client_that_waits_to_continue_is_answered_through_asgi() -> Non
         client.close()
 
 
-async def test_a_declined_request_is_served_whole_through_asgi_and_the_next_directly() -> None:
-    route = Echo()
-    route.behaviour = lambda _: False
-    async with served(route.app()) as server:
-        client = await server.open()
-        sent = request()
-        client.send(sent[:-3])
-        client.send(sent[-3:])
-        assert await client.answer() == (200, b"asgi a ballot")
-        route.behaviour = route.answer
-        client.send(sent)
-        assert await client.answer() == (200, b"direct a ballot")
-        client.close()
-
-
 async def test_a_process_that_refuses_all_requests_refuses_direct_ones() -> None:
     route = Echo()
     route.refusal = LedgerCatchingUp("Not now.", retry_after_s=1)
