@@ -1,5 +1,6 @@
 """An app whose requests exceed the limits of a server, and its clients."""
 
+import asyncio
 import json
 
 from fastapi import FastAPI
@@ -34,6 +35,18 @@ def an_app() -> FastAPI:
     app.router.add_route("/read", read, methods=["POST"])
     app.router.add_route("/refuse", refuse, methods=["POST"])
     app.router.add_route("/busy", have_no_room, methods=["POST"])
+    return app
+
+
+def a_holding_app(going_on: asyncio.Event) -> FastAPI:
+    """The same, whose `/hold` answers once `going_on` is set."""
+    app = an_app()
+
+    async def hold(_: Request) -> Response:
+        await going_on.wait()
+        return Response(b"held")
+
+    app.router.add_route("/hold", hold)
     return app
 
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from libs.web.door.request_parsing import read_body
-from tests.libs.web.server.limited_app import HELLO, an_app, greet, refusal
+from tests.libs.web.server.limited_app import HELLO, a_holding_app, an_app, greet, refusal
 from tests.support.eventually import eventually
 from tests.support.metrics import refusals
 from tests.support.serving import Client, served
@@ -178,15 +178,8 @@ async def test_a_trusted_proxy_is_no_single_address() -> None:
 
 
 async def test_who_waits_longest_between_requests_makes_room_for_others() -> None:
-    app = an_app()
     going_on = asyncio.Event()
-
-    async def hold(_: Request) -> Response:
-        await going_on.wait()
-        return Response(b"held")
-
-    app.router.add_route("/hold", hold)
-    async with served(app, http_max_connections=3) as server:
+    async with served(a_holding_app(going_on), http_max_connections=3) as server:
         busy = await server.open()
         busy.send("GET /hold HTTP/1.1\nHost: here\n\n")
         await eventually(lambda: len(server.server.server_state.tasks) == 1)
@@ -202,15 +195,8 @@ async def test_who_waits_longest_between_requests_makes_room_for_others() -> Non
 
 
 async def test_where_every_connection_is_at_work_one_more_is_503() -> None:
-    app = an_app()
     going_on = asyncio.Event()
-
-    async def hold(_: Request) -> Response:
-        await going_on.wait()
-        return Response(b"held")
-
-    app.router.add_route("/hold", hold)
-    async with served(app, http_max_connections=2) as server:
+    async with served(a_holding_app(going_on), http_max_connections=2) as server:
         busy = [await server.open() for _ in range(2)]
         for client in busy:
             client.send("GET /hold HTTP/1.1\nHost: here\n\n")
