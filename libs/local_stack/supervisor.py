@@ -236,6 +236,8 @@ class Supervisor:
         self.operations_url = plan.operations_urls[0]
         environment, reaper = service_environment(self._place, self.data_dir), self._servers.reaper
         environment |= {"TALLY_DRAIN_DELAY_S": "0", "PYTHONUNBUFFERED": "1"}
+        if self._settings.lan:  # links to walls that are made on this machine open on others
+            environment["TALLY_PUBLIC_URL"] = self.public_url
         self._watched = dict(self._servers.running)
         for part, own in plan.processes:
             running = self._watched[part.name] = Process(
