@@ -21,6 +21,7 @@ from services.query.legacy_reads import LegacyReads, contest_reads_router
 from services.query.position_wait import PositionWatch
 from services.query.public_contest import PublicContests
 from services.query.public_results import PublicResults
+from services.query.reopening_preview import reopening_router
 from services.query.routes import (
     count_route,
     public_contest_route,
@@ -108,6 +109,7 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
             ],
             routers=[
                 timeline_router(production.auth, timelines, positions),
+                reopening_router(production.auth, production.snapshots),
                 certificate_router(production.auth, production.snapshots, servers.store),
                 *(contest_reads_router(base, reads) for base, reads in legacy.items()),
             ],

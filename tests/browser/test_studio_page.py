@@ -195,6 +195,11 @@ async def test_a_disqualification_says_what_it_changes_before_it_does(api: Api, 
     await expect(page.locator("#acts li").nth(1)).to_contain_text("it takes effect with a reopening")
     await page.locator("#acts li").nth(1).get_by_role("button", name="Disqualify ").click()
     await expect(page.locator("#acts li").nth(1).locator(".chip")).to_contain_text("waits for a reopening")
+    await first.get_by_role("button", name="Admit again").click()
+    await first.get_by_role("button", name="Admit Participant 0").click()
+    await expect(page.locator("#reopening-effects li")).to_have_text(
+        ["Participant 0: not in the result → 2, place 1", "Participant 1: 1, place 1 → not in the result"]
+    )
 
 
 async def test_deleting_a_contest_with_votes_asks_twice_and_names_them(api: Api, visit: Visit) -> None:

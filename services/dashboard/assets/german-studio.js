@@ -1,6 +1,10 @@
 // The German texts of the studio, by the English ones.
 
 export const GERMAN_STUDIO = {
+  "A reopening changes the result:": "Wieder zu öffnen ändert das Ergebnis:",
+  "not in the result": "nicht im Ergebnis",
+  "{count}, place {rank}": "{count}, Platz {rank}",
+  "{name}: {was} → {becomes}": "{name}: {was} → {becomes}",
   "A ballot gives {points} points.": "Ein Stimmzettel vergibt {points} Punkte.",
   "A voter has {n} vote for each participant.": "Wer abstimmt, hat {n} Stimme je Teilnehmer.",
   "A voter has {n} vote in the whole contest.": "Wer abstimmt, hat {n} Stimme in der ganzen Abstimmung.",

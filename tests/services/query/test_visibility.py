@@ -187,6 +187,7 @@ WITHOUT_COUNTS: Final[dict[str, str]] = {
     "/keys/{key_id}": "one of them",
     "/public/contests/{contest_key}": "a contest and its participants by number",
     "/contests/{contest_key}/certificate": "sealed counts, refused to those whom they are hidden from",
+    "/contests/{contest_key}/reopen": "a closed contest's counts, refused to those whom they are hidden from",
     "/contests/{contest_key}/allowance": "what one voter used",
     "/contests/{contest_key}/votes": "one voter's votes",
     "/contests/{contest_key}/votes/{vote_id}": "one vote",

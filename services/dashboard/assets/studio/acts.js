@@ -12,9 +12,9 @@ const ACTS = { one: mark("{n} act"), many: mark("{n} acts") };
 const UNSAVED = { one: mark("{n} act is not saved yet."), many: mark("{n} acts are not saved yet.") };
 
 export class Acts {
-  /** `changed` is called after each change; `report` shows what went wrong, or nothing. */
-  constructor(contestKey, { changed, report, isOver }) {
-    Object.assign(this, { contestKey, changed, report, isOver, items: [], made: 0 });
+  /** `changed` is called after each change, `judged` after that of a status; `report` shows what went wrong, or nothing. */
+  constructor(contestKey, { changed, judged, report, isOver }) {
+    Object.assign(this, { contestKey, changed, judged, report, isOver, items: [], made: 0 });
     const drop = element("drop").parentElement;
     drop.addEventListener("dragover", (event) => event.preventDefault());
     drop.addEventListener("drop", (event) => (event.preventDefault(), this.addPictures(event.dataTransfer.files)));
@@ -183,6 +183,7 @@ export class Acts {
     this.report("");
     try {
       item.record = await write("PATCH", `/participants/${encodeURIComponent(item.id)}`, { status });
+      this.judged();
     } catch (error) {
       this.report(said(error));
     }

@@ -38,6 +38,7 @@ export class Control {
     if (phase === "finished" && config.result_release === "by_hand") buttons.push(...(await this.releasing()));
     element("control").replaceChildren(...buttons);
     element("reopening").hidden = phase !== "finished";
+    await this.previewReopening();
   }
 
   /** The service's time, never ahead of it: a contest that opens now is open when the answer comes. */
@@ -55,6 +56,24 @@ export class Control {
 
   async change(body) {
     await this.attempt(async () => this.changed(await write("PATCH", this.path, body)));
+  }
+
+  /** Says what a reopening changes in the result; nothing if it changes nothing, or the key may not see it. */
+  async previewReopening() {
+    let lines = [];
+    if (this.contest.phase === "finished" && this.permissions.includes("results:read"))
+      try {
+        const { body } = await read(`${this.path}/reopen`);
+        const differs = ({ before, after }) => before.count !== after.count || before.rank !== after.rank;
+        lines = body.participants.filter(differs).map(({ title, participant_key: key, before, after }) => {
+          const [was, becomes] = [before, after].map(({ count, rank }) => (rank === null ? t("not in the result") : t("{count}, place {rank}", { count: words.number(count), rank })));
+          return make("li", {}, t("{name}: {was} → {becomes}", { name: title ?? key, was, becomes }));
+        });
+      } catch (error) {
+        said(error); // hidden, or just ended and not closed yet
+      }
+    element("reopening-effects").replaceChildren(...lines);
+    element("reopening-effect").hidden = lines.length === 0;
   }
 
   async reopen(form) {
