@@ -11,7 +11,7 @@ from libs.monitoring.collector import StatusCollector
 from libs.web.door.auth import Authenticator
 from libs.web.server.health import Check
 from libs.web.server.http_service import HttpModule
-from services.dashboard.pages import code_route, page_routes
+from services.dashboard.pages import page_routes, shared_routes
 from services.dashboard.session_routes import session_router
 from services.dashboard.settings import Settings
 from services.dashboard.status import StatusCache, status_router
@@ -39,7 +39,10 @@ async def open_module(
         yield HttpModule(
             rate_counts=servers.rate_counts,
             routers=[session_router(auth, keys, servers.sessions, servers.requests), status_router(auth, status)],
-            routes=[code_route(auth, links), *page_routes(settings.dashboard_language)],
+            routes=[
+                *shared_routes(auth, links, servers.catalogue.views),
+                *page_routes(settings.dashboard_language),
+            ],
         )
     finally:
         await status.close()

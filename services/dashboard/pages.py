@@ -19,8 +19,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from libs.catalogue.contests.wall_links import HEADER, WallLinks
+from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
+from libs.catalogue.schemas.app import AccountSettings
 from libs.contracts.validation import Problem, ValidationFailed
+from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.door.auth import Authenticator, header
+from libs.web.responses import NO_STORE, json_response
 from services.dashboard.session_routes import require_page
 
 HERE: Final = Path(str(resources(__package__)))
@@ -87,15 +91,24 @@ MOST_CHARACTERS = 300
 CODE_HEADERS: Final = {"Cache-Control": "private, max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 
-def code_route(auth: Authenticator, links: WallLinks) -> Route:
-    """Return the route that draws the web address in `text` as a QR code (SVG), for pages and linked walls."""
+def shared_routes(auth: Authenticator, links: WallLinks, views: CatalogueViews) -> list[BaseRoute]:
+    """Return the routes that pages and linked walls read: the web address in `text` as a QR code, and the name
+    and looks of the account."""
 
-    async def code(request: Request) -> Response:
+    async def account_of(request: Request) -> str:
         token = header(request.scope["headers"], HEADER)
         if token is None:
-            require_page(await auth.authenticate(request.scope))
-        else:
-            await links.opened_by(token)
+            return require_page(await auth.authenticate(request.scope)).account
+        return (await links.opened_by(token)).account
+
+    async def brand(request: Request) -> Response:
+        stored = await views.get(await account_of(request), ACCOUNTS.name, ACCOUNT_KEY)
+        settings = AccountSettings.model_validate({} if stored is None else stored.document)
+        looks = {"name": settings.brand_name, **settings.looks.model_dump()}
+        return json_response(looks, 200, NO_STORE)
+
+    async def code(request: Request) -> Response:
+        await account_of(request)
         text = request.query_params.get("text", "")
         if not text.startswith(("https://", "http://")) or len(text) > MOST_CHARACTERS:
             fault = f"text must be a web address of at most {MOST_CHARACTERS} characters"
@@ -106,4 +119,4 @@ def code_route(auth: Authenticator, links: WallLinks) -> Route:
         segno.make(text, error="m", micro=False).save(svg, kind="svg", border=3, light="#fff")
         return Response(svg.getvalue(), headers=CODE_HEADERS, media_type="image/svg+xml")
 
-    return Route("/dashboard/code.svg", code)
+    return [Route("/dashboard/code.svg", code), Route("/dashboard/brand", brand)]

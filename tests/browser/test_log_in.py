@@ -134,7 +134,7 @@ async def _is_refused(page: Page, api_key: str) -> bool:
     return answer.status == 401
 
 
-async def test_the_account_s_name_and_colour_are_on_its_pages(api: Api, visit: Visit) -> None:
+async def test_the_account_s_name_and_colour_are_on_its_pages_and_linked_walls(api: Api, visit: Visit) -> None:
     looks = {"primary_color": "#123456"}
     changed = await api.client.patch("/account", json={"brand_name": "Radio Example", "looks": looks})
     assert changed.status_code == 200
@@ -143,5 +143,9 @@ async def test_the_account_s_name_and_colour_are_on_its_pages(api: Api, visit: V
         await expect(page.locator(".brand")).to_have_text("Radio Example")
         brand = "document.documentElement.style.getPropertyValue('--brand')"
         await page.wait_for_function(f"{brand} === '#123456'")
+        contest = await api.contest()
+        link = (await api.client.post(f"{contest.path}/links", json={})).json()["url"]
+        wall = await visit(link, key="")
+        await wall.wait_for_function(f"{brand} === '#123456'")
     finally:
         await api.client.patch("/account", json={"brand_name": None, "looks": {"primary_color": None}})

@@ -252,6 +252,7 @@ async def test_a_session_says_when_it_ends_and_draws_codes_of_web_addresses_only
     browser: httpx.AsyncClient, issue: Issue
 ) -> None:
     code = "/dashboard/code.svg"
+    assert (await browser.get("/dashboard/brand")).status_code == 401
     assert (await browser.get(code, params={"text": "https://vote.example"})).status_code == 401
     logged_in = await log_in(browser, await issue("results:read"))
     ends = datetime.fromisoformat(logged_in.json()["expires"])

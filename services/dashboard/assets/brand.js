@@ -1,21 +1,19 @@
-// The account's own name, logo and colour on its pages, from `/account`.
-
-import { get, Refused } from "./session.js";
+// The account's own name, logo and colour on its pages, also on walls that a link opens.
 
 const COLOUR = /^#?([0-9a-f]{6})$/i;
 
-/** Shows the looks of the account, as far as its settings name any. */
-export async function showBrand(who) {
-  if (!["content:read", "results:read"].some((each) => who.permissions.includes(each))) return;
+/** Shows the looks of the account, as far as its settings name any; `request` is `fetch` with credentials. */
+export async function showBrand(request = fetch) {
   try {
-    const { account, brand_name: name, looks } = await get("/account");
-    if (name !== account) document.querySelector(".brand span").textContent = name;
-    if (looks.logo_key) showLogo(`/media/image/${encodeURIComponent(looks.logo_key)}?size=thumb`);
-    const [, colour] = COLOUR.exec(looks.primary_color ?? "") ?? [];
-    if (colour) document.documentElement.style.setProperty("--brand", `#${colour}`);
+    const answer = await request("/dashboard/brand");
+    if (!answer.ok) return; // the pages have looks of their own
+    const { name, logo_key: logo, primary_color: colour } = await answer.json();
+    if (name) for (const place of document.querySelectorAll(".brand span")) place.textContent = name;
+    if (logo) showLogo(`/media/image/${encodeURIComponent(logo)}?size=thumb`);
+    const [, hex] = COLOUR.exec(colour ?? "") ?? [];
+    if (hex) document.documentElement.style.setProperty("--brand", `#${hex}`);
   } catch (error) {
-    // the pages have looks of their own
-    if (!(error instanceof Refused || error instanceof TypeError)) throw error;
+    if (!(error instanceof TypeError)) throw error;
   }
 }
 

@@ -25,7 +25,7 @@ export async function start() {
     part.hidden = !who.permissions.includes(part.dataset.needs);
   expires = Date.parse(who.expires ?? "") || 0;
   setInterval(warn, CHECK_MS);
-  showBrand(who);
+  showBrand();
   warn();
   return who;
 }

@@ -247,7 +247,7 @@ document.documentElement.dataset.hide = parameter("hide").replaceAll("-", " ");
 if (["countdown", "call"].includes(parameter("layout"))) element("stage").dataset.ticks = "";
 translate();
 showTitle();
-if (!LINK) showBrand({ permissions: ["results:read"] });
+showBrand(fetched);
 for (;;) {
   try {
     await listen(open, {
