@@ -13,6 +13,7 @@ from libs.local_stack.supervisor import Supervisor
 from services.cli.voting_page.server import serve_voting_page
 from services.query.show_board import POINTS
 from tests.browser.test_audience_view import page_of
+from tests.browser.test_wall_layouts import WHOLE
 from tests.browser.test_walls import picture, recorded, wall_of
 from tests.support.browser_contexts import Contexts
 from tests.support.browser_types import Issue, Visit
@@ -45,10 +46,6 @@ FIRST: Final = [101_003 + 10_007 * act for act in range(12)]
 FIRST[READMITTED] = 905_017
 SECRET: Final = [200_017 + 1_013 * ((7 * act) % 12) for act in range(12)]
 """Votes of each act after the counts are hidden, the readmitted one excepted."""
-
-
-WHOLE: Final = "names => names.every((name) => name.scrollHeight <= name.clientHeight + 1)"
-"""Return whether no name is cut."""
 
 
 @dataclass

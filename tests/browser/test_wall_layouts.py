@@ -18,6 +18,11 @@ from tests.support.voting import Api, Contest, hours_from_now, running
 pytestmark = pytest.mark.slow
 
 NAMES: Final = ("Żubry", "Åse Ødegård", "Jalapeño gypsy", "عُمَر الخيّام", "Ģirts Ķēniņš", "Ắnh Nguyễn")
+LONG: Final = (
+    "Die Gebrüder von Hohenstein-Wolfenbüttel und so weiter",
+    "عُمَر الخيّام وفرقته الموسيقية الكبيرة",
+    "The Copper Lanterns and the Very Long Name That Fills a Line",
+)
 LAYOUTS: Final = ("ranking", "bars", "lower-third", "countdown", "call", "winner")
 SCREENS: Final = ((1920, 1080), (1080, 1920), (390, 844))
 ADOPT: Final = """text => {
@@ -35,6 +40,9 @@ window.fetch = (path, options) => {
 };
 """
 """A stream that sends `phase` and stays open, in place of the service's."""
+WHOLE: Final = """texts => texts.length > 0 && texts.every((text) => text.scrollHeight <= text.clientHeight + 1
+  && text.scrollWidth <= text.clientWidth + 1)"""
+"""Return whether no text is cut."""
 STILL: Final = ".stage .time { visibility: hidden; }"
 UNCLIPPED: Final = ".name, h1, .figure, .beside, #call-text, #message { overflow: visible !important; }"
 
@@ -76,6 +84,19 @@ async def test_no_letter_is_cut_in_any_layout(api: Api, visit: Visit, layout: st
             await page.evaluate(ADOPT, "")
             await picture(page, f"{layout}-{size[0]}x{size[1]}-{scheme}")
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("layout", ["ranking", "bars", "lower-third"])
+async def test_long_names_and_large_figures_have_smaller_letters(api: Api, visit: Visit, layout: str) -> None:
+    contest = await api.contest(0)
+    for number, title in enumerate(LONG * 4):
+        contest.participants.append(await api.participant(contest, title=title))
+        await lead(contest, number, 999_983 - number)
+    for size in SCREENS:
+        page = await visit(f"{wall_of(contest)}?layout={layout}", size=size)
+        await expect(page.locator(".name").first).to_be_visible()
+        await eventually(partial(page.locator(".name, .stage .figure").evaluate_all, WHOLE))
+        await picture(page, f"long-{layout}-{size[0]}x{size[1]}")
 
 
 async def is_whole(page: Page) -> bool:

@@ -105,9 +105,15 @@ function showRows() {
   const rows = rowsOf();
   if (LAYOUT) LAYOUT(element("stage"), { rows, board: state.board, standing: state.standing, now: now() });
   else showRanking(rows);
-  for (const name of document.querySelectorAll(".name")) {
-    name.classList.remove("long");
-    name.classList.toggle("long", name.scrollHeight > name.clientHeight + 1);
+  fitTexts();
+}
+
+/** Writes names and figures that would be cut in smaller letters. */
+function fitTexts() {
+  const isCut = (text) => text.scrollHeight > text.clientHeight + 1 || text.scrollWidth > text.clientWidth + 1;
+  for (const text of document.querySelectorAll(".name, .stage .figure")) {
+    text.classList.remove("long", "longer");
+    for (const smaller of ["long", "longer"]) if (isCut(text)) text.classList.add(smaller);
   }
 }
 
