@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from libs.catalogue.contests.wall_links import WallLinks
+from libs.catalogue.contests.wall_links import Viewers, WallLinks
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from libs.monitoring.collector import StatusCollector
@@ -27,7 +27,7 @@ async def open_module(
     """
     keys = await servers.keys_of(Environment.PRODUCTION)
     auth = Authenticator(keys, settings.proxies(), servers.sessions)
-    links = WallLinks(servers.ring("links"), servers.catalogue.views)
+    viewers = Viewers(auth, WallLinks(servers.ring("links"), servers.catalogue.views))
     status = StatusCache(
         StatusCollector(servers),
         checks or {},
@@ -40,7 +40,7 @@ async def open_module(
             rate_counts=servers.rate_counts,
             routers=[session_router(auth, keys, servers.sessions, servers.requests), status_router(auth, status)],
             routes=[
-                *shared_routes(auth, links, servers.catalogue.views),
+                *shared_routes(viewers, servers.catalogue.views),
                 *page_routes(settings.dashboard_language),
             ],
         )

@@ -18,12 +18,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from libs.catalogue.contests.wall_links import HEADER, WallLinks
+from libs.catalogue.contests.wall_links import Viewers
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.app import AccountSettings
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.door.auth import Authenticator, header
+from libs.web.door.auth import ApiKey
 from libs.web.responses import NO_STORE, json_response
 from services.dashboard.session_routes import require_page
 
@@ -61,12 +61,17 @@ class Assets(StaticFiles):
 
 def page_routes(language: str = "auto") -> list[BaseRoute]:
     """Return the routes of pages and assets; `language` is the pages' until a user chooses another."""
-    shell = Template((HERE / "html" / "shell.html").read_text())
+    shell = _whole("shell")
     pages = [Route(path, _page(shell, language, *page)) for path, page in PAGES.items()]
-    wall = Template((HERE / "html" / "wall.html").read_text()).substitute(language=language, title="Contest")
-    pages.append(Route(WALL, _served(wall)))
+    pages.append(Route(WALL, _served(_whole("wall").substitute(language=language, title="Contest"))))
     chart = Mount("/dashboard/assets/uplot", Assets(directory=_chart_library()))
     return [*pages, chart, Mount("/dashboard/assets", Assets(directory=HERE / "assets"))]
+
+
+def _whole(name: str) -> Template:
+    """Return the page with the head that all whole pages share."""
+    head, page = ((HERE / "html" / f"{part}.html").read_text() for part in ("head", name))
+    return Template(page.replace("$head\n", head))
 
 
 def _page(shell: Template, language: str, name: str, title: str) -> Any:
@@ -91,15 +96,13 @@ MOST_CHARACTERS = 300
 CODE_HEADERS: Final = {"Cache-Control": "private, max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 
-def shared_routes(auth: Authenticator, links: WallLinks, views: CatalogueViews) -> list[BaseRoute]:
+def shared_routes(viewers: Viewers, views: CatalogueViews) -> list[BaseRoute]:
     """Return the routes that pages and linked walls read: the web address in `text` as a QR code, and the name
     and looks of the account."""
 
     async def account_of(request: Request) -> str:
-        token = header(request.scope["headers"], HEADER)
-        if token is None:
-            return require_page(await auth.authenticate(request.scope)).account
-        return (await links.opened_by(token)).account
+        viewer = await viewers.authenticate(request.scope)
+        return (require_page(viewer) if isinstance(viewer, ApiKey) else viewer).account
 
     async def brand(request: Request) -> Response:
         stored = await views.get(await account_of(request), ACCOUNTS.name, ACCOUNT_KEY)

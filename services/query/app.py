@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from libs.catalogue.contests.wall_links import WallLinks
+from libs.catalogue.contests.wall_links import Viewers, WallLinks
 from libs.concurrency.tasks import first_success
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.votes_log import VotesLog
@@ -84,9 +84,9 @@ async def open_module(settings: Settings, servers: Deployment) -> AsyncIterator[
     public = PublicResults(production.catalogue, production.snapshots, servers.ring("receipts"))
     changes = ChangeDetector(views, production.catalogue, votes)
     meter = LagMeter(servers.reader, votes)
-    links = WallLinks(servers.ring("links"), production.catalogue)
-    streams = StreamHub(production.auth, production.snapshots, changes, meter, servers.catalogue.topic, links)
-    screens = ScreenStream(production.auth, links, production.snapshots, streams)
+    viewers = Viewers(production.auth, WallLinks(servers.ring("links"), production.catalogue))
+    streams = StreamHub(viewers, production.snapshots, changes, meter, servers.catalogue.topic)
+    screens = ScreenStream(viewers, production.snapshots, streams)
 
     origin = settings.public_url
     figures = ParticipantCounts(production.snapshots)

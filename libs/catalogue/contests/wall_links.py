@@ -5,12 +5,14 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from itsdangerous import BadSignature, Signer
+from starlette.types import Scope
 
 from libs.catalogue.schemas.contest import Link
 from libs.contracts.catalogue_events import Stored
 from libs.storage.secret_rings import SecretRing
 from libs.tally.time_conversion import microseconds
 from libs.views.catalogue.catalogue_views import CatalogueViews
+from libs.web.door.auth import ApiKey, Authenticator, header
 from libs.web.errors import Unauthorized
 
 HEADER: Final = b"tally-link"
@@ -49,6 +51,19 @@ class WallLinks:
         if stored is None or expiry_of(stored) <= time.time_ns() // 1000:
             raise Unauthorized(NO_LINK)
         return LinkedContest(account, stored.parent)
+
+
+class Viewers:
+    """Tells callers with an API key, or its session, from those with a link."""
+
+    def __init__(self, auth: Authenticator, links: WallLinks) -> None:
+        self._auth = auth
+        self._links = links
+
+    async def authenticate(self, scope: Scope) -> ApiKey | LinkedContest:
+        """Return the key, or what the link opens. Raises as `Authenticator.authenticate` and `opened_by`."""
+        token = header(scope["headers"], HEADER)
+        return await (self._auth.authenticate(scope) if token is None else self._links.opened_by(token))
 
 
 def expiry_of(stored: Stored) -> int:

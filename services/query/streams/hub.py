@@ -12,12 +12,12 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from libs.catalogue.contests.wall_links import HEADER, WallLinks
+from libs.catalogue.contests.wall_links import HEADER, Viewers
 from libs.contracts.topics import Topic
 from libs.tally.contest import MILLION
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.telemetry.metrics import STREAM_MESSAGES, STREAMS_OPEN
-from libs.web.door.auth import AddressRefused, Authenticator, header
+from libs.web.door.auth import AddressRefused, header
 from libs.web.errors import Unauthorized
 from services.query.counts_snapshot import Header, Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
@@ -168,15 +168,13 @@ class StreamHub:
 
     def __init__(
         self,
-        auth: Authenticator,
+        viewers: Viewers,
         snapshots: SnapshotCache,
         changes: ChangeDetector,
         meter: LagMeter,
         catalogue: Topic,
-        links: WallLinks,
     ) -> None:
-        self._auth = auth
-        self._links = links
+        self._viewers = viewers
         self._snapshots = snapshots
         self._changes = changes
         self._meter = meter
@@ -301,13 +299,9 @@ class StreamHub:
                 subscriber.publish(ENDED)
 
     async def _is_valid(self, credentials: Credentials) -> bool:
+        scope = {"method": "GET", "client": credentials.peer, "headers": credentials.headers}
         try:
-            token = header(credentials.headers, HEADER)
-            if token is not None:
-                await self._links.opened_by(token)
-            else:
-                scope = {"method": "GET", "client": credentials.peer, "headers": credentials.headers}
-                await self._auth.authenticate(scope)
+            await self._viewers.authenticate(scope)
         except (Unauthorized, AddressRefused):
             return False
         except TallyError:

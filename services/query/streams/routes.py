@@ -9,11 +9,11 @@ from fastapi import Header
 from fastapi.sse import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
-from libs.catalogue.contests.wall_links import HEADER, NO_LINK, WallLinks
+from libs.catalogue.contests.wall_links import NO_LINK, Viewers
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import HTTP_REFUSALS
 from libs.web.documents.openapi import COMPONENT, Schema, needs, problems
-from libs.web.door.auth import Authenticator, header, require
+from libs.web.door.auth import ApiKey, Authenticator, require
 from libs.web.door.client_address import Proxies
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.errors import Unauthorized
@@ -84,32 +84,28 @@ MOST_PER_CONTEST: Final = 50
 class ScreenStream:
     """Streams what the screens of a contest show, to callers with a key or a link."""
 
-    def __init__(
-        self, auth: Authenticator, links: WallLinks, snapshots: SnapshotCache, streams: StreamHub
-    ) -> None:
-        self._auth = auth
-        self._links = links
+    def __init__(self, viewers: Viewers, snapshots: SnapshotCache, streams: StreamHub) -> None:
+        self._viewers = viewers
         self._snapshots = snapshots
         self._streams = streams
         self._linked: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        contest, token = scope["path_params"]["contest_key"], header(scope["headers"], HEADER)
-        if token is None:
-            key = self._auth.known(scope) or await self._auth.authenticate(scope)
-            require(key, "results:read")
-            await self._serve(scope, receive, send, key.account)
-            return
+        contest = scope["path_params"]["contest_key"]
         refuse_unknown_parameters(scope)
-        opened = await self._links.opened_by(token)
-        if opened.contest != contest:
+        viewer = await self._viewers.authenticate(scope)
+        if isinstance(viewer, ApiKey):
+            require(viewer, "results:read")
+            await self._serve(scope, receive, send, viewer.account)
+            return
+        if viewer.contest != contest:
             raise Unauthorized(NO_LINK)
         if self._linked[contest] >= MOST_PER_CONTEST:
             REFUSED.inc()
             raise Overloaded("Links of this contest have too many screens open.", retry_after_s=TRY_AGAIN_S)
         self._linked[contest] += 1
         try:
-            await self._serve(scope, receive, send, opened.account)
+            await self._serve(scope, receive, send, viewer.account)
         finally:
             self._linked[contest] -= 1
 
