@@ -103,6 +103,14 @@ async def test_acts_come_from_pictures_and_a_table_in_the_order_of_the_hand(api:
     await page.reload()
     await expect(page.locator("#acts img")).to_have_count(2)
     await expect(page.locator("#preview")).to_contain_text("Åse Lind")
+    await page.get_by_role("button", name="Remove").nth(1).click()
+    await page.get_by_role("button", name="Remove Åse Lind").click()
+    await expect(page.locator("#acts li")).to_have_count(2)
+    assert [act["title"] for act in await acts_of(api, key)] == ["Nine Rivers", "Żubry"]
+    await page.get_by_role("button", name="Open now").click()
+    await page.get_by_role("button", name="Open voting").click()
+    await expect(page.locator("#phase")).to_have_text("Running")
+    await expect(page.locator("#acts").get_by_role("button", name="Remove")).to_have_count(0)
 
 
 async def test_a_contest_has_a_picture_and_its_result_is_a_table(api: Api, visit: Visit) -> None:

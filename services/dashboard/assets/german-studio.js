@@ -2,6 +2,8 @@
 
 export const GERMAN_STUDIO = {
   "A reopening changes the result:": "Wieder zu öffnen ändert das Ergebnis:",
+  "It is deleted with its text and picture.": "Er wird mit Text und Bild gelöscht.",
+  "Remove {name}": "{name} entfernen",
   "not in the result": "nicht im Ergebnis",
   "{count}, place {rank}": "{count}, Platz {rank}",
   "{name}: {was} → {becomes}": "{name}: {was} → {becomes}",

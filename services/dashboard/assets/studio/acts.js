@@ -13,8 +13,8 @@ const UNSAVED = { one: mark("{n} act is not saved yet."), many: mark("{n} acts a
 
 export class Acts {
   /** `changed` is called after each change, `judged` after that of a status; `report` shows what went wrong, or nothing. */
-  constructor(contestKey, { changed, judged, report, isOver }) {
-    Object.assign(this, { contestKey, changed, judged, report, isOver, items: [], made: 0 });
+  constructor(contestKey, { changed, judged, report, hasBegun, isOver }) {
+    Object.assign(this, { contestKey, changed, judged, report, hasBegun, isOver, items: [], made: 0 });
     const drop = element("drop").parentElement;
     drop.addEventListener("dragover", (event) => event.preventDefault());
     drop.addEventListener("drop", (event) => (event.preventDefault(), this.addPictures(event.dataTransfer.files)));
@@ -127,8 +127,9 @@ export class Acts {
     chip.hidden = status === "approved";
     chip.className = "chip warn";
     chip.textContent = item.record?.waits_for_reopening ? t("Disqualified; waits for a reopening") : status === "rejected" ? t("Disqualified") : t("Pending");
-    if (buttons.dataset.of === `${status}${item.id}`) return;
-    buttons.dataset.of = `${status}${item.id}`;
+    const state = `${status}${item.id}${this.hasBegun()}`;
+    if (buttons.dataset.of === state) return;
+    buttons.dataset.of = state;
     buttons.replaceChildren(...(item.record ? this.judging(item, buttons) : this.ordering(item)));
   }
 
@@ -150,18 +151,41 @@ export class Acts {
     });
   }
 
+  /** Buttons of an act that is saved: it is disqualified or admitted, and removed before people can vote for it. */
   judging(item, place) {
     const isOut = item.record.status === "rejected";
-    const button = make("button", { type: "button" }, isOut ? t("Admit again") : t("Disqualify"));
+    const name = item.title;
+    const judge = isOut
+      ? this.asking(item, place, t("Admit again"), t("Admit {name}", { name }), () => this.effect(item, isOut), () => this.judge(item, "approved"))
+      : this.asking(item, place, t("Disqualify"), t("Disqualify {name}", { name }), () => this.effect(item, isOut), () => this.judge(item, "rejected"));
+    const removal = () => t("It is deleted with its text and picture.");
+    return this.hasBegun() ? [judge] : [judge, this.asking(item, place, t("Remove"), t("Remove {name}", { name }), removal, () => this.remove(item))];
+  }
+
+  /** A button that says what it does, and asks, before it acts. */
+  asking(item, place, text, sure, effect, act) {
+    const button = make("button", { type: "button" }, text);
     button.addEventListener("click", async () => {
-      const yes = make("button", { type: "button", className: "danger" }, isOut ? t("Admit {name}", { name: item.title }) : t("Disqualify {name}", { name: item.title }));
+      const yes = make("button", { type: "button", className: "danger" }, sure);
       const no = make("button", { type: "button" }, t("Cancel"));
-      yes.addEventListener("click", () => this.judge(item, isOut ? "approved" : "rejected"));
+      yes.addEventListener("click", act);
       no.addEventListener("click", () => (place.replaceChildren(...this.judging(item, place)), place.firstChild.focus()));
-      place.replaceChildren(make("span", { role: "status" }, await this.effect(item, isOut)), yes, no);
+      place.replaceChildren(make("span", { role: "status" }, await effect()), yes, no);
       no.focus();
     });
-    return [button];
+    return button;
+  }
+
+  async remove(item) {
+    this.report("");
+    try {
+      await write("DELETE", `/participants/${encodeURIComponent(item.id)}`);
+      this.items = this.items.filter((each) => each !== item);
+    } catch (error) {
+      this.report(said(error));
+    }
+    this.show();
+    element("add").focus();
   }
 
   /** Says what a disqualification changes. */

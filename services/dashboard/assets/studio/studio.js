@@ -53,7 +53,7 @@ async function edit() {
   element("show-page").href = `/dashboard/contests/${encodeURIComponent(key)}`;
   element("save").textContent = t("Save the contest");
   control = new Control(key, who.permissions, { report, changed: shown });
-  acts = new Acts(key, { report, changed: preview, judged: () => control.previewReopening(), isOver: () => contest.phase === "finished" });
+  acts = new Acts(key, { report, changed: preview, judged: () => control.previewReopening(), hasBegun: () => ["running", "finished"].includes(contest.phase), isOver: () => contest.phase === "finished" });
   await shown(contest);
   try {
     await acts.load();
@@ -70,7 +70,7 @@ async function shown(changed) {
   if (form.dataset.edited) fillTimes(form, contest);
   else fill(form, contest);
   await control.show(contest);
-  preview();
+  acts.show();
 }
 
 async function save(event) {
