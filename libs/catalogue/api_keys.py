@@ -10,7 +10,6 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from ipaddress import ip_network
 from typing import Any, Final
 
 from libs.catalogue.commands import CommandWriter, WriteRequest
@@ -19,11 +18,11 @@ from libs.concurrency.tasks import SingleFlight, every
 from libs.contracts.catalogue_events import (
     ACCOUNT_PATTERN,
     NO_RULES,
+    ApiKey,
+    ApiKeys,
     KeyAncestor,
     KeyIssued,
     KeyRevoked,
-    KeyRow,
-    KeyRows,
     KeyRules,
     OutcomeKind,
 )
@@ -33,7 +32,6 @@ from libs.tally.errors import IdempotencyKeyReused, ViewsUnavailable
 from libs.tally.time_conversion import timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.request_counters import KeyUses
-from libs.web.door.auth import ApiKey
 
 PERMISSIONS: Final = (
     "content:read",
@@ -137,21 +135,21 @@ def checked_key(
     return replace(rules, networks=tuple(networks)), granted
 
 
-async def list_keys(views: CatalogueViews) -> list[KeyRow]:
+async def list_keys(views: CatalogueViews) -> list[ApiKey]:
     """Return every key of the environment, sorted by account and time of issue."""
     found = await asyncio.gather(*(views.keys(partition, "") for partition in range(CATALOGUE_PARTITIONS)))
     rows = [row for keys in found for row in keys.rows or ()]
     return sorted(rows, key=lambda row: (row.account, row.issued))
 
 
-async def keys_of(views: CatalogueViews, account: str) -> list[KeyRow]:
+async def keys_of(views: CatalogueViews, account: str) -> list[ApiKey]:
     """Return the account's keys, newest first. Reads the account's partition only."""
     partition = catalogue_topic("").partition_of(account)
     rows = (await views.keys(partition, "")).rows or ()
     return sorted((row for row in rows if row.account == account), key=lambda row: (-row.issued, row.key_id))
 
 
-def shown_key(row: KeyRow, last_used: int | None) -> dict[str, Any]:
+def shown_key(row: ApiKey, last_used: int | None) -> dict[str, Any]:
     """Return a key without its text; `last_used` is in microseconds since 1970 UTC."""
     rules = row.rules
     return {
@@ -167,7 +165,7 @@ def shown_key(row: KeyRow, last_used: int | None) -> dict[str, Any]:
     }
 
 
-async def find_key(views: CatalogueViews, key_id: str) -> KeyRow:
+async def find_key(views: CatalogueViews, key_id: str) -> ApiKey:
     """Return the key with this id. Raises `UnknownKey`."""
     row = next((row for row in await list_keys(views) if row.key_id == key_id), None)
     if row is None:
@@ -175,7 +173,7 @@ async def find_key(views: CatalogueViews, key_id: str) -> KeyRow:
     return row
 
 
-async def revoke_key(writer: CommandWriter, row: KeyRow, keeps_descendants: bool = False) -> None:
+async def revoke_key(writer: CommandWriter, row: ApiKey, keeps_descendants: bool = False) -> None:
     """Revoke a key, with all that descend from it unless `keeps_descendants`.
 
     Raises `UnknownKey`, and the errors of `CommandWriter.record`.
@@ -213,7 +211,7 @@ class ApiKeyCache:
         self._uses = uses
         self._used: set[str] = set()
         self._keys: dict[str, ApiKey] = {}
-        self._parts: dict[int, KeyRows] = {}
+        self._parts: dict[int, ApiKeys] = {}
         self._failing: set[int] = set()
         self._early = SingleFlight(self.refresh, NEW_KEY_S)
 
@@ -221,7 +219,7 @@ class ApiKeyCache:
         """Return the cached key for `token`."""
         match = _TOKEN.fullmatch(token)
         key = self._keys.get(match[1]) if match is not None else None
-        if key is None or not hmac.compare_digest(key.digest, hashlib.sha256(token.encode()).digest()):
+        if key is None or not hmac.compare_digest(key.sha256, digest_of(token)):
             return None
         return key
 
@@ -313,18 +311,4 @@ class ApiKeyCache:
         found = await self._views.keys(partition, "" if held is None else held.version)
         if found.rows is not None:
             self._parts[partition] = found
-            self._keys = {row.key_id: _key_of(row) for held in self._parts.values() for row in held.rows or ()}
-
-
-def _key_of(row: KeyRow) -> ApiKey:
-    rules = row.rules
-    return ApiKey(
-        row.key_id,
-        row.account,
-        frozenset(row.permissions),
-        bytes.fromhex(row.sha256),
-        rules.rate,
-        rules.expires,
-        tuple(map(ip_network, rules.networks)),
-        row.ancestors,
-    )
+            self._keys = {row.key_id: row for held in self._parts.values() for row in held.rows or ()}

@@ -316,8 +316,11 @@ class ContestRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRow:
-    """One API key of the view."""
+class ApiKey:
+    """An API key, with the rules that apply to its requests; only the SHA-256 (hex) of its text is kept.
+
+    `ancestors` are the keys that it descends from, also revoked ones: its parent is the last.
+    """
 
     account: str
     key_id: str
@@ -339,8 +342,8 @@ class KeyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRows:
+class ApiKeys:
     """All API keys of one partition; `rows` is None if the requested version is current."""
 
     version: str
-    rows: tuple[KeyRow, ...] | None
+    rows: tuple[ApiKey, ...] | None

@@ -18,7 +18,7 @@ from libs.catalogue.pagination import ListRequest
 from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document, Resource
 from libs.catalogue.resource_table import RESOURCES
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import ValidationFailed
 from libs.legacy.bodies import FORMS, read_parameters, request_body
 from libs.legacy.participants import name_brands
@@ -26,7 +26,7 @@ from libs.legacy.translator import JsonSchema, Translator, page
 from libs.tally.errors import NotFound, TallyError, ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import LEGACY_ANSWERS, needs, parameter
-from libs.web.door.auth import ApiKey, Authenticator, require
+from libs.web.door.auth import Authenticator, require
 from libs.web.server.http_service import Complete
 
 NAMES: Final[Mapping[str, str]] = {"feeds": "articlefeed"}

@@ -15,7 +15,7 @@ from libs.catalogue.commands import WriteRequest
 from libs.catalogue.records import KEY_BYTES, Fits, RecordService, Written, validated
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import IMAGES
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import CHUNK_BYTES, Clamd
 from libs.media.image_store import ImageStore, StoredPicture
@@ -23,7 +23,6 @@ from libs.media.picture_encoding import FORMATS, NotAPicture
 from libs.media.url_fetcher import NotFetched, UrlFetcher
 from libs.storage.object_store import StorageUnavailable
 from libs.tally.errors import TallyError, ViewsUnavailable
-from libs.web.door.auth import ApiKey
 
 IN_MEMORY_BYTES: Final = 1 << 20
 """Larger fetched pictures are spooled to a temporary file."""

@@ -32,14 +32,14 @@ from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.app import AccountSettings, Looks
 from libs.catalogue.schemas.base import Members, Timestamp
-from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRules, Stored
+from libs.contracts.catalogue_events import ApiKey, KeyAncestor, KeyRules, Stored
 from libs.contracts.validation import Problem, ValidationFailed, no_token
 from libs.tally.errors import NotFound, TallyError
 from libs.tally.time_conversion import microseconds, timestamp
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.valkey.request_counters import KeyUses
 from libs.web.documents.openapi import LOCATION, REPLAYED, UNCHANGED, problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator, networks_of
 from libs.web.door.typed_routes import (
     LISTED,
     TIME,
@@ -107,7 +107,7 @@ class StrongerKey(TallyError):
 class Made:
     """A key; its text is "" in the answer to a repeated request."""
 
-    row: KeyRow
+    row: ApiKey
     api_key: str
 
 
@@ -120,15 +120,15 @@ class AccountKeys:
         self._uses = uses
         self._rate = rate
 
-    async def all(self, account: str) -> list[KeyRow]:
+    async def all(self, account: str) -> list[ApiKey]:
         """Return the account's keys, newest first."""
         return await keys_of(self._views, account)
 
-    async def last_used(self, rows: Sequence[KeyRow]) -> dict[str, int]:
+    async def last_used(self, rows: Sequence[ApiKey]) -> dict[str, int]:
         """Return the minute of the keys' last use (us), of those that were used."""
         return await self._uses.last_of([row.key_id for row in rows])
 
-    async def get(self, account: str, key_id: str) -> KeyRow:
+    async def get(self, account: str, key_id: str) -> ApiKey:
         """Return a key. Raises `UnknownKey`, also for one of another account."""
         found = next((row for row in await self.all(account) if row.key_id == key_id), None)
         if found is None:
@@ -155,7 +155,7 @@ class AccountKeys:
             raise ValidationFailed([Problem("", f"an account has at most {MAX_KEYS} keys: delete one first")])
         above = (
             *(KeyAncestor(key.key_id, key.rate) for key in caller.ancestors),
-            KeyAncestor(caller.key_id, caller.rate),
+            KeyAncestor(caller.key_id, caller.rules.rate),
         )
         try:
             issued = await issue_key(self._writer, caller.account, granted, rules, request, above)
@@ -183,7 +183,7 @@ class AccountKeys:
             if other is row or (not keeps_descendants and other.descends_from(key_id)):
                 await self._uses.forget(other.key_id)
 
-    def _check_weaker(self, row: KeyRow, caller: ApiKey) -> None:
+    def _check_weaker(self, row: ApiKey, caller: ApiKey) -> None:
         """Raise `Forbidden` or `StrongerKey` for a key that the caller could not have made."""
         lacking = next((each for each in row.permissions if each not in caller.permissions), None)
         if lacking is not None:
@@ -193,15 +193,15 @@ class AccountKeys:
 
     def _excesses(self, caller: ApiKey, rules: KeyRules) -> list[Problem]:
         """Return a problem for each rule that is wider than the caller's."""
-        problems = []
-        if caller.expires is not None and (rules.expires is None or rules.expires > caller.expires):
-            problems.append(Problem("/expires", f"must not be after {timestamp(caller.expires)}, as of this key"))
-        if caller.networks and not (
+        own, problems = caller.rules, list[Problem]()
+        if own.expires is not None and (rules.expires is None or rules.expires > own.expires):
+            problems.append(Problem("/expires", f"must not be after {timestamp(own.expires)}, as of this key"))
+        if own.networks and not (
             rules.networks and all(_is_within(network, caller) for network in rules.networks)
         ):
-            own = ", ".join(map(str, caller.networks))
-            problems.append(Problem("/networks", f"must be within the networks of this key: {own}"))
-        own_rate, rate = (self._rate if each is None else each for each in (caller.rate, rules.rate))
+            within = ", ".join(own.networks)
+            problems.append(Problem("/networks", f"must be within the networks of this key: {within}"))
+        own_rate, rate = (self._rate if each is None else each for each in (own.rate, rules.rate))
         if own_rate and (rate == 0 or rate > own_rate):
             problems.append(Problem("/rate", f"must be from 1 to {own_rate}, the rate of this key"))
         return problems
@@ -211,13 +211,13 @@ def inherited(caller: ApiKey, rules: KeyRules) -> KeyRules:
     """Return the rules with those of the caller in place of the ones that are left out."""
     return replace(
         rules,
-        expires=caller.expires if rules.expires is None else rules.expires,
-        networks=rules.networks or tuple(map(str, caller.networks)),
-        rate=caller.rate if rules.rate is None else rules.rate,
+        expires=caller.rules.expires if rules.expires is None else rules.expires,
+        networks=rules.networks or caller.rules.networks,
+        rate=caller.rules.rate if rules.rate is None else rules.rate,
     )
 
 
-def _of_request(rows: Sequence[KeyRow], request: WriteRequest) -> KeyRow | None:
+def _of_request(rows: Sequence[ApiKey], request: WriteRequest) -> ApiKey | None:
     """Return the key that this request, or an earlier one that it repeats, has made."""
     return next((row for row in rows if row.command_id == request.command_id), None)
 
@@ -230,7 +230,7 @@ def _is_within(text: str, caller: ApiKey) -> bool:
         return True
     return any(
         network.version == own.version and network.subnet_of(own)  # type: ignore[arg-type]
-        for own in caller.networks
+        for own in networks_of(caller)
     )
 
 
@@ -344,11 +344,11 @@ def key_router(auth: Authenticator, keys: AccountKeys) -> APIRouter:
     return router
 
 
-def _token(row: KeyRow) -> str:
+def _token(row: ApiKey) -> str:
     return f"{row.issued}.{row.key_id}"
 
 
-def _after(token: str | None, rows: Sequence[KeyRow]) -> Sequence[KeyRow]:
+def _after(token: str | None, rows: Sequence[ApiKey]) -> Sequence[ApiKey]:
     """Return the keys after the place of a token, which may have been revoked. Raises `ValidationFailed`."""
     if token is None:
         return rows

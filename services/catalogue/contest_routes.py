@@ -13,7 +13,7 @@ from libs.catalogue.errors import HasVotes
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS
 from libs.catalogue.schemas.base import Members, Timestamp
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.votes_log import VotesLog
 from libs.tally.counts import VoteSums
 from libs.tally.errors import ContestFinal, NotFound, ViewsUnavailable
@@ -23,7 +23,7 @@ from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.reply_types import ContestCounts
 from libs.views.votes.vote_views import VoteViews
 from libs.web.documents.openapi import problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import IdempotencyKey, JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response

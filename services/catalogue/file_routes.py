@@ -23,7 +23,7 @@ from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, fits_type, kept_bytes, upload_id
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.media.clamd import Clamd
 from libs.media.content_sniffing import TypeCheck
@@ -32,7 +32,7 @@ from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import UNCHANGED, Schema, needs, problems
-from libs.web.door.auth import ApiKey, Authenticator, headers_of, require
+from libs.web.door.auth import Authenticator, headers_of, require
 from libs.web.door.rate_limits import charge_unauthenticated
 from libs.web.door.request_parsing import stream_body
 from libs.web.door.typed_routes import IdempotencyKey, IfMatch, IfNoneMatch, Permitted, TypedRoute

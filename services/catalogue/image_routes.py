@@ -21,7 +21,7 @@ from libs.catalogue.records import Written
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import ACCOUNTS, CONTESTS, IMAGES, PARTICIPANTS
 from libs.catalogue.schemas.media import SIZES, Image, picture_version
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import Problem, checked
 from libs.media.image_store import ImageStore, StoredPicture
 from libs.media.images import Images
@@ -29,7 +29,7 @@ from libs.media.picture_encoding import FORMATS
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import LEGACY_ANSWERS, UNCHANGED, Schema, named, problems
-from libs.web.door.auth import ApiKey, Authenticator, header, headers_of, require
+from libs.web.door.auth import Authenticator, header, headers_of, require
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.door.request_parsing import MAX_DEPTH, as_fields, open_form, parse_json, read_object
 from libs.web.door.typed_routes import IdempotencyKey, IfMatch, IfNoneMatch, Permitted, TypedRoute

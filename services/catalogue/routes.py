@@ -20,13 +20,13 @@ from libs.catalogue.records import Fits, RecordService, Written
 from libs.catalogue.resource_definition import Document, Resource, Table
 from libs.catalogue.schemas.content import ArticleType
 from libs.catalogue.schemas.contest import ContestType, Status
-from libs.contracts.catalogue_events import OWN_KEY_PATTERN, Stored
+from libs.contracts.catalogue_events import OWN_KEY_PATTERN, ApiKey, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.contest import Phase
 from libs.tally.errors import ViewsUnavailable
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.catalogue.catalogue_views import Order
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.request_parsing import read_object
 from libs.web.door.typed_routes import (
     LISTED,

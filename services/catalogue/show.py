@@ -16,7 +16,7 @@ from libs.catalogue.records import RecordService
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import FROZEN, LINKS, SHOWS
 from libs.catalogue.schemas.contest import CallToVote, Link, Show
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
 from libs.results.contest_counts import counts_by_partition, sum_of
@@ -25,7 +25,7 @@ from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.votes.vote_views import VoteViews
 from libs.web.documents.openapi import UNCHANGED, problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import (
     TIME,
     IdempotencyKey,

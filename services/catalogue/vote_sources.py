@@ -10,12 +10,12 @@ from libs.catalogue.contests.vote_sources import source_key, source_name, source
 from libs.catalogue.records import Fits, RecordService
 from libs.catalogue.resource_table import VOTE_SOURCES
 from libs.catalogue.schemas.contest import SOURCE_NAME, VoteSource
-from libs.contracts.catalogue_events import ContestRecords, Stored
+from libs.contracts.catalogue_events import ApiKey, ContestRecords, Stored
 from libs.contracts.validation import Problem, ValidationFailed, pointer
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.web.documents.openapi import UNCHANGED, problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import TIME, IfMatch, IfNoneMatch, JsonBody, ListPage, Permitted, Sent, TypedRoute
 from libs.web.responses import etag, json_response
 from services.catalogue.openapi import answer

@@ -21,9 +21,9 @@ from starlette.types import Scope
 from libs.catalogue.contests.wall_links import Viewers
 from libs.catalogue.resource_table import ACCOUNT_KEY, ACCOUNTS
 from libs.catalogue.schemas.app import AccountSettings
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.door.auth import ApiKey
 from libs.web.responses import NO_STORE, json_response
 from services.dashboard.session_routes import require_page
 

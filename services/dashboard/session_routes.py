@@ -7,11 +7,11 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.tally.contest import MILLION
 from libs.views.valkey.request_counters import RequestKeys
 from libs.web.documents.openapi import needs, problems
 from libs.web.door.auth import (
-    ApiKey,
     Authenticator,
     KeyFinder,
     bearer_token,
@@ -173,7 +173,7 @@ async def own_origin(request: Request) -> None:
 
 def require_page(key: ApiKey) -> ApiKey:
     """Return the key. Raises `Forbidden` if it may see no page."""
-    if key.permissions.isdisjoint(NEEDED):
+    if not any(permission in key.permissions for permission in NEEDED):
         raise Forbidden(NEEDED[0])
     return key
 
@@ -185,7 +185,7 @@ def is_https(request: Request) -> bool:
 
 def _shown(key: ApiKey, session_ends: datetime | None) -> Response:
     """Build the session's record; a key may end before its session."""
-    key_ends = None if key.expires is None else datetime.fromtimestamp(key.expires / MILLION, UTC)
+    key_ends = None if key.rules.expires is None else datetime.fromtimestamp(key.rules.expires / MILLION, UTC)
     ends = min(filter(None, (session_ends, key_ends)), default=None)
     expires = None if ends is None else f"{ends:%Y-%m-%dT%H:%M:%SZ}"
     permissions = sorted(key.permissions)

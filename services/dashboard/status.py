@@ -11,12 +11,13 @@ from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass as documented
 from starlette.responses import Response
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.monitoring.collector import StatusCollector, failing_tasks
 from libs.monitoring.health_problems import HealthProblem, StatusReport, members_of
 from libs.monitoring.status import DOCUMENTED, Moment, ProcessStatus, Status
 from libs.tally.errors import TallyError
 from libs.telemetry.redaction import redacted
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import Permitted, TypedRoute
 from libs.web.responses import NO_STORE, json_response
 from libs.web.server.health import Check, reasons_of

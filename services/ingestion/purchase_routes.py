@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.purchase_events import Purchase, PurchasePlace
 from libs.contracts.validation import no_token
 from libs.purchases.encryption import SecretLost
@@ -28,7 +29,7 @@ from libs.purchases.service import PurchaseService
 from libs.tally.errors import NotFound
 from libs.views.purchases.purchase_views import Listed, Unreadable
 from libs.web.documents.openapi import REPLAYED, problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import (
     LISTED,

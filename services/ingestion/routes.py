@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Header, Query
 from pydantic import WithJsonSchema
 from starlette.responses import Response
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import PositionTokens
 from libs.tally.vote_commands import RemoveVote
 from libs.voting.service import VotingService
@@ -19,7 +20,7 @@ from libs.web.documents.openapi import (
     response_header,
     takes,
 )
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import LISTED, IdempotencyKey, Limit, ListPage, Next, Permitted, TypedRoute
 from libs.web.server.asgi_routes import AsgiRoute, DirectRoute
 from services.ingestion.batch_parsing import NDJSON

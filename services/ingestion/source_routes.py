@@ -5,10 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import PositionTokens
 from libs.voting.source_reports import SourceReporter
 from libs.web.documents.openapi import REPLAYED, problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.request_parsing import RequestKeyStore, is_repetition
 from libs.web.door.typed_routes import IdempotencyKey, JsonBody, Permitted, Sent, TypedRoute
 from libs.web.responses import json_response

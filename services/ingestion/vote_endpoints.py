@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import PositionTokens, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.tally.errors import IdempotencyKeyReused, Overloaded, TallyError
@@ -18,7 +19,7 @@ from libs.tally.vote_commands import CastVote
 from libs.telemetry.metrics import HTTP_REFUSALS, VOTES_IN_FLIGHT
 from libs.voting.protocol.shared_steps import Accepted, Outcome
 from libs.voting.service import VotingService, count
-from libs.web.door.auth import ApiKey, Authenticator, Headers, header, require
+from libs.web.door.auth import Authenticator, Headers, header, require
 from libs.web.door.client_address import Proxies
 from libs.web.door.request_parsing import declared_size, load_json, read_body, require_json
 from libs.web.errors import Forbidden, is_for_the_caller, log_cause, problem_response, status_of

@@ -7,10 +7,11 @@ from starlette.responses import Response
 
 from libs.catalogue.contests.closing_record import seal_of
 from libs.certificates.service import load
+from libs.contracts.catalogue_events import ApiKey
 from libs.storage.object_store import Store
 from libs.tally.errors import NotFound
 from libs.web.documents.openapi import problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import Permitted, TypedRoute
 from services.query.snapshot_cache import SnapshotCache
 

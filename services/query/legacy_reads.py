@@ -11,7 +11,7 @@ from libs.catalogue.pagination import ListRequest, read_page
 from libs.catalogue.references import no_such
 from libs.catalogue.resource_definition import Document
 from libs.catalogue.resource_table import CONTESTS, PARTICIPANTS
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.legacy.contests import SHAPE as CONTEST
 from libs.legacy.contests import ContestPage, contest_read, is_listed
 from libs.legacy.participants import SHAPE as PARTICIPANT
@@ -20,7 +20,7 @@ from libs.legacy.routing import NEXT, PAGE, LegacyCall, LegacyRoutes, NoPermissi
 from libs.legacy.translator import page
 from libs.tally.errors import NotFound
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from services.query.counts_snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache, now
 

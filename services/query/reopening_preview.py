@@ -10,9 +10,10 @@ from pydantic import BaseModel, Field
 from libs.catalogue.contests.closing_record import closing_of, status_of, title_of
 from libs.catalogue.contests.contest_mapper import contest_of, sources_of
 from libs.catalogue.errors import NotClosed
+from libs.contracts.catalogue_events import ApiKey
 from libs.results.contest_results import Results, places, rank_keys, results_of
 from libs.web.documents.openapi import problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import Permitted, TypedRoute
 from services.query.counts_snapshot import Snapshot
 from services.query.snapshot_cache import SnapshotCache

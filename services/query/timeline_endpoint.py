@@ -10,13 +10,14 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BeforeValidator, WithJsonSchema
 from starlette.responses import Response
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import PositionTokens
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.results.contest_results import INTERNAL_SOURCES, Results
 from libs.tally.contest import MILLION, Phase
 from libs.tally.time_conversion import microseconds, parse_timestamp, timestamp
 from libs.web.documents.openapi import UNCHANGED, problems
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.typed_routes import IfNoneMatch, Permitted, TypedRoute
 from services.query.counts_snapshot import EncodedResponse, Snapshot
 from services.query.response_models import COUNT_HEADERS, TimelineRecord

@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.contests.closing_record import closing_of
 from libs.catalogue.pagination import Ranked
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.position_token import BROKEN, PositionTokens, merge_positions
 from libs.contracts.validation import Problem, ValidationFailed
 from libs.contracts.votes_log import VotesLog
@@ -18,7 +19,7 @@ from libs.tally.counts import VoteSums
 from libs.tally.errors import NotFound
 from libs.tally.time_conversion import microseconds, parse_timestamp
 from libs.views.votes.timeline import MINUTE_MS
-from libs.web.door.auth import ApiKey, Authenticator, Headers, header, require
+from libs.web.door.auth import Authenticator, Headers, header, require
 from libs.web.door.query_parameters import cached_by_query
 from libs.web.responses import send_whole
 from libs.web.server.direct_routes import DirectCycle

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from libs.contracts.catalogue_events import (
+    ApiKey,
     CatalogueCommand,
     CatalogueEvent,
     ContestClosing,
     ContestRestored,
     KeyIssued,
     KeyRevoked,
-    KeyRow,
     OperatorActed,
     Outcome,
     OutcomeKind,
@@ -52,7 +52,7 @@ class Model:
     numbers: dict[tuple[str, str, str], int] = field(default_factory=dict)
     config: dict[str, int] = field(default_factory=dict)
     due: dict[tuple[str, str], int] = field(default_factory=dict)
-    keys: dict[str, KeyRow] = field(default_factory=dict)
+    keys: dict[str, ApiKey] = field(default_factory=dict)
     outcomes: dict[str, tuple[int, Outcome]] = field(default_factory=dict)
     quarantine: dict[int, str] = field(default_factory=dict)
     offset: int = 0
@@ -121,7 +121,7 @@ class Model:
                 parent = self.keys.get(event.ancestors[-1].key_id) if event.ancestors else None
                 if event.ancestors and (parent is None or parent.account != event.account):
                     return refuse(OutcomeKind.MISSING, ("keys", event.ancestors[-1].key_id))
-                self.keys[event.key_id] = KeyRow(
+                self.keys[event.key_id] = ApiKey(
                     event.account,
                     event.key_id,
                     event.sha256,

@@ -8,11 +8,11 @@ from itsdangerous import BadSignature, Signer
 from starlette.types import Scope
 
 from libs.catalogue.schemas.contest import Link
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.storage.secret_rings import SecretRing
 from libs.tally.time_conversion import microseconds
 from libs.views.catalogue.catalogue_views import CatalogueViews
-from libs.web.door.auth import ApiKey, Authenticator, header
+from libs.web.door.auth import Authenticator, header
 from libs.web.errors import Unauthorized
 
 HEADER: Final = b"tally-link"

@@ -16,7 +16,7 @@
 --   base:owners:<resource>                         hash  key -> account; of keys that accounts choose, one that has it
 --   base:config                                    hash  contest -> offset of the last event that names it
 --   base:due                                       zset  account NUL contest, by the time of its next due step (us)
---   base:keys                                      hash  key id -> packed `KeyRow` (contracts/catalogue_events.py), by the
+--   base:keys                                      hash  key id -> packed `ApiKey` (contracts/catalogue_events.py), by the
 --                                                  names of its members, without the id
 --   base:descendants:<key id>                      set   ids of the keys that descend from this one
 --   base:outcomes, base:outcome_times              hash  command id -> packed outcome; zset by log time (ms)

@@ -8,12 +8,12 @@ import msgpack
 from msgspec import convert, to_builtins
 
 from libs.contracts.catalogue_events import (
+    ApiKey,
+    ApiKeys,
     CatalogueEvent,
     ContestClosing,
     ContestRecords,
     ContestRestored,
-    KeyRow,
-    KeyRows,
     OperatorActed,
     Outcome,
     OutcomeKind,
@@ -199,23 +199,23 @@ class CatalogueViews:
         replies = await self.fresh.read("outcomes", partition, *command_ids)
         return [_outcome(packed) if packed else None for packed in replies]
 
-    async def keys(self, partition: int, known_version: str) -> KeyRows:
+    async def keys(self, partition: int, known_version: str) -> ApiKeys:
         """Return the API keys of a partition, unless their version is `known_version`; read in short calls."""
         for _ in range(ATTEMPTS):
-            rows: dict[bytes, KeyRow] = {}
+            rows: dict[bytes, ApiKey] = {}
             versions, cursor = set[bytes](), b"0"
             while len(versions) < 2:
                 version, changed, cursor, *flat = await self.fresh.read(
                     "keys", partition, known_version, cursor, PAGE
                 )
                 if not changed:
-                    return KeyRows(version.decode(), None)
+                    return ApiKeys(version.decode(), None)
                 versions.add(version)
                 rows |= {key_id: _key_row(key_id, row) for key_id, row in zip(flat[::2], flat[1::2], strict=True)}
                 if cursor == b"0":
                     break
             if len(versions) == 1:
-                return KeyRows(version.decode(), tuple(rows.values()))
+                return ApiKeys(version.decode(), tuple(rows.values()))
         raise ViewsUnavailable("The API keys keep changing while they are read; retry shortly.", retry_after_s=1)
 
     async def find_owner(self, resource: str, key: str) -> str | None:
@@ -275,7 +275,7 @@ def _outcome(packed: bytes) -> Outcome:
     return Outcome(OutcomeKind(kind), offset, content, written, refs)
 
 
-def _key_row(key_id: bytes, packed: bytes) -> KeyRow:
+def _key_row(key_id: bytes, packed: bytes) -> ApiKey:
     found = msgpack.unpackb(packed) | {"key_id": key_id.decode()}
     ancestors = [{"rate": None} | ancestor for ancestor in found["ancestors"]]  # Lua drops what is None
-    return convert(found | {"ancestors": ancestors}, KeyRow)
+    return convert(found | {"ancestors": ancestors}, ApiKey)

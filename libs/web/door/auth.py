@@ -1,15 +1,15 @@
 """Authentication and permissions of callers, for the current and the legacy API."""
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Protocol
 
-from libs.contracts.catalogue_events import KeyAncestor
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.log_records import CURRENT
 from libs.tally.errors import TallyError
 from libs.tally.events import Actor
-from libs.web.door.client_address import Network, Proxies
+from libs.web.door.client_address import Network, Proxies, parse_networks
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.door.rate_limits import limits_of
 from libs.web.door.sessions import COOKIE, Sessions
@@ -18,24 +18,6 @@ from libs.web.errors import Forbidden, Scope, Unauthorized
 Headers = Iterable[tuple[bytes, bytes]]
 """Headers of an ASGI scope: lower-case names."""
 SAFE_METHODS: Final = ("GET", "HEAD")
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """An API key with the rules that apply to its requests.
-
-    `expires` is in us; without `networks` it may be used from everywhere. `ancestors` are the keys that it
-    descends from, also revoked ones: its parent is the last.
-    """
-
-    key_id: str
-    account: str
-    permissions: frozenset[str]
-    digest: bytes = b""
-    rate: int | None = None
-    expires: int | None = None
-    networks: tuple[Network, ...] = ()
-    ancestors: tuple[KeyAncestor, ...] = ()
 
 
 class KeyFinder(Protocol):
@@ -132,12 +114,12 @@ class Authenticator:
         CURRENT.set(Actor(kind, name, self._proxies.origin(scope)))
 
     def _refusal(self, scope: Scope, key: ApiKey) -> TallyError | None:
-        if key.expires is not None and time.time_ns() // 1000 >= key.expires:
+        if key.rules.expires is not None and time.time_ns() // 1000 >= key.rules.expires:
             return Unauthorized("This API key has expired.")
-        if not key.networks:
+        if not key.rules.networks:
             return None
         address = self._proxies.address(scope)
-        if address is None or not any(address in network for network in key.networks):
+        if address is None or not any(address in network for network in networks_of(key)):
             return AddressRefused("This API key may not be used from this address.")
         return None
 
@@ -176,6 +158,14 @@ class Authenticator:
         await _charge(scope, key)
         refuse_unknown_parameters(scope)
         return key
+
+
+def networks_of(key: ApiKey) -> Sequence[Network]:
+    """Return the networks that may use the key; none: all."""
+    return _parsed(",".join(key.rules.networks))
+
+
+_parsed: Final = lru_cache(maxsize=1_000)(parse_networks)
 
 
 async def _charge_failure(scope: Scope) -> None:

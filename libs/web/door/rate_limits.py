@@ -14,16 +14,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.tally.errors import TallyError, ViewsUnavailable
 from libs.telemetry.metrics import HTTP_REFUSALS
 from libs.web.door.client_address import Proxies
 from libs.web.errors import RateLimited, Scope
 from libs.web.settings import HostSettings
-
-if TYPE_CHECKING:
-    from libs.web.door.auth import ApiKey
 
 WINDOW_S: Final = 10
 NEAR: Final = 0.8
@@ -99,7 +97,7 @@ class RateLimits:
         self._adding: set[asyncio.Task[None]] = set()
         self._away_until = self._logged_at = -LOGGED_APART_S
 
-    def take_for_key(self, scope: Scope, key: "ApiKey") -> bool:
+    def take_for_key(self, scope: Scope, key: ApiKey) -> bool:
         """Count a request of a key; False if the shared count must be read: call `charge_key`.
 
         Raises `RateLimited`.
@@ -109,7 +107,7 @@ class RateLimits:
             return True
         return self._take(usages) or self._give_back(scope)
 
-    async def charge_key(self, scope: Scope, key: "ApiKey") -> None:
+    async def charge_key(self, scope: Scope, key: ApiKey) -> None:
         """Count a request of an authenticated key, once. Raises `RateLimited`."""
         usages = self._of_key(scope, key)
         if usages and self._begin(scope, usages):
@@ -158,10 +156,10 @@ class RateLimits:
         usage: Usage | None = scope["state"].get("rate")
         return [] if usage is None else usage.headers(self.clock())
 
-    def _of_key(self, scope: Scope, key: "ApiKey") -> list[Usage]:
+    def _of_key(self, scope: Scope, key: ApiKey) -> list[Usage]:
         """Return the usages that a request of a key counts towards: its own, and those of its ancestors."""
         scope["state"]["has_key"] = True
-        rates = [(key.key_id, key.rate), *((ancestor.key_id, ancestor.rate) for ancestor in key.ancestors)]
+        rates = [(key.key_id, key.rules.rate), *((ancestor.key_id, ancestor.rate) for ancestor in key.ancestors)]
         default = self._settings.rate_per_key
         usages = (self._usage("key", name, default if rate is None else rate) for name, rate in rates)
         return [usage for usage in usages if usage is not None]

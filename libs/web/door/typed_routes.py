@@ -14,9 +14,10 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.validation import checked, explained
 from libs.web.documents.openapi import Schema, needs, takes
-from libs.web.door.auth import ApiKey, Authenticator, require
+from libs.web.door.auth import Authenticator, require
 from libs.web.door.request_parsing import read_object
 
 T = TypeVar("T")

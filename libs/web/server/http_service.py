@@ -20,11 +20,11 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from libs.concurrency.forced_exit import ForcedExit, exit_if_hanging
+from libs.contracts.catalogue_events import ApiKey
 from libs.telemetry.logs import configure_logs
 from libs.telemetry.tracing import Tracing, open_tracing
 from libs.web.documents.docs_pages import page_routes
 from libs.web.documents.openapi_document import DocumentedApp
-from libs.web.door.auth import ApiKey
 from libs.web.door.rate_limits import RateLimits, SharedCounts
 from libs.web.errors import handle_errors
 from libs.web.server.asgi_routes import AsgiRoute, PlainRoute, StreamRoute

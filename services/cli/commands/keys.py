@@ -12,7 +12,7 @@ from typer import Argument, BadParameter, Option
 
 from libs.catalogue import api_keys
 from libs.catalogue.api_keys import PERMISSIONS
-from libs.contracts.catalogue_events import KeyRow, KeyRules
+from libs.contracts.catalogue_events import ApiKey, KeyRules
 from libs.deployment.deployment import Deployment
 from libs.deployment.environment_catalogue import Environment
 from services.cli.command_decorator import EnvironmentOption, Execute, command, command_group, moment, named
@@ -134,7 +134,7 @@ async def revoke(
     return Result.change(members, text, execute or now, done, to)
 
 
-def members_of(row: KeyRow, last_used: int | None) -> dict[str, Any]:
+def members_of(row: ApiKey, last_used: int | None) -> dict[str, Any]:
     return {"account": row.account} | api_keys.shown_key(row, last_used)
 
 

@@ -10,10 +10,11 @@ from fastapi.sse import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
 from libs.catalogue.contests.wall_links import NO_LINK, Viewers
+from libs.contracts.catalogue_events import ApiKey
 from libs.tally.errors import Overloaded
 from libs.telemetry.metrics import HTTP_REFUSALS
 from libs.web.documents.openapi import COMPONENT, Schema, needs, problems
-from libs.web.door.auth import ApiKey, Authenticator, require
+from libs.web.door.auth import Authenticator, require
 from libs.web.door.client_address import Proxies
 from libs.web.door.query_parameters import refuse_unknown_parameters
 from libs.web.errors import Unauthorized

@@ -5,11 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from libs.contracts.catalogue_events import Stored
+from libs.contracts.catalogue_events import ApiKey, Stored
 from libs.contracts.pseudonyms import receipt
 from libs.storage.object_store import Store
 from libs.storage.secret_rings import AHEAD_S, SecretRing, rotate
-from libs.web.door.auth import ApiKey
 from libs.web.door.sessions import COOKIE, Sessions
 from services.catalogue.file_routes import WRITE, UploadUrls
 from services.query.public_results import is_genuine
@@ -54,7 +53,7 @@ async def receipts(store: Store) -> SecretRing:
 
 async def sign(store: Store, at: int) -> Signed:
     files = [{"key": FILE.key}]
-    await uploads(store)(ApiKey("k", "a1", frozenset({WRITE}), b""), "", files)
+    await uploads(store)(ApiKey("a1", "k", "", (WRITE,), 0), "", files)
     return Signed(
         (await sessions(store)).issue("k"),
         receipt((await receipts(store)).at(at), "final", "voter", "id"),

@@ -8,7 +8,7 @@ import pytest
 
 from libs.catalogue.api_keys import PERMISSIONS, ApiKeyCache, find_key, issue_key, list_keys, revoke_key
 from libs.catalogue.errors import UnknownKey
-from libs.contracts.catalogue_events import KeyRow, KeyRows
+from libs.contracts.catalogue_events import ApiKey, ApiKeys
 from libs.contracts.topics import CATALOGUE_PARTITIONS
 from libs.tally.errors import ViewsUnavailable
 from libs.views.catalogue.catalogue_views import CatalogueViews
@@ -32,7 +32,7 @@ async def test_a_new_key_is_found_at_once_with_its_account_and_permissions(
     key = await ring.find(issued.api_key)
     assert key is not None
     assert (key.key_id, key.account) == (issued.key_id, account)
-    assert key.permissions == {"content:read", "votes:write"}
+    assert key.permissions == ("content:read", "votes:write")
 
 
 async def test_a_revoked_key_is_forgotten_within_a_second(
@@ -98,20 +98,20 @@ async def test_keys_of_one_world_are_unknown_in_the_other(
 class Views(CatalogueViews):
     """Keys as the test says, in the first partition; `away` are those that cannot be read now."""
 
-    def __init__(self, *rows: KeyRow, away: Collection[int] = ()) -> None:
-        self.answer = KeyRows("1", rows)
+    def __init__(self, *rows: ApiKey, away: Collection[int] = ()) -> None:
+        self.answer = ApiKeys("1", rows)
         self.away = away
         self.asked = 0
 
-    async def keys(self, partition: int, known_version: str) -> KeyRows:
+    async def keys(self, partition: int, known_version: str) -> ApiKeys:
         self.asked += 1
         if partition in self.away:
             raise ViewsUnavailable("away")
-        return self.answer if partition == 0 else KeyRows("1", ())
+        return self.answer if partition == 0 else ApiKeys("1", ())
 
 
 TOKEN = "tk_0123456789abcdef_" + "x" * 43
-ROW = KeyRow("a", "0123456789abcdef", hashlib.sha256(TOKEN.encode()).hexdigest(), (), 1)
+ROW = ApiKey("a", "0123456789abcdef", hashlib.sha256(TOKEN.encode()).hexdigest(), (), 1)
 
 
 EVERY = range(CATALOGUE_PARTITIONS)
@@ -126,7 +126,7 @@ async def test_known_keys_hold_while_the_views_cannot_be_read() -> None:
         await ring.refresh()
     assert ring.get(TOKEN)
     await ring.check()
-    views.away, views.answer = (), KeyRows("2", ())
+    views.away, views.answer = (), ApiKeys("2", ())
     await ring.refresh()
     assert ring.get(TOKEN) is None
 
@@ -144,7 +144,7 @@ async def test_one_partition_that_cannot_be_read_hides_no_other() -> None:
     with pytest.raises(ViewsUnavailable):
         await ring.find("tk_aaaaaaaaaaaaaaaa_" + "x" * 43)
     await ring.check()
-    views.answer = KeyRows("2", ())
+    views.answer = ApiKeys("2", ())
     with pytest.raises(ViewsUnavailable):
         await ring.refresh()
     assert ring.get(TOKEN) is None
@@ -162,7 +162,7 @@ async def test_a_process_is_not_ready_before_it_has_read_keys() -> None:
 
 async def test_a_partition_whose_server_hangs_delays_no_other_keys() -> None:
     class Hanging(Views):
-        async def keys(self, partition: int, known_version: str) -> KeyRows:
+        async def keys(self, partition: int, known_version: str) -> ApiKeys:
             if partition == 2:
                 await asyncio.Event().wait()
             return await super().keys(partition, known_version)
@@ -172,7 +172,7 @@ async def test_a_partition_whose_server_hangs_delays_no_other_keys() -> None:
     async with ring.refreshing():
         await eventually(lambda: ring.get(TOKEN))
         await ring.check()
-        views.answer = KeyRows("2", ())
+        views.answer = ApiKeys("2", ())
         await eventually(lambda: ring.get(TOKEN) is None)
 
 

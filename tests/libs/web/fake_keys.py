@@ -1,21 +1,29 @@
 """API keys and finders of keys without servers."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from libs.contracts.catalogue_events import KeyAncestor
-from libs.web.door.auth import ApiKey
+from libs.contracts.catalogue_events import ApiKey, KeyAncestor, KeyRules
 
 
-@dataclass(frozen=True, slots=True)
 class Key(ApiKey):
-    key_id: str = "k"
-    account: str = "acme"
-    permissions: frozenset[str] = frozenset()
+    def __init__(
+        self,
+        key_id: str = "k",
+        account: str = "acme",
+        permissions: Iterable[str] = (),
+        *,
+        rate: int | None = None,
+        expires: int | None = None,
+        networks: Iterable[object] = (),
+        ancestors: tuple[KeyAncestor, ...] = (),
+    ) -> None:
+        rules = KeyRules("", expires, tuple(map(str, networks)), rate)
+        super().__init__(account, key_id, "", tuple(permissions), 0, rules, ancestors)
 
 
 def above(*keys: ApiKey) -> tuple[KeyAncestor, ...]:
     """The ancestors of a key that `keys` made."""
-    return tuple(KeyAncestor(key.key_id, key.rate) for key in keys)
+    return tuple(KeyAncestor(key.key_id, key.rules.rate) for key in keys)
 
 
 class Keys:

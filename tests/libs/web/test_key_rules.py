@@ -68,7 +68,7 @@ async def attempts(keys: OneKey, peer: str, *headers: tuple[str, str]) -> list[t
         outcomes.append(None if error is None else type(error))
         if error is not None:
             assert status_of(error) == (401 if isinstance(error, Unauthorized) else 403)
-            assert not any(str(network) in str(error) for network in keys.key.networks)
+            assert not any(str(network) in str(error) for network in keys.key.rules.networks)
 
     for keys.is_new in (False, True):
         await attempt(auth.authenticate, bearer)

@@ -9,9 +9,9 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI
 from pydantic import BaseModel, ConfigDict
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.validation import checked
 from libs.web.documents.openapi import PERMISSION
-from libs.web.door.auth import ApiKey
 from libs.web.door.typed_routes import JsonBody, Permitted, Sent, TypedRoute
 from libs.web.errors import Unauthorized, handle_errors
 from tests.support.voting import code

@@ -12,10 +12,11 @@ import pytest
 from libs.catalogue.api_keys import ApiKeyCache
 from libs.catalogue.resource_table import FILES
 from libs.catalogue.schemas.media import KeptBytes, kept_bytes
+from libs.contracts.catalogue_events import ApiKey
 from libs.storage.object_store import Store, environment_files, open_store
 from libs.storage.secret_rings import SecretRing
 from libs.tally.errors import NotFound, ViewsUnavailable
-from libs.web.door.auth import ApiKey, Authenticator
+from libs.web.door.auth import Authenticator
 from libs.web.door.client_address import Proxies
 from libs.web.server.http_middleware import HttpMiddleware
 from libs.web.server.http_service import HttpModule, build_app
@@ -41,7 +42,7 @@ def files(catalogue: Catalogue, store: Store) -> Files:
     return Files(catalogue.namespace, catalogue.record_service, store)
 
 
-KEY = ApiKey("k", "a", frozenset({"content:write"}), b"digest")
+KEY = ApiKey("a", "k", "", ("content:write",), 0)
 
 
 async def chunks(*texts: str) -> AsyncIterator[bytes]:

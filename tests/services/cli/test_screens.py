@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from libs.audit.audit_log import AuditRow, MemberChange
-from libs.contracts.catalogue_events import KeyAncestor, KeyRow, KeyRules
+from libs.contracts.catalogue_events import ApiKey, KeyAncestor, KeyRules
 from libs.monitoring.status import Away, OtherGeneration, PartitionStatus, ProcessStatus, Status
 from libs.tally.events import Actor
 from libs.views.generations.generations import ProjectionName, State
@@ -71,7 +71,7 @@ FAULTS: Final = [
 ]
 KEYS: Final = [
     (
-        KeyRow(
+        ApiKey(
             "north",
             KEY,
             "",
@@ -82,7 +82,7 @@ KEYS: Final = [
         AT * 1000,
     ),
     (
-        KeyRow("north", OTHER_KEY, "", ("results:read",), AT * 1000, KeyRules("wall"), (KeyAncestor(KEY, None),)),
+        ApiKey("north", OTHER_KEY, "", ("results:read",), AT * 1000, KeyRules("wall"), (KeyAncestor(KEY, None),)),
         None,
     ),
 ]

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.validation import MAX_PROBLEMS
 from libs.tally.errors import TallyError
-from libs.web.door.auth import ApiKey
 from libs.web.errors import PayloadTooLarge
 from services.ingestion import vote_endpoints
 from services.ingestion.batch_parsing import MAX_BATCH, MAX_LINES, NDJSON, Ballot, parse_batch
@@ -19,7 +19,7 @@ GOOD: dict[str, Any] = {"voter_id": "v", "participant_key": "p"}
 JSON = "application/json"
 
 
-KEY = ApiKey("k", "a", frozenset({"votes:write"}), b"digest")
+KEY = ApiKey("a", "k", "", ("votes:write",), 0)
 
 
 def refusal(ballot: Ballot) -> TallyError:

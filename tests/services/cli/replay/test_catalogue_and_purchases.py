@@ -1,6 +1,6 @@
 """Replays of catalogue and purchases: the same records, keys and outcomes; open work is done."""
 
-from libs.contracts.catalogue_events import KeyRow
+from libs.contracts.catalogue_events import ApiKey
 from libs.contracts.topics import CATALOGUE_PARTITIONS, legacy_test_namespace
 from libs.views.catalogue.catalogue_views import CatalogueViews
 from libs.views.generations.generations import ProjectionName
@@ -48,7 +48,7 @@ async def test_records_keep_their_etags_keys_and_the_outcomes_of_commands(
 async def test_the_legacy_test_environment_is_rebuilt_too_with_its_keys(context: ReplayContext) -> None:
     views = CatalogueViews(context.valkey, legacy_test_namespace(context.deployment.namespace))
 
-    async def keys() -> list[tuple[KeyRow, ...] | None]:
+    async def keys() -> list[tuple[ApiKey, ...] | None]:
         return [(await views.keys(partition, "")).rows for partition in range(CATALOGUE_PARTITIONS)]
 
     before, live = await keys(), await context.live(ProjectionName.TEST)

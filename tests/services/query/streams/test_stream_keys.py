@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.catalogue_events import KeyRules
+from libs.contracts.catalogue_events import ApiKey, KeyRules
 from libs.storage.object_store import open_store
 from libs.storage.secret_rings import SecretRing
 from libs.web.door import auth
@@ -126,7 +126,7 @@ async def test_all_connections_of_a_caller_are_checked_at_once(
             await stack.enter_async_context(service.listen(STREAM, key))
         authenticate = auth.Authenticator.authenticate
 
-        async def counted(self: auth.Authenticator, scope: Any) -> auth.ApiKey:
+        async def counted(self: auth.Authenticator, scope: Any) -> ApiKey:
             checked[dict(scope["headers"])[b"authorization"]] += 1
             return await authenticate(self, scope)
 
