@@ -11,6 +11,8 @@ from libs.tally.vote_commands import CastVote
 
 NOW = 1_790_000_000_000_000
 """A time at which `a_contest` runs."""
+LAST = 253_402_300_799_999_999
+"""The last time (us) that a client can send; numbers in Lua are not exact up to it."""
 
 
 def pseudonym(name: str, size: int = 18) -> str:

@@ -14,6 +14,7 @@ from libs.contracts.catalogue_events import (
     ContestClosing,
     ContestRecords,
     ContestRestored,
+    KeyIssued,
     OperatorActed,
     Outcome,
     OutcomeKind,
@@ -247,6 +248,8 @@ def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> dict[str, A
         case ContestRestored() | ContestClosing():
             item |= {"resource": "contests", "key": event.contest}
     members: dict[str, Any] = to_builtins(event)
+    if isinstance(event, KeyIssued) and event.rules.expires is not None:
+        members["rules"]["expires"] = str(event.rules.expires)  # exact beyond 2^53
     return members | item
 
 
@@ -278,4 +281,4 @@ def _outcome(packed: bytes) -> Outcome:
 def _key_row(key_id: bytes, packed: bytes) -> ApiKey:
     found = msgpack.unpackb(packed) | {"key_id": key_id.decode()}
     ancestors = [{"rate": None} | ancestor for ancestor in found["ancestors"]]  # Lua drops what is None
-    return convert(found | {"ancestors": ancestors}, ApiKey)
+    return convert(found | {"ancestors": ancestors}, ApiKey, strict=False)

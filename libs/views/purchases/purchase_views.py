@@ -29,6 +29,8 @@ Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
 REASON_SIZE = 500
 MOST_LISTED = 200
+TIMES = {"expiration", "grace_end"}
+"""Times (us) that clients choose: text in Lua, whose numbers are exact up to 2^53, which is in the year 2255."""
 
 
 class Unreadable(NamedTuple):
@@ -185,6 +187,9 @@ def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> dict[str, A
         case LogCreated():
             return place | {"type": "nothing"}
     members: dict[str, Any] = to_builtins(event)
+    for holder in (members, members.get("subscription") or {}):
+        for name in TIMES & holder.keys():
+            holder[name] = None if holder[name] is None else str(holder[name])
     return members | place
 
 
@@ -208,4 +213,4 @@ def _purchase(account: str, key: str, packed: bytes) -> Purchase:
             holder["subscription"] = {}
     if recorded is not None:
         recorded.setdefault("vote", None)
-    return convert(found, Purchase)
+    return convert(found, Purchase, strict=False)

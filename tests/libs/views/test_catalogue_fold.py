@@ -34,6 +34,7 @@ from libs.tally.events import Actor, LogCreated
 from libs.views.catalogue.catalogue_views import CatalogueViews, Order
 from libs.views.generations.generations import Generations
 from libs.views.valkey.client import ValkeyClient
+from tests.support.builders import LAST
 from tests.support.catalogue_model import DAY_MS, DELETED, PARENTS, Model
 from tests.support.freshness import make_fresh
 from tests.support.hypothesis_examples import examples
@@ -110,7 +111,7 @@ def event_of(step: dict[str, Any], model: Model, offset: int, time_ms: int) -> C
             closed = f'{{"closing":{offset}}}'
             return ContestClosing(**who, contest=step["key"], record=closed, expected_config=version)
         case "issue":
-            rate, expires, networks = (None, 0, 7)[pick % 3], (None, LATER)[pick % 2], ("192.0.2.0/24", "::/0")
+            rate, expires, networks = (None, 0, 7)[pick % 3], (None, LAST)[pick % 2], ("192.0.2.0/24", "::/0")
             rules = KeyRules("é"[: pick % 2], expires, networks[: pick % 3], rate)
             issued = {"key_id": step["key"], "sha256": "00", "permissions": ("content:read",)}
             return KeyIssued(**who, **issued, rules=rules, ancestors=ancestors_of(step, model))
