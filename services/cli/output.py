@@ -206,15 +206,22 @@ def _shown(block: Rows, console: Console) -> RenderableType:
         return Group(*_records(columns))
     if hidden:
         note = f"Hidden at this width: {', '.join(hidden)}. A wider terminal, a pipe or --json shows them."
-        return Group(_table(columns), Text(note, style="dim"))
-    return _table(columns)
+        return Group(_table(columns, console.width), Text(note, style="dim"))
+    return _table(columns, console.width)
+
+
+def _longest(column: Sequence[str | Text]) -> int:
+    return max(len(str(text)) for text in column)
 
 
 def _least(column: Sequence[str | Text]) -> int:
-    """Return the width that a column needs: keys, numbers and times are not broken."""
-    texts = [str(text) for text in column]
-    longest = max(map(len, texts))
-    return min(longest, LEAST_TEXT) if any(" " in text for text in texts) else longest
+    """Return the width that a column needs: texts wrap, but keys, numbers, times and words are not broken."""
+    words = (word for text in column for word in str(text).split())
+    return min(_longest(column), max(LEAST_TEXT, *map(len, words))) if _has_words(column) else _longest(column)
+
+
+def _has_words(column: Sequence[str | Text]) -> bool:
+    return any(" " in str(text) for text in column)
 
 
 def _least_width(columns: Columns) -> int:
@@ -234,11 +241,18 @@ def _records(columns: Columns) -> Iterator[RenderableType]:
         yield Group(table, "")
 
 
-def _table(columns: Columns) -> Table:
+def _table(columns: Columns, width: int = UNBOUNDED) -> Table:
+    """Return a table in which texts share the width that is left, those that need little of it first."""
     table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0))
-    for name, column in columns:
+    widths = [max(len(name), _least(column)) for name, column in columns]
+    needs = sorted((_longest(column) - widths[at], at) for at, (_, column) in enumerate(columns))
+    left = max(0, width - _least_width(columns))
+    for rank, (need, at) in enumerate(needs):
+        more = min(max(0, need), left // (len(needs) - rank))
+        widths[at], left = widths[at] + more, left - more
+    for own, (name, column) in zip(widths, columns, strict=True):
         is_number = all(_NUMBER.fullmatch(str(text)) for text in column if text)
-        table.add_column(name, justify="right" if is_number else "left", min_width=_least(column), overflow="fold")
+        table.add_column(name, justify="right" if is_number else "left", width=own, overflow="fold")
     for row in zip(*(column for _, column in columns), strict=True):
         table.add_row(*row)
     return table

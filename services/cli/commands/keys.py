@@ -3,7 +3,7 @@
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Annotated, Any, Final
 
@@ -91,7 +91,13 @@ async def list_keys(deployment: Deployment, environment: EnvironmentOption = Env
     catalogue = deployment.catalogue_of(environment)
     used = await catalogue.key_uses.last()
     keys = await api_keys.list_keys(catalogue.views)
-    return Result.listing("keys", [members_of(key, used.get(key.key_id)) for key in keys])
+    return listing([members_of(key, used.get(key.key_id)) for key in keys])
+
+
+def listing(keys: Sequence[dict[str, Any]]) -> Result:
+    """Return the list of keys, whose text says of each that no use is known."""
+    shown = [key | {"last_used": key["last_used"] or "-"} for key in keys]
+    return Result({"keys": keys}, Result.listing("keys", shown).text)
 
 
 @command(app)

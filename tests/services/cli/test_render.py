@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 from rich.text import Text
 
-from services.cli.output import Block, Result, Rows, as_json, show
+from services.cli.output import Block, Result, Rows, as_json, cell, show
 
 PEOPLE = [{"name": "Ann Lee", "votes": 1234, "note": None}, {"name": "Bob", "votes": 5, "note": "late"}]
 
@@ -60,6 +60,25 @@ def test_a_long_title_hides_no_column_and_is_shown_whole() -> None:
         assert text.count("x") == 124
         assert "k" * 24 in text
         assert "running" in text
+
+
+def test_no_width_cuts_a_key_a_time_or_a_word() -> None:
+    keys = [
+        {
+            "key_id": "f67760d7d5efafa6",
+            "created": "2026-11-24T13:13:44.653638Z",
+            "permissions": ["content:read", "content:write", "results:read_hidden", "purchases:write"],
+            "name": "Development key of tally up",
+            "rate": 0,
+            "parent": parent,
+        }
+        for parent in (None, "0123456789abcdef")
+    ]
+    words = {word for row in keys for value in row.values() for word in cell(value).split()}
+    for width in range(60, 200):
+        lines = printed([Rows(keys)], terminal=True, width=width)
+        assert max(map(len, lines)) <= width
+        assert words <= {word for line in lines for word in line.split()}, width
 
 
 def test_addresses_are_never_wrapped_and_sentences_are_on_a_terminal() -> None:

@@ -19,7 +19,7 @@ from libs.tally.events import Actor
 from libs.views.generations.generations import ProjectionName, State
 from services.cli.commands.doctor.command import diagnosis
 from services.cli.commands.doctor.servers import fine, problem
-from services.cli.commands.keys import members_of
+from services.cli.commands.keys import listing, members_of
 from services.cli.commands.log import audit_line
 from services.cli.commands.status import status_text
 from services.cli.commands.void import COLUMNS as VOID_COLUMNS
@@ -166,7 +166,7 @@ def commands() -> Mapping[str, Iterable[Block]]:
     return {
         "status": status_text(Status(AT, WELL, [GATEWAY, PROJECTOR], [])),
         "status (faults)": status_text(Status(AT, FAULTS, [GATEWAY, hung, dead], [], lost)),
-        "keys list": Result.listing("keys", [members_of(*key) for key in KEYS]).text,
+        "keys list": listing([members_of(*key) for key in KEYS]).text,
         "void list": Result.listing("voids", VOIDS, VOID_COLUMNS).text,
         "log --audit": [audit_line(row) for row in AUDIT],
         "doctor": diagnosis(DOCTOR, stack=True).text,
