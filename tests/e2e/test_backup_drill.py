@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.support.pictures import picture
 from tests.support.voting import Api
 
 pytestmark = [pytest.mark.slow, pytest.mark.stack]
-UP, CHECKS, IMPORT = blocks(GUIDES / "restore.md")
+UP, CHECKS, IMPORT, SERVE, LAST_CHECKS = blocks(GUIDES / "restore.md")
 
 
 def bare(**settings: str) -> dict[str, str]:
@@ -64,6 +64,18 @@ async def restored(directory: Path, backup: Path) -> AsyncIterator[dict[str, Any
             await process.communicate()
 
 
+@asynccontextmanager
+async def served(command: str, directory: Path, environment: dict[str, str]) -> AsyncIterator[None]:
+    process = await shell(f"exec {command} >/dev/null 2>&1", directory, environment)
+    try:
+        yield
+        assert process.returncode is None, command
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
+
+
 async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: Servers, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     async with open_own_stack(servers, tmp_path / "old", FEW_PARTITIONS) as old:
@@ -98,6 +110,17 @@ async def test_a_backup_becomes_a_verified_service_on_an_empty_machine(servers: 
         TALLY_STORAGE_URL=(tmp_path / "objects").as_uri(),
         TALLY_NAMESPACE=f"{manifest['namespace']}b",
         TALLY_PARTITIONS=str(manifest["partitions"]),
+        TALLY_PORT="0",
     )
     imported = await output_of(IMPORT, tmp_path, empty)
     assert f"Imported {sum(part['records'] for part in manifest['parts'])} records" in imported
+    async with AsyncExitStack() as running:
+        for command in SERVE.splitlines():
+            await running.enter_async_context(served(command, tmp_path, empty))
+
+        async def is_whole() -> bool:
+            checks = await shell(LAST_CHECKS, tmp_path, empty)
+            output, _ = await checks.communicate()
+            return checks.returncode == 0 and b"The views equal the log." in output
+
+        await eventually(is_whole, every_s=1.0)
