@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -243,6 +244,22 @@ async def examine_topics(settings: KafkaSettings, topics: Sequence[Topic], sampl
         problems = await _together(begins)
     found.problems.extend(problem for each in problems for problem in each)
     return found
+
+
+async def out_of_sync(settings: KafkaSettings, topics: Sequence[Topic]) -> dict[int, int]:
+    """Return the brokers that lack records of these topics, by id, with the number of their partitions.
+
+    It names also a broker that left the cluster. Raises `LogUnavailable`.
+    """
+    async with open_admin(settings) as admin:
+        described = await _described(admin, [topic.name for topic in topics])
+    lacking = Counter(
+        node
+        for partitions in described.values()
+        for each in partitions
+        for node in set(each["replicas"]) - set(each["isr"])
+    )
+    return dict(sorted(lacking.items()))
 
 
 async def _examine_begin(

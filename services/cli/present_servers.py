@@ -1,7 +1,7 @@
 """Opens a deployment for `status` and `doctor`: they use the servers that answer, and name the others."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -10,16 +10,19 @@ from urllib.parse import urlsplit
 from libs.concurrency.tasks import Deadline
 from libs.deployment.deployment import Deployment
 from libs.deployment.settings import DeploymentAddresses
+from libs.kafka.topics import number_of_partitions, wrong_partitions
 from libs.local_stack import kafka, valkey
 from libs.local_stack.server_interface import AwayServer
-from libs.tally.errors import LogUnavailable
+from libs.tally.errors import LogUnavailable, TallyError
 from libs.views.valkey.settings import server_urls
 
-WITHIN_S: Final = 3.5
+WITHIN_S: Final = 3.0
 """Seconds that all probes of `status` and `doctor` share, of the 5 s that operators wait at most: the rest is for
 the start and the end."""
+SOON_S: Final = 0.3
+"""Seconds after which servers that have not answered are passed over, and asked once more meanwhile."""
 PROBE_S: Final = 1.0
-"""Seconds in which a server must answer."""
+"""Seconds in which such a server must answer then; else it is away."""
 FIND_S: Final = 0.75
 """Seconds to find the topics of the votes."""
 CLOSE_S: Final = 0.2
@@ -33,36 +36,59 @@ class PresentServers(NamedTuple):
     deadline: Deadline
     log_answers: bool
     views_answer: bool
-    away_brokers: list[AwayServer]
-    away_valkeys: list[AwayServer]
+    away: Awaitable["AwayServers"]
+    wrong: TallyError | None
+    """Another number of partitions than the topics have: the views cannot be read with it."""
+
+
+class AwayServers(NamedTuple):
+    brokers: list[AwayServer]
+    valkeys: list[AwayServer]
 
 
 @asynccontextmanager
 async def open_present(addresses: DeploymentAddresses) -> AsyncIterator[PresentServers]:
     deadline = Deadline(WITHIN_S)
-    brokers, valkeys = await asyncio.gather(
-        kafka.away_servers(addresses.kafka, PROBE_S), valkey.away_servers(addresses.valkey, PROBE_S)
-    )
+    silent = await _probed(addresses, SOON_S)
+    away = asyncio.ensure_future(_probed(addresses, PROBE_S) if any(silent) else _known(silent))
+    named = len(addresses.kafka.split(",")), len(server_urls(addresses.valkey))
+    if len(silent.brokers) == named[0] or len(silent.valkeys) == named[1]:
+        silent = await away
     settings = addresses.description.get("kafka_settings", {}) | {"kafka_request_timeout_ms": REQUEST_MS}
     deployment = Deployment(
         replace(
             addresses,
-            kafka=_without(addresses.kafka, brokers),
-            valkey=_last(addresses.valkey, valkeys),
+            kafka=_without(addresses.kafka, silent.brokers),
+            valkey=_last(addresses.valkey, silent.valkeys),
             description=addresses.description | {"kafka_settings": settings},
         )
     )
-    log_answers = len(brokers) < len(addresses.kafka.split(","))
-    views_answer = len(valkeys) < len(server_urls(addresses.valkey))
-    present = PresentServers(deployment, deadline, log_answers, views_answer, brokers, valkeys)
+    log_answers, views_answer = len(silent.brokers) < named[0], len(silent.valkeys) < named[1]
+    wrong = None
     try:
-        if present.log_answers:
+        if log_answers:
             with suppress(LogUnavailable, TimeoutError):
                 await asyncio.wait_for(deployment.find_topics(), FIND_S)
-        yield present
+                wrong = await asyncio.wait_for(_other_partitions(deployment), FIND_S)
+        yield PresentServers(deployment, deadline, log_answers, views_answer, away, wrong)
     finally:
         with suppress(TimeoutError):
             await asyncio.wait_for(deployment.close(), CLOSE_S)
+
+
+async def _probed(addresses: DeploymentAddresses, timeout_s: float) -> AwayServers:
+    probes = kafka.away_servers(addresses.kafka, timeout_s), valkey.away_servers(addresses.valkey, timeout_s)
+    return AwayServers(*await asyncio.gather(*probes))
+
+
+async def _known(found: AwayServers) -> AwayServers:
+    return found
+
+
+async def _other_partitions(deployment: Deployment) -> TallyError | None:
+    first = deployment.votes.topics[0]
+    number = (await number_of_partitions(deployment.kafka_settings, [first.name])).get(first.name)
+    return None if number in (None, first.partitions) else wrong_partitions(first, number or 0)
 
 
 def _without(bootstrap_servers: str, away: list[AwayServer]) -> str:

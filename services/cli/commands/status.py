@@ -82,20 +82,22 @@ async def read_present_status(addresses: DeploymentAddresses) -> Status:
     """Read the status of the servers that answer, with the names of the others."""
     parts = asyncio.ensure_future(read_parts(addresses.description))
     async with open_present(addresses) as servers:
-        away = [
-            Away(f"{server} {each.address}", f"away: {each.refusal or 'does not answer'}")
-            for server, found in (("Kafka", servers.away_brokers), ("Valkey", servers.away_valkeys))
-            for each in found
-        ]
-        status = Status(time.time_ns() // 1_000_000, [], [], [])
+        if servers.wrong is not None:
+            raise servers.wrong
+        status, unread = Status(time.time_ns() // 1_000_000, [], [], []), list[Away]()
         try:
             if servers.log_answers and servers.views_answer:
                 status = await StatusCollector(servers.deployment).collect(within_s=servers.deadline.left_s())
         except TallyError as error:
             if error.retry_after_s is None:
                 raise
-            away.append(Away("all partitions", f"away: {error}"))
-        return replace(status, parts=await parts, away=[*away, *status.away])
+            unread = [Away("all partitions", f"away: {error}")]
+        away = [
+            Away(f"{server} {each.address}", f"away: {each.refusal or 'does not answer'}")
+            for server, found in zip(("Kafka", "Valkey"), await servers.away, strict=True)
+            for each in found
+        ]
+        return replace(status, parts=await parts, away=[*away, *unread, *status.away])
 
 
 async def readings(

@@ -14,6 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from libs.deployment.deployment import Deployment
+from libs.kafka import topics
+from libs.kafka.errors import WrongTopic
 from libs.kafka.reader import LogReader
 from libs.kafka.settings import KafkaSettings
 from libs.kafka.topics import Brokers
@@ -140,6 +142,15 @@ async def test_it_sees_shut_gates_and_missing_functions(log: FoldedLog) -> None:
     await log.valkey.call("FUNCTION", "DELETE", library)
     found = await by_name(log)
     assert library in found["functions"].detail
+
+
+async def test_another_number_of_partitions_than_the_topics_have_is_no_fault_of_the_views(log: FoldedLog) -> None:
+    log.stack = replace(log.stack, partitions=2 * log.stack.partitions)
+    with pytest.raises(WrongTopic, match=f"partitions is 2, but must be {log.stack.partitions}"):
+        await read_present_status(log.stack)
+    found = await by_name(log)
+    assert "partitions is 2, but must be 4" in found["topics"].detail
+    assert not {"views", "gate", "stalled"} & found.keys()
 
 
 async def test_a_wrong_clock_is_named_once(log: FoldedLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,3 +294,16 @@ async def test_a_deadline_that_ends_before_a_lost_broker_is_replaced_is_a_proble
     assert (await servers.check_produce_deadline(KafkaSettings(produce_deadline_ms=12_000))).ok
     monkeypatch.setattr(servers, "read_brokers", unreadable)
     assert "DescribeConfigs" in (await servers.check_produce_deadline(KafkaSettings())).remedy
+
+
+async def test_a_broker_that_lags_behind_or_left_is_named(log: FoldedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def one_behind(*_: object) -> dict[str, list[dict[str, Any]]]:
+        parts = [{"partition": number, "replicas": [1, 2, 3], "isr": [3, 1]} for number in range(2)]
+        return {"votes": parts, "purchases": [{"partition": 0, "replicas": [2, 3, 1], "isr": [2, 3, 1]}]}
+
+    async with Deployment(log.stack) as deployment:
+        assert (await servers.check_replicas(deployment)).ok
+        monkeypatch.setattr(topics, "_described", one_behind)
+        found = await servers.check_replicas(deployment)
+    assert not found.ok
+    assert found.detail == "out of sync: broker 2 in 2 partitions"

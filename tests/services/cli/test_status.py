@@ -14,10 +14,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from libs.certificates.service import Sealed
 from libs.deployment.deployment import Deployment
 from libs.monitoring.collector import StatusCollector
 from libs.monitoring.health_problems import notes_of, problems_of
 from libs.monitoring.status import PartitionStatus, Status
+from libs.storage.object_store import StorageUnavailable
 from libs.views.generations.generations import ProjectionName, State, projections_of
 from libs.views.valkey.function_loading import load_functions
 from services.cli.__main__ import app
@@ -203,6 +205,18 @@ async def test_votes_of_another_layout_are_its_one_problem_and_its_generation_is
     [other] = votes(await read_status(log.stack))[0].generations
     assert other.state is State.OTHER_LAYOUT
     assert "another version's layout" in notes_of(await read_status(log.stack))[0]
+
+
+async def test_an_object_store_that_is_away_is_named_beside_all_partitions(
+    log: FoldedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_away(*_: object) -> list[Sealed]:
+        raise StorageUnavailable("the bucket does not answer", retry_after_s=1)
+
+    monkeypatch.setattr("libs.monitoring.collector.sealed_contests", is_away)
+    status = await read_status(log.stack)
+    assert ("away", "object store") in problems(status)
+    assert len(votes(status)) == log.stack.partitions
 
 
 async def test_a_view_of_another_layout_is_a_problem(log: FoldedLog) -> None:

@@ -11,9 +11,9 @@ import httpx
 from libs.contracts.topics import topics_of
 from libs.deployment.deployment import Deployment
 from libs.kafka.settings import KafkaSettings
-from libs.kafka.topics import read_brokers
+from libs.kafka.topics import out_of_sync, read_brokers
 from libs.local_stack.server_interface import AwayServer
-from libs.monitoring.collector import StatusCollector
+from libs.monitoring.collector import PROCESS_S, StatusCollector
 from libs.monitoring.health_problems import problems_of
 from libs.monitoring.status import Status
 from libs.tally.errors import LogUnavailable, TallyError, ViewsUnavailable
@@ -28,7 +28,7 @@ from libs.views.valkey.settings import ValkeySettings
 from libs.web.server.tls import public_authorities
 from services.cli.commands.status import read_parts
 from services.cli.output import plural
-from services.cli.present_servers import WITHIN_S, PresentServers, open_present
+from services.cli.present_servers import PresentServers, open_present
 
 MOST_SKEW_S: Final = 1.0
 PING_S: Final = 1.0
@@ -80,17 +80,19 @@ async def _check(servers: PresentServers, base_url: str | None) -> list[Finding]
     checks = {
         "HTTP service": _front(base_url) if base_url else None,
         "topics": _topics(present) if log else None,
+        "replicas": check_replicas(present) if log else None,
         "produce deadline": check_produce_deadline(present.kafka_settings) if log else None,
         "Valkey's shards": _shards(present.valkey) if views else None,
-        "views": _views(servers) if log and views else None,
+        "views": _views(servers) if log and views and servers.wrong is None else None,
     }
     within_s = servers.deadline.left_s()
     found = await asyncio.gather(
         *(_bounded(name, check, within_s) for name, check in checks.items() if check is not None)
     )
+    away = await servers.away
     findings = [
-        _answers("Kafka", addresses.kafka, servers.away_brokers, log, "TALLY_KAFKA_BOOTSTRAP_SERVERS"),
-        _answers("Valkey", addresses.valkey, servers.away_valkeys, views, "TALLY_VALKEY_URL"),
+        _answers("Kafka", addresses.kafka, away.brokers, log, "TALLY_KAFKA_BOOTSTRAP_SERVERS"),
+        _answers("Valkey", addresses.valkey, away.valkeys, views, "TALLY_VALKEY_URL"),
         *(finding for findings in found for finding in findings),
     ]
     clocks = [finding for finding in findings if finding.name == "clock" and not finding.ok]
@@ -133,9 +135,12 @@ def _answers(server: str, address: str, away: Sequence[AwayServer], answers: boo
 async def _front(base_url: str) -> Finding:
     try:
         async with httpx.AsyncClient(
-            base_url=base_url, verify=public_authorities(), timeout=WITHIN_S, trust_env=False
+            base_url=base_url, verify=public_authorities(), timeout=PROCESS_S, trust_env=False
         ) as client:
             answer = await client.get("/readyz")
+    except httpx.TimeoutException:
+        detail = f"{base_url}/readyz gives no answer in {PROCESS_S:g} s: the gateway hangs, or waits for a server"
+        return problem("HTTP service", detail, "see the processes and servers above", away=True)
     except httpx.HTTPError:
         remedy = "read the gateway's log in the data directory"
         return problem("HTTP service", f"does not answer at {base_url}", remedy, away=True)
@@ -159,6 +164,17 @@ async def _topics(deployment: Deployment) -> Finding:
         "topics",
         f"{len(others) + len(deployment.votes.topics)} with the required settings, and their object store",
     )
+
+
+async def check_replicas(deployment: Deployment) -> Finding:
+    """Name the brokers that lag behind or left: addresses of clients need not list all brokers."""
+    topics = [*topics_of(deployment.namespace, deployment.partitions)[1:], *deployment.votes.topics]
+    lacking = await out_of_sync(deployment.kafka_settings, topics)
+    if not lacking:
+        return fine("replicas", "all are in sync")
+    brokers = ", ".join(f"broker {node} in {plural(number, 'partition')}" for node, number in lacking.items())
+    remedy = "start those brokers, or wait until they have caught up: until then another loss can stop votes"
+    return problem("replicas", f"out of sync: {brokers}", remedy)
 
 
 async def check_produce_deadline(settings: KafkaSettings) -> Finding:
