@@ -50,12 +50,6 @@ class FoldedLog:
             await self._producer.send(self.topic.name, value, partition=partition, timestamp_ms=when)
         await self._producer.flush()
 
-    async def append_one(self, event: Event | bytes, partition: int = 0) -> LogRecord:
-        """Append an event, and return its record."""
-        value = event if isinstance(event, bytes) else vote_codec.encode(event)
-        ack = await self._producer.send_and_wait(self.topic.name, value, partition=partition)
-        return LogRecord(ack.offset, ack.timestamp, value)
-
     async def fold(self, partition: int = 0) -> None:
         ids = await self._reader.log_ids(self.topic.name, [partition])
         start = await self.views.position(partition) or Position(ids[partition], 0)
