@@ -37,17 +37,6 @@ async def test_no_renewal_is_named_for_what_never_fits(partition: Partition, lim
     assert refused_until(await partition.reserve(a_vote(count=2, vote_id="2"), contest)) == (None, MIDNIGHT + 1)
 
 
-async def test_a_voter_does_not_grow_by_periods_that_are_over(partition: Partition) -> None:
-    sizes = []
-    await partition.set_clock(MIDNIGHT)
-    for at in range(24):
-        await partition.set_clock(MIDNIGHT + at * 60 * SECOND)
-        granted = await partition.cast(a_vote("ab"[at % 2], vote_id=str(at)), MINUTELY)
-        assert (granted.epoch, granted.terms.remaining_contest) == (at, 0)
-        sizes.append(len((await partition.views.allowance(0, "contest", pseudonym("voter"))).used))
-    assert sizes == [2, 4, 6] + [7] * 21
-
-
 async def test_a_contest_that_begins_to_renew_goes_by_the_votes_of_before(partition: Partition) -> None:
     before = replace(MINUTELY, renewal=Renewal(), paid=Limits(-1, -1))
     await partition.set_clock(MIDNIGHT)
