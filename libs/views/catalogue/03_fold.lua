@@ -96,7 +96,7 @@ function folds.KeyIssued(base, e)
   local parent = e.ancestors[#e.ancestors]
   if parent and not find_key(base, e.account, parent.key_id) then return MISSING, { 'keys', parent.key_id } end
   for _, above in ipairs(e.ancestors) do call('SADD', base .. ':descendants:' .. above.key_id, e.key_id) end
-  call('HSET', base .. ':keys', e.key_id, pack({ account = e.account, sha256 = e.sha256, permissions = e.permissions,
+  call('HSET', base .. ':keys', e.key_id, pack_named({ account = e.account, sha256 = e.sha256, permissions = e.permissions,
     issued = e.at, rules = e.rules, ancestors = e.ancestors, command_id = e.command_id }))
   call('HSET', base .. ':position', 'keys', whole(e.offset))
   return OK, {}

@@ -114,7 +114,7 @@ local function write(base, e, p)
   end
   local todo, member = base .. ':todo', e.account .. '\0' .. e.key
   if is_open(p) then call('ZADD', todo, whole(e.offset), member) else call('ZREM', todo, member) end
-  call('HSET', records_of(base, e.account), e.key, pack(p))
+  call('HSET', records_of(base, e.account), e.key, pack_named(p))
 end
 
 -- The position moves after each event's writes.
