@@ -314,7 +314,7 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-PROCESS_S: Final = 1.5
+PROCESS_S: Final = 2.0
 """Seconds in which a process must answer."""
 PART_UP: Final = "tally_projector_part_up"
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -90,9 +90,11 @@ async def named(stack: Supervisor, *kinds: str) -> dict[str, str]:
     return await eventually(look)
 
 
-async def is_well(stack: Supervisor) -> None:
+async def is_well(stack: Supervisor, besides: Mapping[str, str] | None = None) -> None:
+    """Wait until no problems are named, `besides` these."""
+
     async def look() -> bool:
-        assert await problems(stack) == {}
+        assert await problems(stack) == (besides or {})
         return True
 
     await eventually(look)
@@ -190,13 +192,15 @@ async def test_stalled_and_pending_votes_are_settled_by_one_more_projector(
     own_stack: Supervisor, api: Api
 ) -> None:
     """The projector hangs; what `tally serve projector` needs to know, it finds by the data directory."""
-    contest = await api.contest()
-    with stopped(own_stack.pids["projector"]):
+    contest, pid = await api.contest(), own_stack.pids["projector"]
+    hangs = {"part": f"process {pid} does not answer"}
+    with stopped(pid):
         await votes(contest, "waiting")
-        found = await named(own_stack, "stalled", "pending")
+        found = await named(own_stack, "stalled", "pending", "part")
         assert "a vote is pending for" in found["pending"]
+        assert found["part"] == hangs["part"]
         async with served("projector", "--data-dir", own_stack.data_dir):
-            await is_well(own_stack)
+            await is_well(own_stack, besides=hangs)
             assert await counted(contest) == len(VOTERS)
     await is_well(own_stack)
 
