@@ -16,7 +16,7 @@ from libs.local_stack.server_interface import AwayServer
 from libs.tally.errors import LogUnavailable, TallyError
 from libs.views.valkey.settings import server_urls
 
-WITHIN_S: Final = 3.0
+WITHIN_S: Final = 3.75
 """Seconds that all probes of `status` and `doctor` share, of the 5 s that operators wait at most: the rest is for
 the start and the end."""
 SOON_S: Final = 0.3
