@@ -166,22 +166,6 @@ async def test_what_was_loaded_already_satisfies_a_stale_answer(catalogue: Catal
     assert (catalogue.loads, ledger.raised) == (loads, [])
 
 
-async def test_where_nothing_is_in_force_only_what_was_read_after_the_answer_is_put_there(
-    catalogue: Catalogue, known: ContestCache
-) -> None:
-    """A load that was under way may have read what was in force before."""
-    before, ledger = await known.get("account", "contest"), Ledger()
-    catalogue.gate.clear()
-    under_way = asyncio.create_task(known.reload("account", "contest"))
-    await eventually(lambda: catalogue.loads == 2)
-    catalogue.change()
-    later = asyncio.create_task(refreshed(known, before, ledger, None, None))
-    await asyncio.sleep(0)
-    catalogue.gate.set()
-    assert ((await under_way).version, (await later).version) == (1, 2)
-    assert ledger.raised == [(0, 2, 7), (1, 2, 7)]
-
-
 async def test_a_secret_that_went_out_of_memory_is_no_destroyed_one(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

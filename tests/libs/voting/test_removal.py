@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from libs.tally.errors import LedgerCatchingUp, LogUnavailable
+from libs.tally.errors import LogUnavailable
 from libs.tally.events import VoteCast, VoteRemoved
 from libs.tally.vote_commands import RemoveVote
-from libs.voting import protocol_driver
 from libs.voting.service import VotingService
 from tests.libs.views.partition import Partition
 from tests.libs.voting.conftest import Counted, Log, service_of
@@ -76,30 +75,6 @@ async def test_a_record_that_cannot_be_read_in_time_holds_no_removal_up(
     reader.goes_on.set()
     assert (await service.remove("account", REMOVAL)).offset == partition.end
     assert [event.address for event in removals(log)] == [None]
-
-
-async def test_a_vote_that_is_not_folded_yet_is_waited_for_and_then_removed(
-    partition: Partition, service: VotingService, log: Log, reader: Reader, valkey: Counted
-) -> None:
-    """Many ask at once: they wait together, and are granted one removal."""
-    reader.goes_on.set()
-    granted = await partition.grant(VOTE, CONTEST)
-    removing = [asyncio.ensure_future(service.remove("account", REMOVAL)) for _ in range(50)]
-    await eventually(lambda: valkey.calls["votes"] >= 2 * len(removing))
-    asked = valkey.calls["votes_remove"]
-    reader.cast = await partition.record(VOTE, granted)
-    assert len({removed.partition for removed in await asyncio.gather(*removing)}) == 1
-    assert asked == len(removing)
-    assert {event.address for event in removals(log)} == {VOTE.address}
-
-
-async def test_a_vote_that_stays_undecided_is_answered_so(
-    partition: Partition, service: VotingService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol_driver, "GATE_WAIT_S", 0.2)
-    await partition.grant(VOTE, CONTEST)
-    with pytest.raises(LedgerCatchingUp):
-        await service.remove("account", REMOVAL)
 
 
 async def test_a_purchase_that_was_never_cast_uses_up_its_id(
