@@ -194,6 +194,7 @@ async def test_a_disqualification_says_what_it_changes_before_it_does(api: Api, 
     await first.get_by_role("button", name="Cancel").click()
     assert (await acts_of(api, contest.key))[0]["status"] == "approved"
     await first.get_by_role("button", name="Disqualify").click()
+    await expect(first).to_contain_text("2 votes no longer count")
     await first.get_by_role("button", name="Disqualify ").click()
     await expect(first.locator(".chip")).to_have_text("Disqualified")
     assert (await acts_of(api, contest.key))[0]["status"] == "rejected"

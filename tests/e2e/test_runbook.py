@@ -219,7 +219,11 @@ async def test_purchase_under_a_lost_secret_is_cast_once_the_secret_is_back(
     assert (await api.client.post("/operations/purchases", json=lost)).status_code == 503
     await own_stack.restart("projector")
     assert "neither cast nor refused" in (await named(own_stack, "purchase"))["purchase"]
-    assert "recorded under another secret" in (own_stack.data_dir / "logs" / "projector.log").read_text()
+
+    async def is_logged() -> bool:
+        return "recorded under another secret" in (own_stack.data_dir / "logs" / "projector.log").read_text()
+
+    await eventually(is_logged)
     backup = orjson.loads((exported / "secrets.json").read_bytes())
     secret.write_bytes(b64decode(backup[f"secrets/accounts/{secret.name}"]))
     await is_well(own_stack)

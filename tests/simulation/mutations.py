@@ -371,21 +371,21 @@ RULES: Final = {
         ("now >= till) then return { R_NOT_RUNNING, now } end", "false) then return { R_NOT_RUNNING, now } end")
     ),
     "a refused purchase keeps its vote id": _lua(
-        ("(p[STATUS] == REFUSED or p[STATUS] == REFUNDED)", "(p[STATUS] == REFUNDED)")
+        ("(p.status == REFUSED or p.status == REFUNDED)", "(p.status == REFUNDED)")
     ),
     "a refunded purchase keeps its votes": _lua(
         (
-            "(p[STATUS] == REFUSED or p[STATUS] == REFUNDED) and p[TAKEN_BACK] == 0",
-            "p[STATUS] == REFUSED and p[TAKEN_BACK] == 0",
+            "(p.status == REFUSED or p.status == REFUNDED) and not p.taken_back",
+            "p.status == REFUSED and not p.taken_back",
         )
     ),
     "a cast purchase is not refunded": _lua(
-        ("if p[STATUS] == REFUNDED then return nil end", "if p[STATUS] ~= RECORDED then return nil end")
+        ("if p.status == REFUNDED then return nil end", "if p.status ~= RECORDED then return nil end")
     ),
     "a refunded purchase is cast": _lua(
         (
-            "p[STATUS] ~= RECORDED then return nil end\n  p[STATUS], p[UPDATED] = CAST, now",
-            "false then return nil end\n  p[STATUS], p[UPDATED] = CAST, now",
+            "p.status ~= RECORDED then return nil end\n  p.status, p.updated = CAST, now",
+            "false then return nil end\n  p.status, p.updated = CAST, now",
         )
     ),
     "a replaced vote leaves its figures": _lua(

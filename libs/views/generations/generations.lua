@@ -20,6 +20,8 @@ local SCANS = {
 -- wrapped in functions, since these are not available while a library is loaded
 local function call(...) return redis.call(...) end
 local function pack(value) return cmsgpack.pack(value) end
+local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
+local function unpack_members(packed, count, at) return cmsgpack.unpack_limit(packed, count, at) end
 
 -- As `pack`, with the members of tables in the order of their names: equal values give equal bytes, which `compare` needs.
 local function pack_named(value)
@@ -35,9 +37,6 @@ local function pack_named(value)
   end
   return table.concat(parts)
 end
-
-local function unpack_one(packed) return (cmsgpack.unpack(packed)) end
-local function unpack_members(packed, count, at) return cmsgpack.unpack_limit(packed, count, at) end
 
 local function list_of(_, ...) return { ... } end
 
