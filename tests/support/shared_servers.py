@@ -26,8 +26,8 @@ from libs.local_stack.servers import Servers
 from libs.local_stack.settings import StackSettings
 from libs.local_stack.startup_report import Report
 
-START_S, STOP_S, POLL_S = 180.0, 60.0, 0.1
-"""In seconds; the first start on a machine downloads the jars."""
+START_S, STOP_S, POLL_S = 180.0, 180.0, 0.1
+"""In seconds; the first start on a machine downloads the jars, the end deletes thousands of logs."""
 
 
 Kind = Literal["plain", "secured", "clustered"]
