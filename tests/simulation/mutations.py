@@ -327,6 +327,9 @@ GENERATIONS: Final = {
         JOB, ("if found[one].live.schema != found[one].schema]", "if False]")
     ),
     "a gate stays open while the layout changes": _lua(("if relaid or (gate.open", "if (gate.open")),
+    "a late sweep deletes what began anew": _lua(
+        ("if number == all.live or all.opened[number] or number > all.last then return 0 end", "")
+    ),
     "members are packed in any order": _lua(("  table.sort(names)\n", "")),
     "views of another layout are folded": _lua(
         ("local state = row[2] == schema and row[1] or BROKEN", "local state = row[1]")
@@ -501,6 +504,7 @@ SEEDS: Final = {
     "a rebuilt catalogue is swapped in wherever it is": 98,
     "nobody folds what replaces another layout": 1465,
     "a gate stays open while the layout changes": 1317,
+    "a late sweep deletes what began anew": 67919,
     "members are packed in any order": 14309,
     "views of another layout are folded": 47,
     "views of another layout are compared": 22,

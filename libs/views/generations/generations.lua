@@ -285,12 +285,20 @@ local function generations_of(prefix, schema, fold, optional)
     return { 1 }
   end)
 
-  -- ARGV: number. Stops folding it and never reuses its number; the caller deletes its keys. 0 for the live one.
+  -- ARGV: number. Stops folding it and never reuses its number; `unlink` deletes its keys. 0 for the live one.
   library.register(prefix .. '_drop', function(keys, args)
     local all = rows(keys[1])
     if tonumber(args[1]) == all.live then return 0 end
     call('HDEL', key(keys[1]), args[1])
     return 1
+  end)
+
+  -- ARGV: number, name of a key within the generation. Deletes it, and returns how many were deleted: none of a generation
+  -- that is live or opened by now, as after a loss of all data, when numbers begin again.
+  library.register(prefix .. '_unlink', function(keys, args)
+    local all, number = rows(keys[1]), tonumber(args[1])
+    if number == all.live or all.opened[number] or number > all.last then return 0 end
+    return call('UNLINK', at(keys[1], number) .. ':' .. args[2])
   end)
 
   -- ARGV: number. Restarts the time for which a generation is kept; 0 if none of that number is kept.

@@ -209,14 +209,14 @@ class Generations:
     async def sweep(self) -> int:
         """Delete the keys of dropped generations; return their number.
 
-        A generation opened meanwhile has a new number, so its keys are not deleted.
+        Each deletion asks again whether the generation is gone: views that were lost meanwhile begin anew at 1.
         """
         known = await self.read_all()
         swept = 0
         async for key in self._keys():
             partition = known[key.partition]
             if key.generation <= partition.last and partition.get(key.generation) is None:
-                swept += await self._valkey.call("UNLINK", key.key)
+                swept += await self._call("unlink", key.partition, key.generation, key.name)
         return swept
 
     async def memory(self, number: int) -> int:

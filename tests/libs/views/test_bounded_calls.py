@@ -136,6 +136,7 @@ async def rebuilt_generations(generations: Generations, partition: int, entries:
     await generations.renew(partition, 1)
     await generations.expire(partition, 3_600)
     await generations.drop(partition, 1)
+    assert await generations.sweep() > 0
 
 
 async def purchases(valkey: Measured, namespace: str, size: int) -> None:
