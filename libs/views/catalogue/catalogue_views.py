@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal
 
 import msgpack
-from msgspec import convert, to_builtins
+from msgspec import convert
 
 from libs.contracts.catalogue_events import (
     ApiKey,
@@ -15,7 +15,6 @@ from libs.contracts.catalogue_events import (
     ContestRecords,
     ContestRestored,
     KeyIssued,
-    OperatorActed,
     Outcome,
     OutcomeKind,
     RecordDeleted,
@@ -25,9 +24,8 @@ from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
 from libs.contracts.topics import CATALOGUE_PARTITIONS, catalogue_topic
 from libs.tally.errors import ViewsUnavailable
-from libs.tally.events import LogCreated
 from libs.views.generations.fresh_reader import FreshReader
-from libs.views.generations.generations import apply
+from libs.views.generations.generations import apply, item_of
 from libs.views.valkey.client import Valkey
 from libs.views.valkey.function_libraries import call_function, read_function
 from libs.views.valkey.hash_tags import key_base
@@ -37,7 +35,6 @@ Order = Literal["created", "updated", "running_number", "sort_key"]
 Entry = tuple[LogRecord, CatalogueEvent | Undecodable]
 
 
-REASON_SIZE = 500
 PAGE = 250
 """Maximum number of participants and of vote sources of a contest read by one call, and about that of API keys."""
 DELETED_CONTESTS: Final = "deleted_contests"
@@ -239,18 +236,13 @@ class CatalogueViews:
 
 def _item(record: LogRecord, event: CatalogueEvent | Undecodable) -> dict[str, Any]:
     """Return an event's members by their names, for the function, and what it needs besides."""
-    item: dict[str, Any] = {"offset": record.offset, "time": record.timestamp_ms}
+    item = item_of(record, event)
     match event:
-        case Undecodable():
-            return item | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
-        case LogCreated() | OperatorActed():
-            return item | {"type": "nothing"}
         case ContestRestored() | ContestClosing():
             item |= {"resource": "contests", "key": event.contest}
-    members: dict[str, Any] = to_builtins(event)
-    if isinstance(event, KeyIssued) and event.rules.expires is not None:
-        members["rules"]["expires"] = str(event.rules.expires)  # exact beyond 2^53
-    return members | item
+        case KeyIssued() if event.rules.expires is not None:
+            item["rules"]["expires"] = str(event.rules.expires)  # exact beyond 2^53
+    return item
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:

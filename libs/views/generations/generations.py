@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
-from libs.contracts.log_records import Behind, Position
+from msgspec import to_builtins
+
+from libs.contracts.catalogue_events import OperatorActed
+from libs.contracts.codec import Undecodable
+from libs.contracts.log_records import Behind, LogRecord, Position
 from libs.contracts.topics import Log, catalogue_topic, legacy_test_namespace, purchases_topic
 from libs.contracts.votes_log import VotesLog, votes_log
 from libs.tally.errors import TallyError
+from libs.tally.events import LogCreated
 from libs.views.generations.key_scan import GenerationKey, generation_keys
 from libs.views.valkey.client import Valkey
 from libs.views.valkey.function_libraries import call_function, pack, read_function, unpack
@@ -20,6 +25,8 @@ FOLDED_PARTLY: Final = 2
 UNFINISHED: Final = 3
 """Reply of a fold that first finished a part of what an earlier one had left; nothing was folded."""
 WIDTH: Final = 6
+REASON_SIZE: Final = 500
+"""Characters of the reason for which a record is in the quarantine."""
 
 
 class State(StrEnum):
@@ -230,6 +237,18 @@ class Generations:
 
     async def _call(self, function: str, partition: int, *args: Any) -> Any:
         return await call_function(self._valkey, f"{self.prefix}_{function}", self.base(partition), *args)
+
+
+def item_of(record: LogRecord, event: object) -> dict[str, Any]:
+    """Return a fold's argument for a record of the catalogue or the purchases: its event's members by name."""
+    place = {"offset": record.offset, "time": record.timestamp_ms}
+    match event:
+        case Undecodable():
+            return place | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
+        case LogCreated() | OperatorActed():
+            return place | {"type": "nothing"}
+    members: dict[str, Any] = to_builtins(event)
+    return members | place
 
 
 async def apply(

@@ -6,7 +6,7 @@ from heapq import nlargest
 from typing import Any, Literal, NamedTuple
 
 import msgpack
-from msgspec import convert, to_builtins
+from msgspec import convert
 
 from libs.contracts.codec import Undecodable
 from libs.contracts.log_records import LogRecord, Position
@@ -16,9 +16,8 @@ from libs.contracts.purchase_events import (
     PurchasesEvent,
 )
 from libs.contracts.topics import Topic
-from libs.tally.events import LogCreated
 from libs.views.generations.fresh_reader import FreshReader
-from libs.views.generations.generations import apply
+from libs.views.generations.generations import REASON_SIZE, apply, item_of
 from libs.views.valkey.client import Valkey
 from libs.views.valkey.function_libraries import read_function
 from libs.views.valkey.hash_tags import key_base
@@ -27,7 +26,6 @@ from libs.views.valkey.watched_reads import WatchedReads
 
 Entry = tuple[LogRecord, PurchasesEvent | Undecodable]
 
-REASON_SIZE = 500
 MOST_LISTED = 200
 TIMES = {"expiration", "grace_end"}
 """Times (us) that clients choose: text in Lua, whose numbers are exact up to 2^53, which is in the year 2255."""
@@ -179,18 +177,12 @@ def _has_none(reply: bool) -> float | None:
 
 
 def _item(record: LogRecord, event: PurchasesEvent | Undecodable) -> dict[str, Any]:
-    """Return an event's members by their names, for the function, with its place in the log."""
-    place = {"offset": record.offset, "time": record.timestamp_ms}
-    match event:
-        case Undecodable():
-            return place | {"type": "poison", "reason": event.reason[:REASON_SIZE]}
-        case LogCreated():
-            return place | {"type": "nothing"}
-    members: dict[str, Any] = to_builtins(event)
-    for holder in (members, members.get("subscription") or {}):
+    """Return an event's members by their names, for the function."""
+    item = item_of(record, event)
+    for holder in (item, item.get("subscription") or {}):
         for name in TIMES & holder.keys():
             holder[name] = None if holder[name] is None else str(holder[name])
-    return members | place
+    return item
 
 
 def _position(log: bytes, offset: bytes) -> Position | None:
